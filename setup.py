@@ -1,0 +1,68 @@
+"""Packaging: the package smartgo with its extensions, and the drop-ins that teach twistd its commands."""
+
+import os
+import sys
+
+from setuptools import find_packages, setup
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+if not os.path.isdir(os.path.join(HERE, "smartgo", "plugins")):
+    sys.exit(
+        "setup.py: smartgo/plugins is not a directory: this copy lost its symbolic links (a zip archive does that); "
+        "use a git clone, a tar archive or an sdist"
+    )
+
+with open(os.path.join(HERE, "README.md"), encoding="utf-8") as readme:
+    LONG_DESCRIPTION = readme.read()
+
+SPARK = ["numpy", "pyarrow>=18", "pandas>=2.2,<3", "pyspark>=4.0"]
+
+setup(
+    name="smartgo",
+    version="0.1.0",
+    description="A message broker in Python on Twisted, compatible with RocketMQ's protocol and store files",
+    long_description=LONG_DESCRIPTION,
+    long_description_content_type="text/markdown",
+    author="The smartgo developers",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Framework :: Twisted",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: System :: Distributed Computing",
+        "Typing :: Typed",
+    ],
+    python_requires=">=3.11",
+    # The key "" keeps an editable install a plain path to the checkout: twistd looks for drop-ins in directories of
+    # sys.path and does not see them through setuptools' import hook.
+    package_dir={"": "."},
+    packages=[*find_packages(include=["smartgo", "smartgo.*"]), "twisted.plugins"],
+    package_data={"smartgo": ["py.typed"]},
+    include_package_data=False,
+    install_requires=[
+        "attrs>=23.2",
+        "automat>=24.8",
+        "click>=8.1",
+        "construct>=2.10.70",
+        "klein>=24.8",
+        "lz4>=4.3",
+        "msgspec>=0.19",
+        "prometheus-client>=0.20",
+        "rich>=13.7",
+        "service-identity>=24.1",
+        "twisted[tls]>=24.7",
+        "txaio>=23.1",
+        "zope.interface>=6.4",
+        "zstandard>=0.22",
+    ],
+    extras_require={"spark": SPARK},
+    entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main"]},
+    zip_safe=False,
+)

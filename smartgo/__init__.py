@@ -1,0 +1,1 @@
+"""smartgo: a message broker on Twisted, compatible with RocketMQ's protocol and store files."""

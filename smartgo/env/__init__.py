@@ -1,0 +1,1 @@
+"""The only doors to the world: clock, network, threads, files, randomness and host."""

@@ -1,0 +1,236 @@
+"""
+What product code may ask of the world (reliability T1).
+
+Everything with an effect outside the process, or an answer that differs from run to run, passes through an
+L{IEnvironment}. The real one is L{smartgo.env.real}; tests use C{tests.fakes}. Paths are C{str}, durations
+seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
+from zope.interface import Attribute, Interface
+
+T = TypeVar("T")
+
+
+class IClock(IReactorTime):
+    """Timers on a monotonic clock, and the wall clock for timestamps alone."""
+
+    def wall_ms() -> int:
+        """The wall clock, in milliseconds since the epoch. Never for durations."""
+
+
+class INetwork(Interface):
+    """Sockets, by endpoint description."""
+
+    def listen(description: str, factory: IProtocolFactory) -> Deferred[IListeningPort]:
+        """
+        Listen where a server endpoint string says (C{tcp:10911:interface=127.0.0.1}, C{unix:/path}).
+
+        @raise twisted.internet.error.CannotListenError: the address is taken or not ours.
+        @raise ValueError: the description cannot be read.
+        """
+
+    def connect(host: str, port: int, factory: IProtocolFactory, timeout: float) -> Deferred[Any]:
+        """Dial; fires with the protocol once connected. Cancelling gives up."""
+
+    def probe(description: str) -> None:
+        """
+        Bind to the address of a C{tcp:} description and let it go again, blocking; for use before a daemon forks.
+
+        @raise OSError: the address is taken or not ours.
+        """
+
+    def free_port() -> int:
+        """A TCP port of 127.0.0.1 that nobody listens on now."""
+
+
+class IThreads(Interface):
+    """Threads by lane: what is given to one lane runs there one after another, in order."""
+
+    def run(lane: str, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Run C{function(*args)} in the lane's thread; the Deferred fires on the reactor thread.
+
+        Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files).
+        Cancelling is not supported.
+        """
+
+    def stop() -> Deferred[None]:
+        """End the threads after what was given to them; fires when all have ended."""
+
+
+class IMapping(Interface):
+    """One file in memory."""
+
+    path = Attribute("Where the file is.")
+    size = Attribute("Its length, in bytes; fixed.")
+    view = Attribute("A memoryview of all of it, writable if it was mapped so. Slices of it keep the file mapped.")
+
+    def reserve(begin: int, end: int) -> None:
+        """Make sure that blocks exist for this range (C{posix_fallocate}); blocking. @raise OSError: disk full."""
+
+    def populate(begin: int, end: int) -> None:
+        """Touch the pages of this range for writing ahead of use, without holding the GIL; blocking, best effort."""
+
+    def read_at(offset: int, size: int) -> bytes:
+        """Read through the file, not the mapping (C{pread}): releases the GIL while the disk works; blocking."""
+
+    def sync() -> None:
+        """C{fdatasync} the file; blocking. @raise OSError: what was written may be lost, now or later."""
+
+    def close() -> None:
+        """Give up the mapping; deferred by itself until the last slice of C{view} is gone. Idempotent."""
+
+
+class IDirectoryLock(Interface):
+    """A directory that is ours for now."""
+
+    def release() -> None:
+        """Let it go. Idempotent."""
+
+
+class IFiles(Interface):
+    """The file system. All methods block; the slow ones are called in a lane of L{IThreads}."""
+
+    def exists(path: str) -> bool:
+        """Whether there is anything at C{path}."""
+
+    def is_directory(path: str) -> bool:
+        """Whether C{path} is a directory."""
+
+    def list(path: str) -> list[str]:
+        """The sorted names in a directory; empty where there is none."""
+
+    def size(path: str) -> int:
+        """The length of a file in bytes. @raise FileNotFoundError: there is none."""
+
+    def modified_ms(path: str) -> int:
+        """When a file was last modified, in milliseconds since the epoch."""
+
+    def real(path: str) -> str:
+        """The absolute path with symlinks resolved."""
+
+    def make_directories(path: str) -> None:
+        """Create a directory (mode 0700) and what is above it, durably enough to survive a crash once synced."""
+
+    def read(path: str, limit: int | None = None) -> bytes:
+        """The content of a file, C{limit} bytes of it at most."""
+
+    def read_at(path: str, offset: int, size: int) -> bytes:
+        """C{size} bytes from C{offset} of a file, fewer at its end."""
+
+    def create(path: str, data: bytes, sync: bool = True) -> None:
+        """
+        Write a new file (mode 0600, C{O_EXCL|O_NOFOLLOW}); fsync it and its directory if asked.
+
+        @raise FileExistsError: there is one.
+        """
+
+    def replace(path: str, data: bytes, backup: bool = True) -> None:
+        """
+        Replace a file as a whole and durably: a temporary beside it, fsync, the old content kept as C{.bak},
+        rename over it, fsync of the directory (reliability S12).
+        """
+
+    def append(path: str, data: bytes) -> None:
+        """Add to the end of a file, creating it (mode 0600)."""
+
+    def overwrite(path: str, offset: int, data: bytes) -> None:
+        """Write into an existing file in place; no fsync."""
+
+    def zero(path: str, begin: int, end: int) -> None:
+        """Overwrite a range with zeros, in place, and fdatasync."""
+
+    def rename(source: str, target: str) -> None:
+        """Rename, replacing C{target}."""
+
+    def remove(path: str) -> None:
+        """Unlink a file. @raise FileNotFoundError"""
+
+    def remove_directory(path: str) -> None:
+        """Remove an empty directory."""
+
+    def sync_directory(path: str) -> None:
+        """Make the names in a directory durable (C{fsync})."""
+
+    def allocate(path: str, size: int) -> None:
+        """
+        Create a file with all its blocks (C{posix_fallocate}); a failure leaves no file behind.
+
+        @raise OSError: disk full, or as the system says.
+        """
+
+    def create_sparse(path: str, size: int) -> None:
+        """Create a file of this length without blocks (C{ftruncate})."""
+
+    def map(path: str, writable: bool = True) -> IMapping:
+        """Map a whole existing file."""
+
+    def lock_directory(path: str) -> IDirectoryLock:
+        """
+        Take C{lock} in a store directory as RocketMQ does: C{lockf} on its byte 0, and C{flock} (reliability S13).
+
+        @raise smartgo.errors.StoreHeld: another process has it.
+        """
+
+    def usage(path: str) -> tuple[int, int]:
+        """(total, free) bytes of the file system that holds C{path}."""
+
+    def temporary_directory(prefix: str) -> str:
+        """Create a directory of our own for scratch data."""
+
+    def remove_tree(path: str) -> None:
+        """Remove a directory and everything in it; for scratch data alone."""
+
+
+class IRandom(Interface):
+    """Chance."""
+
+    def below(limit: int) -> int:
+        """An int from 0 to C{limit - 1}."""
+
+    def fraction() -> float:
+        """A float from 0 to 1, 1 excluded."""
+
+    def token(size: int) -> bytes:
+        """C{size} unpredictable bytes."""
+
+
+class IHost(Interface):
+    """The machine and the process."""
+
+    pid = Attribute("Our process id.")
+    name = Attribute("The host's name.")
+    memory = Attribute("Physical memory, in bytes.")
+
+    def home() -> str:
+        """The user's home directory."""
+
+    def variable(name: str) -> str | None:
+        """A variable of the process environment."""
+
+    def open_file_limit() -> int:
+        """How many descriptors this process may have."""
+
+    def open_files() -> int:
+        """How many descriptors this process has now."""
+
+    def address_towards(host: str, port: int) -> str:
+        """Our own address as a peer at C{host} would see it; C{127.0.0.1} where there is no route."""
+
+
+class IEnvironment(Interface):
+    """All doors together; one for a process, passed to whatever needs one."""
+
+    clock = Attribute("L{IClock}")
+    network = Attribute("L{INetwork}")
+    threads = Attribute("L{IThreads}")
+    files = Attribute("L{IFiles}")
+    random = Attribute("L{IRandom}")
+    host = Attribute("L{IHost}")

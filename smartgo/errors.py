@@ -1,0 +1,271 @@
+"""
+The error hierarchy, by what the caller must do.
+
+L{FramingError} closes the connection, L{RequestRefused} answers the request with its C{code} and message as
+the remark, L{StoreError} stops a start or a store, L{SettingError} is a user's mistake and is printed as one
+sentence. Anything else is a bug: logged with its traceback and answered as a system error.
+"""
+
+from __future__ import annotations
+
+
+class SmartgoError(Exception):
+    """The root of everything smartgo raises on purpose."""
+
+
+# -- the byte stream ---------------------------------------------------------------------------------------
+
+
+class FramingError(SmartgoError):
+    """The byte stream cannot be followed any further: close the connection."""
+
+
+class BadFrameLength(FramingError):
+    """
+    A length prefix outside its bounds.
+
+    @ivar length: what the prefix announced, in bytes.
+    @ivar minimum: the shortest frame accepted, in bytes.
+    @ivar limit: the longest frame accepted, in bytes.
+    """
+
+    def __init__(self, length: int, minimum: int, limit: int) -> None:
+        super().__init__(f"frame of {length} B is outside {minimum}..{limit} B")
+        self.length = length
+        self.minimum = minimum
+        self.limit = limit
+
+
+class BadHeaderLength(FramingError):
+    """
+    A header length that does not fit its frame, or an unknown header encoding.
+
+    @ivar length: what the header word announced, in bytes.
+    @ivar limit: the longest header possible here, in bytes.
+    """
+
+    def __init__(self, length: int, limit: int) -> None:
+        super().__init__(f"header of {length} B exceeds the limit of {limit} B")
+        self.length = length
+        self.limit = limit
+
+
+# -- requests ----------------------------------------------------------------------------------------------
+
+
+class RequestRefused(SmartgoError):
+    """
+    The request was understood and declined: answer, keep the connection.
+
+    @cvar code: the response code the peer receives.
+    """
+
+    code = 1
+
+
+class BadHeader(RequestRefused):
+    """A header that cannot be read, or a field of it that is missing or malformed; the message names it."""
+
+
+class BadBody(RequestRefused):
+    """A request body that cannot be read (not UTF-8, not JSON, wrong shape)."""
+
+
+class BadName(RequestRefused):
+    """A topic or group name outside the rules of C{reliability.md} L5."""
+
+
+class SystemBusy(RequestRefused):
+    """Flow control: the request was not begun."""
+
+    code = 2
+
+
+class CodeNotSupported(RequestRefused):
+    """No processor for this request code."""
+
+    code = 3
+
+    def __init__(self, request_code: int) -> None:
+        super().__init__(f" request type {request_code} not supported")
+        self.request_code = request_code
+
+
+class MessageIllegal(RequestRefused):
+    """A message, its properties or a batch over a limit, or malformed."""
+
+    code = 13
+
+
+class ServiceNotAvailable(RequestRefused):
+    """The store takes no messages: shutting down, failed, or its disk full."""
+
+    code = 14
+
+
+class NoPermission(RequestRefused):
+    """The topic, the group or the broker does not allow this."""
+
+    code = 16
+
+
+class TopicNotExist(RequestRefused):
+    """No such topic here, and it may not be created on the fly."""
+
+    code = 17
+
+
+class QueryNotFound(RequestRefused):
+    """No offset, message or setting of that name."""
+
+    code = 22
+
+
+class SubscriptionParseFailed(RequestRefused):
+    """A filter expression that cannot be read."""
+
+    code = 23
+
+
+class SubscriptionNotExist(RequestRefused):
+    """The group has sent no heartbeat, or does not subscribe to the topic."""
+
+    code = 24
+
+
+class SubscriptionNotLatest(RequestRefused):
+    """The request refers to a newer subscription than the broker has."""
+
+    code = 25
+
+
+class GroupNotExist(RequestRefused):
+    """The subscription group is unknown and may not be created on the fly."""
+
+    code = 26
+
+
+class ConsumerNotOnline(RequestRefused):
+    """The group, or the client asked for, has no connection."""
+
+    code = 206
+
+
+# -- calls made by us --------------------------------------------------------------------------------------
+
+
+class CallFailed(SmartgoError):
+    """A call to a peer that brought no answer."""
+
+
+class CallTimedOut(CallFailed):
+    """
+    No answer within the deadline; the request may or may not have been done.
+
+    @ivar timeout: how long was waited, in seconds.
+    """
+
+    def __init__(self, what: str, timeout: float) -> None:
+        super().__init__(f"{what}: no answer within {timeout:g} s")
+        self.timeout = timeout
+
+
+class NotConnected(CallFailed):
+    """The connection could not be made, or was lost before the answer came."""
+
+
+class PeerRefused(CallFailed):
+    """
+    The peer answered with an error code.
+
+    @ivar code: its response code.
+    @ivar remark: its words.
+    """
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(f"response code {code}: {remark}")
+        self.code = code
+        self.remark = remark
+
+
+class BodyTooLong(SmartgoError):
+    """
+    A body that would grow past its limit when decompressed.
+
+    @ivar limit: the limit, in bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"body exceeds the limit of {limit} B when decompressed")
+        self.limit = limit
+
+
+class BadCompression(SmartgoError):
+    """A compressed body that cannot be decompressed, or an unknown method."""
+
+
+# -- records and the store ---------------------------------------------------------------------------------
+
+
+class BadRecord(SmartgoError):
+    """Bytes that are no valid record; the message says which check failed."""
+
+
+class StoreError(SmartgoError):
+    """The store cannot be opened or has failed; the message is one sentence for the operator."""
+
+
+class StoreHeld(StoreError):
+    """
+    Another process owns the store directory.
+
+    @ivar pid: its process id, 0 where the system does not tell.
+    """
+
+    def __init__(self, path: str, pid: int) -> None:
+        who = f"process {pid}" if pid else "another process"
+        super().__init__(f"the store {path} is held by {who}")
+        self.pid = pid
+
+
+class StoreDamaged(StoreError):
+    """
+    A record in the middle of the CommitLog is damaged.
+
+    @ivar offset: the physical offset of the first bad record.
+    """
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(
+            f"the CommitLog in {path} is damaged at physical offset {offset} ({reason}), and valid records follow"
+        )
+        self.offset = offset
+
+
+class ForeignFile(StoreError):
+    """A file of a name or size that does not belong into a store directory; nothing was changed."""
+
+
+class NoSuchMessage(SmartgoError):
+    """No readable message at that place."""
+
+
+# -- the user ----------------------------------------------------------------------------------------------
+
+
+class SettingError(SmartgoError):
+    """A wrong option, setting or configuration file; printed as it is, exit status 78."""
+
+
+class BrokenTable(SettingError):
+    """
+    A saved table whose file and backup are both unreadable.
+
+    @ivar path: the main file.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"neither {path} nor its .bak can be read ({reason}); start with --reset-broken {path} to begin it anew"
+        )
+        self.path = path

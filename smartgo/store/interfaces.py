@@ -1,0 +1,185 @@
+"""What the store offers, and what it asks of the code above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred
+from zope.interface import Interface
+
+from smartgo.schema.consumequeue import Unit
+from smartgo.schema.message import Message, StoredMessage
+
+
+class PutStatus(IntEnum):
+    """How an append ended, with the response code that tells the client (C{broker.md} section 3)."""
+
+    OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+
+class ReadStatus(IntEnum):
+    """How a read ended (C{store.md} section 12). The names are sent as remarks."""
+
+    FOUND = 0
+    NO_MATCHED_MESSAGE = 1
+    MESSAGE_WAS_REMOVING = 2
+    OFFSET_FOUND_NULL = 3
+    OFFSET_OVERFLOW_BADLY = 4
+    OFFSET_OVERFLOW_ONE = 5
+    OFFSET_TOO_SMALL = 6
+    NO_MATCHED_LOGIC_QUEUE = 7
+    NO_MESSAGE_IN_QUEUE = 8
+    COLD = 9
+    """Not on the wire: the messages lie too far back to be read without waiting for the disk; use C{read_cold}."""
+
+
+class Appended(NamedTuple):
+    """Where one append call put its messages: adjacent records of one queue, in one log file."""
+
+    offset: int
+    """Physical offset of the first record."""
+    end: int
+    """Physical offset after the last record."""
+    queue_offset: int
+    """Logical offset of the first; the others follow one by one."""
+    stored_ms: int
+    offsets: Sequence[int]
+    """Physical offset of each record."""
+    wait: bool
+    """False where the client asked not to wait for flush and replica (property WAIT=false)."""
+
+
+class ReadLimit(NamedTuple):
+    """How much one read may return; one message is always let in."""
+
+    count: int = 32
+    size: int = 262144
+    """Bytes."""
+
+
+class ReadResult(NamedTuple):
+    """What a read found."""
+
+    status: ReadStatus
+    next_offset: int
+    """Logical offset to ask for next."""
+    minimum: int
+    """The queue's first logical offset."""
+    maximum: int
+    """The queue's next logical offset to be written."""
+    parts: list[memoryview]
+    """
+    Stored records, back to back, in offset order; runs that lie side by side are one piece. Release or write them soon.
+    """
+    count: int
+    """How many messages C{parts} holds."""
+    size: int
+    """Bytes in C{parts}."""
+    suggest_slave: bool
+    """The last message scanned lies further behind the log's end than memory holds."""
+
+
+class IMessageFilter(Interface):
+    """Two chances to refuse a message, cheap first."""
+
+    def by_unit(unit: Unit) -> bool:
+        """Whether the unit's tag hash may match; true may still be wrong."""
+
+    def by_content(properties: Mapping[str, str], body: memoryview) -> bool:
+        """Whether the message matches; asked only where C{needs_content} is true."""
+
+    def needs_content() -> bool:
+        """Whether C{by_content} has to be asked at all."""
+
+    def hashes() -> frozenset[int] | None:
+        """The tag hashes that C{by_unit} lets in, C{None} where it lets in all: lets a reader test units in bulk."""
+
+
+class IDispatcher(Interface):
+    """One derived file set; must tolerate being shown a record twice."""
+
+    def dispatch(entry: StoredMessage) -> None:
+        """Take one record that recovery found in the CommitLog."""
+
+
+class IArrivalListener(Interface):
+    """Hears of new messages, once a run and queue; called on the reactor thread, must not block."""
+
+    def arrived(topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
+        """
+        Messages became readable: the queue ends at C{next_offset} now.
+
+        @param tag_codes: the third field of the new ConsumeQueue units, oldest first.
+        @param stored_ms: store timestamp of the newest.
+        """
+
+
+class IFlushPolicy(Interface):
+    """When appended bytes may be acknowledged."""
+
+    def durable(end: int) -> Deferred[PutStatus] | None:
+        """C{None}: now. Else fires when the log is safe up to physical offset C{end}, or with what happened instead."""
+
+
+class IMessageStore(Interface):
+    """The message store, as the broker sees it. Called on the reactor thread."""
+
+    def append(messages: Sequence[Message]) -> Appended:
+        """
+        Append records, all or none, to one queue of one topic; not yet visible to readers until L{end_run}.
+
+        @param messages: all of the same topic and queue id.
+        @raise smartgo.errors.MessageIllegal: topic, properties, body or batch over a limit.
+        @raise smartgo.errors.ServiceNotAvailable: closing, failed, disk full, or no file could be allocated.
+        """
+
+    def durable(appended: Appended) -> Deferred[PutStatus] | None:
+        """C{None}: may be acknowledged now as PUT_OK. Else fires with the status; never errs."""
+
+    def end_run() -> None:
+        """After the last append of one read: dispatch to the queues, tell the listeners once. Cheap when idle."""
+
+    def read(topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None) -> ReadResult:
+        """Read messages of one queue from a logical offset; never waits for the disk, status COLD where it would."""
+
+    def read_cold(
+        topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> Deferred[ReadResult]:
+        """The same through the reader threads."""
+
+    def at(offset: int, size: int | None = None) -> Deferred[bytes]:
+        """
+        The stored record at a physical offset.
+
+        @raise smartgo.errors.NoSuchMessage: through the Deferred: nothing readable starts there.
+        """
+
+    def bounds(topic: str, queue_id: int) -> tuple[int, int]:
+        """[first, next) logical offsets of a queue; (0, 0) where there is none."""
+
+    def offset_at(topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None) -> Deferred[int]:
+        """
+        The logical offset whose store time is nearest (C{store.md} section 12).
+
+        @param boundary: C{LOWER} or C{UPPER} pick a side (5.x), C{None} the nearer neighbour.
+        """
+
+    def stored_ms(topic: str, queue_id: int, offset: int) -> Deferred[int]:
+        """Store timestamp of the message at a logical offset; -1 where there is none."""
+
+    def is_far_back(topic: str, queue_id: int, offset: int) -> bool:
+        """Whether the message at this logical offset is "on disk": further behind the log's end than memory holds."""
+
+    def queues() -> Iterable[tuple[str, int]]:
+        """All queues that have units, as (topic, queue id)."""
+
+    def delete_topic(topic: str) -> Deferred[None]:
+        """Drop the queues of a topic; the records stay in the log."""
+
+    def subscribe(listener: IArrivalListener) -> None:
+        """Tell C{listener} of arrivals from now on."""

@@ -1,0 +1,1 @@
+"""The tests of smartgo, laid out as the packages are."""

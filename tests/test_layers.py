@@ -1,0 +1,190 @@
+"""Who imports whom: the arrows of docs/architecture, section "Layers", held by reading the imports."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+EVERYTHING = {
+    "errors", "env", "schema", "extension", "config", "tablefile", "auth", "remoting", "store", "ha", "pipeline",
+    "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
+}  # fmt: skip
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "env": {"errors"},
+    "schema": {"errors"},
+    "extension": {"errors"},
+    "config": {"schema", "errors"},
+    "tablefile": {"env", "schema", "errors"},
+    "auth": {"tablefile", "config", "schema", "env", "errors"},
+    "remoting": {"env", "schema", "errors"},
+    "store": {"env", "schema", "errors"},
+    "ha": {"store", "env", "schema", "errors"},
+    "pipeline": {"store", "env", "schema", "errors"},
+    "client": {"remoting", "auth", "tablefile", "config", "env", "schema", "errors"},
+    "registry": {"remoting", "auth", "tablefile", "config", "env", "schema", "errors"},
+    "broker": {
+        "ha", "pipeline", "store", "remoting", "auth", "extension", "tablefile", "config", "env", "schema", "errors",
+    },
+    "ops": {
+        "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "auth", "extension", "tablefile",
+        "config", "env", "schema", "errors",
+    },
+    "node": EVERYTHING - {"node", "cli", "testing", "spark"},
+    "cli": EVERYTHING - {"cli", "testing", "spark"},
+    "testing": EVERYTHING - {"testing", "spark"},
+    "spark": {"schema", "errors"},
+}  # fmt: skip
+
+PLUGINS_MAY_IMPORT = {
+    "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "config", "env", "schema", "errors",
+}  # fmt: skip
+
+DOORS = {"time", "random", "secrets", "threading", "socket", "mmap", "fcntl", "ctypes", "pathlib", "tempfile", "shutil"}
+OS_NAMES_ALLOWED = {"path", "fspath", "environ"}
+
+
+def sources(top: str) -> list[str]:
+    """All Python files below a folder of the checkout, as paths relative to it; symlinks are not followed."""
+    found = []
+    for folder, _, names in os.walk(os.path.join(ROOT, top)):
+        found += [os.path.relpath(os.path.join(folder, one), ROOT) for one in names if one.endswith(".py")]
+    return sorted(found)
+
+
+def imports(path: str) -> list[tuple[int, str]]:
+    """Line and full name of everything a file imports; C{from a import b} gives C{a.b}."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                found.append((node.lineno, "." * node.level))
+            else:
+                found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
+
+
+def calls(path: str) -> list[tuple[int, str]]:
+    """Line and dotted name of everything a file calls or refers to by attribute."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found.append((node.lineno, node.func.id))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.append((node.lineno, f"{node.value.id}.{node.attr}"))
+    return found
+
+
+def package(path: str) -> str:
+    """The layer that a source file belongs to: C{smartgo/store/flush.py} is in C{store}."""
+    part = path.split(os.sep)[1]
+    return part.removesuffix(".py")
+
+
+class LayerTests(SynchronousTestCase):
+    """Imports go one way."""
+
+    def test_walks(self) -> None:
+        """The walk sees the packages that are there, so that an empty answer means no offence."""
+        seen = {package(path) for path in sources("smartgo")}
+        self.assertLessEqual({"errors", "env", "schema", "remoting", "store"}, seen)
+        self.assertIn("smartgo.errors.StoreHeld", [name for _, name in imports("smartgo/env/real.py")])
+        self.assertIn("os.pread", [name for _, name in calls("smartgo/env/real.py")])
+
+    def test_packages(self) -> None:
+        """No package of smartgo imports one that its row in the table does not name."""
+        offences = []
+        for path in sources("smartgo"):
+            here = package(path)
+            if here in ("__init__", "plugins"):
+                continue
+            allowed = MAY_IMPORT[here] | {here}
+            for line, name in imports(path):
+                parts = name.split(".")
+                if name.startswith("."):
+                    offences.append(f"{path}:{line} imports relatively")
+                elif parts[0] in ("plugins", "tests", "benchmarks"):
+                    offences.append(f"{path}:{line} imports {name}")
+                elif parts[0] == "smartgo" and len(parts) > 1 and parts[1] not in allowed:
+                    if path == os.path.join("smartgo", "spark", "sink.py") and parts[1] == "client":
+                        continue
+                    offences.append(f"{path}:{line} imports {name}")
+        self.assertEqual(offences, [])
+
+    def test_plugins(self) -> None:
+        """An extension touches the published interfaces alone, and names itself C{smartgo.plugins}."""
+        offences = []
+        for path in sources("plugins"):
+            for line, name in imports(path):
+                inner = name.removeprefix("smartgo.")
+                if name.startswith("plugins"):
+                    offences.append(f"{path}:{line} imports {name}")
+                elif (
+                    inner != name
+                    and not inner.startswith("plugins.")
+                    and not any(inner == one or inner.startswith(one + ".") for one in PLUGINS_MAY_IMPORT)
+                ):
+                    offences.append(f"{path}:{line} imports {name}")
+        self.assertEqual(offences, [])
+
+    def test_drop_ins(self) -> None:
+        """A twistd drop-in imports nothing of smartgo: listing the commands must not load them."""
+        paths = [path for path in sources("twisted") if not path.endswith("__init__.py")]
+        names = [name for path in paths for _, name in imports(path) if name.startswith("smartgo")]
+        self.assertEqual(names, [])
+
+
+class DoorTests(SynchronousTestCase):
+    """Effects pass through the environment (reliability T1)."""
+
+    def test_modules(self) -> None:
+        """C{smartgo.env.real} alone imports a module with effects; C{node} and C{cli} alone import the reactor."""
+        offences = []
+        for path in sources("smartgo") + sources("plugins"):
+            if path == os.path.join("smartgo", "env", "real.py"):
+                continue
+            for line, name in imports(path):
+                if name.split(".")[0] in DOORS or name.startswith("twisted.internet.threads"):
+                    offences.append(f"{path}:{line} imports {name}")
+                if name.startswith("twisted.internet.reactor") and package(path) not in ("node", "cli"):
+                    offences.append(f"{path}:{line} imports {name}")
+        self.assertEqual(offences, [])
+
+    def test_calls(self) -> None:
+        """Nobody else opens files, asks C{os} for them, or starts a C{LoopingCall} on the global reactor."""
+        offences = []
+        for path in sources("smartgo") + sources("plugins"):
+            if path == os.path.join("smartgo", "env", "real.py"):
+                continue
+            seen = calls(path)
+            for line, name in seen:
+                if name in ("open", "deferToThread") or (
+                    name.startswith("os.") and name.split(".")[1] not in OS_NAMES_ALLOWED and package(path) != "node"
+                ):
+                    offences.append(f"{path}:{line} uses {name}")
+            if any(name == "LoopingCall" for _, name in seen) and not any(name.endswith(".clock") for _, name in seen):
+                offences.append(f"{path} starts a LoopingCall without a clock")
+        self.assertEqual(offences, [])
+
+    def test_dangerous(self) -> None:
+        """Nothing evaluates or unpickles outside data (reliability X16)."""
+        offences = []
+        for path in sources("smartgo") + sources("plugins"):
+            for line, name in imports(path):
+                if name.split(".")[0] in ("pickle", "marshal", "shelve"):
+                    offences.append(f"{path}:{line} imports {name}")
+            for line, name in calls(path):
+                if name in ("eval", "exec", "yaml.load"):
+                    offences.append(f"{path}:{line} uses {name}")
+        self.assertEqual(offences, [])
