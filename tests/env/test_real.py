@@ -118,7 +118,8 @@ class RealThreadsTests(TestCase):
         def fail() -> None:
             raise OSError("no")
 
-        await self.assertFailure(threads.run("read", fail), OSError)
+        with self.assertRaises(OSError):
+            await threads.run("read", fail)
         await threads.stop()
 
 
