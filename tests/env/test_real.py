@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.base import ReactorBase
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
@@ -115,7 +115,7 @@ class RealThreadsTests(TestCase):
         """An exception of the function comes through the Deferred."""
         threads = RealThreads(reactor)  # type: ignore[arg-type]
 
-        def fail() -> None:
+        def fail() -> int:
             raise OSError("no")
 
         with self.assertRaises(OSError):
@@ -142,7 +142,7 @@ class RealNetworkTests(TestCase):
         client = await network.connect("127.0.0.1", free, Factory.forProtocol(Client), 5)
         client.transport.loseConnection()
         await lost
-        await port.stopListening()
+        await maybeDeferred(port.stopListening)
 
 
 class RealFilesTests(SynchronousTestCase):
