@@ -175,6 +175,12 @@ class IMessageStore(Interface):
     def is_far_back(topic: str, queue_id: int, offset: int) -> bool:
         """Whether the message at this logical offset is "on disk": further behind the log's end than memory holds."""
 
+    def units(topic: str, queue_id: int, offset: int, count: int) -> list[Unit]:
+        """At most C{count} units of a queue from a logical offset, fewer at its end; never waits for the disk long."""
+
+    def flush() -> Deferred[PutStatus]:
+        """Fires when all that is appended by now is durable (queues included), or with what happened instead."""
+
     def queues() -> Iterable[tuple[str, int]]:
         """All queues that have units, as (topic, queue id)."""
 
