@@ -390,6 +390,12 @@ class FakeHost:
         """As set."""
         return self.files_open
 
+    def resolve(self, name: str) -> str:
+        """Every name but C{nowhere} is ours."""
+        if name == "nowhere":
+            raise OSError(errno.ENOENT, "unknown host")
+        return "127.0.0.1"
+
     def address_towards(self, host: str, port: int) -> str:
         """Loopback."""
         return "127.0.0.1"

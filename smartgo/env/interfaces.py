@@ -221,6 +221,9 @@ class IHost(Interface):
     def open_files() -> int:
         """How many descriptors this process has now."""
 
+    def resolve(name: str) -> str:
+        """The IPv4 address of a host name; blocking, for the start. @raise OSError: there is none."""
+
     def address_towards(host: str, port: int) -> str:
         """Our own address as a peer at C{host} would see it; C{127.0.0.1} where there is no route."""
 
