@@ -1,0 +1,391 @@
+"""
+What a setting can be: how its value is read, what is allowed, and how it is shown again.
+
+A kind takes what a file gives (text, or a TOML value) and returns what the code works with: durations become
+seconds whatever the file's unit, sizes bytes, lists tuples. Anything else is a L{ValueError} whose message is the
+sentence that says what is allowed; the loader adds file, key and value.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+import msgspec
+
+from smartgo.errors import SettingError
+from smartgo.schema.delay import DelayLevels
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]{1,4})\Z")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?\Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"B": 1, "K": 1 << 10, "KiB": 1 << 10, "M": 1 << 20, "MiB": 1 << 20, "G": 1 << 30, "GiB": 1 << 30}
+_ANY = (1 << 63) - 1
+_UNIT_NAMES = {"ms": "milliseconds", "s": "seconds", "h": "hours"}
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """
+    A setting's description; the subclasses add what is allowed.
+
+    @ivar about: one or two sentences for the reference page.
+    @ivar aliases: other spellings of the setting's name, from other releases.
+    @ivar otherwise: what holds when the setting is not given, where that is not a fixed value.
+    @ivar secret: the value is never shown.
+    """
+
+    about: str
+    aliases: tuple[str, ...] = ()
+    otherwise: str = ""
+    secret: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, as the end of a sentence."""
+        raise NotImplementedError
+
+    @property
+    def unit(self) -> str:
+        """The unit of a bare number in a file; empty where there is none."""
+        return ""
+
+    def read(self, value: object) -> object:
+        """
+        Return what the code works with.
+
+        @param value: text, or a TOML value.
+        @raise ValueError: not allowed; the message is L{allowed}.
+        """
+        raise NotImplementedError
+
+    def show(self, value: object) -> str:
+        """Return a value of ours as a file would give it, in the file's unit."""
+        return "" if value is None else str(value)
+
+    def _refuse(self) -> ValueError:
+        return ValueError(self.allowed)
+
+
+class Switch(Kind, frozen=True):
+    """C{true} or C{false}, in any case."""
+
+    @property
+    def allowed(self) -> str:
+        return "true or false"
+
+    def read(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        raise self._refuse()
+
+    def show(self, value: object) -> str:
+        return "" if value is None else str(value).lower()
+
+
+class Integer(Kind, frozen=True, kw_only=True):
+    """
+    A whole number within bounds.
+
+    @ivar clamp: a number outside is moved to the nearest bound, as RocketMQ does with some settings.
+    """
+
+    low: int = 0
+    high: int = _ANY
+    clamp: bool = False
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.low}" + (f" to {self.high}" if self.high < _ANY else "")
+
+    def read(self, value: object) -> int | None:
+        return self._within(self._whole(value))
+
+    def _whole(self, value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, str) and _INTEGER.match(value):
+            return int(value)
+        raise self._refuse()
+
+    def _within(self, number: int) -> int:
+        if self.clamp:
+            return min(max(number, self.low), self.high)
+        if not self.low <= number <= self.high:
+            raise self._refuse()
+        return number
+
+
+class Port(Integer, frozen=True, kw_only=True):
+    """A TCP port; 0 lets the system choose."""
+
+    high: int = 65535
+
+    @property
+    def allowed(self) -> str:
+        return "a port from 0 (any free one) to 65535"
+
+
+class PortOrSwitch(Port, frozen=True, kw_only=True):
+    """A TCP port, C{true} for the usual one, C{false} for none."""
+
+    @property
+    def allowed(self) -> str:
+        return "true, false, or a port from 1 to 65535"
+
+    def read(self, value: object) -> int | bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
+            return value.lower() in ("true", "on")
+        number = self._within(self._whole(value))
+        if number == 0:
+            raise self._refuse()
+        return number
+
+    def show(self, value: object) -> str:
+        return str(value).lower()
+
+
+class Size(Integer, frozen=True, kw_only=True):
+    """Bytes: a bare number, or one with B, KiB, MiB, GiB (K, M, G are the same)."""
+
+    @property
+    def allowed(self) -> str:
+        most = f" to {self.high}" if self.high < _ANY else ""
+        return f"a size from {self.low}{most} bytes, such as 65536, 64KiB or 1GiB"
+
+    @property
+    def unit(self) -> str:
+        return "bytes"
+
+    def _whole(self, value: object) -> int:
+        match = _QUANTITY.match(value) if isinstance(value, str) else None
+        if match is not None and match[2] in _BYTES:
+            return int(float(match[1]) * _BYTES[match[2]])
+        return super()._whole(value)
+
+
+class Duration(Kind, frozen=True, kw_only=True):
+    """
+    A time span: a bare number in the setting's own unit, or one with ms, s, m, h or d. Seconds in the code.
+
+    @ivar per: the unit of a bare number: C{ms}, C{s} or C{h}.
+    @ivar low: the shortest, in that unit.
+    @ivar high: the longest, in that unit.
+    @ivar clamp: as with L{Integer}.
+    """
+
+    per: str = "ms"
+    low: int = 0
+    high: int = 1 << 31
+    clamp: bool = False
+
+    @property
+    def allowed(self) -> str:
+        return f"a duration from {self.low} to {self.high} {self.unit}, such as 500ms or 5s"
+
+    @property
+    def unit(self) -> str:
+        return _UNIT_NAMES[self.per]
+
+    def read(self, value: object) -> float:
+        match = _QUANTITY.match(value) if isinstance(value, str) else None
+        if match is not None and match[2] in _SECONDS:
+            seconds = float(match[1]) * _SECONDS[match[2]]
+        elif isinstance(value, int) and not isinstance(value, bool):
+            seconds = value * _SECONDS[self.per]
+        elif isinstance(value, str) and _INTEGER.match(value):
+            seconds = int(value) * _SECONDS[self.per]
+        else:
+            raise self._refuse()
+        low, high = self.low * _SECONDS[self.per], self.high * _SECONDS[self.per]
+        if self.clamp:
+            return min(max(seconds, low), high)
+        if not low <= seconds <= high:
+            raise self._refuse()
+        return seconds
+
+    def show(self, value: object) -> str:
+        if not isinstance(value, int | float):
+            return ""
+        number = round(value / _SECONDS[self.per], 6)
+        return str(int(number)) if number == int(number) else str(number)
+
+
+class Choice(Kind, frozen=True, kw_only=True):
+    """One of several words, in any case."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+
+    def read(self, value: object) -> str:
+        for word in self.words:
+            if isinstance(value, str) and word.lower() == value.lower():
+                return word
+        raise self._refuse()
+
+
+class Text(Kind, frozen=True, kw_only=True):
+    """
+    Text of one line.
+
+    @ivar pattern: what the whole of it must match.
+    @ivar says: the pattern in words.
+    """
+
+    pattern: str = r"[^\x00-\x1f\x7f]{0,1024}"
+    says: str = "text of one line, at most 1024 characters"
+
+    @property
+    def allowed(self) -> str:
+        return self.says
+
+    def read(self, value: object) -> object:
+        if isinstance(value, str) and re.fullmatch(self.pattern, value):
+            return value
+        raise self._refuse()
+
+
+class Name(Text, frozen=True, kw_only=True):
+    """The name of a cluster or broker; it also names a topic, save that a dot is let in for host names."""
+
+    pattern: str = r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}"
+    says: str = "1 to 127 characters of letters, digits and % | _ - ."
+
+
+class Path(Text, frozen=True, kw_only=True):
+    """A path of the file system; a leading C{~/} or C{{{HOME}}} is replaced by the loader."""
+
+    pattern: str = r"[^\x00-\x1f\x7f]{1,4096}"
+    says: str = "a path"
+
+
+class Host(Kind, frozen=True, kw_only=True):
+    """
+    An IP address or, where C{names} says so, a host name.
+
+    @ivar names: host names are allowed too.
+    """
+
+    names: bool = False
+
+    @property
+    def allowed(self) -> str:
+        return "an IP address or a host name" if self.names else "an IP address such as 127.0.0.1, 0.0.0.0 or ::1"
+
+    def read(self, value: object) -> str:
+        if isinstance(value, str):
+            try:
+                return str(ipaddress.ip_address(value))
+            except ValueError:
+                if self.names and _HOST.match(value):
+                    return value
+        raise self._refuse()
+
+
+class Addresses(Kind, frozen=True, kw_only=True):
+    """C{host:port}, several of them separated by C{;} or given as a list."""
+
+    @property
+    def allowed(self) -> str:
+        return "host:port, several separated by ;"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        items = value.split(";") if isinstance(value, str) else value
+        if not isinstance(items, list):
+            raise self._refuse()
+        found: list[str] = []
+        for item in items:
+            if not isinstance(item, str):
+                raise self._refuse()
+            address = item.strip()
+            if address and address not in found:
+                self._check(address)
+                found.append(address)
+        return tuple(found)
+
+    def show(self, value: object) -> str:
+        return ";".join(value) if isinstance(value, tuple) else ""
+
+    def _check(self, address: str) -> None:
+        host, colon, port = address.rpartition(":")
+        if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
+            raise self._refuse()
+        if host.startswith("[") and host.endswith("]"):
+            try:
+                ipaddress.IPv6Address(host[1:-1])
+            except ValueError:
+                raise self._refuse() from None
+        elif not _HOST.match(host):
+            raise self._refuse()
+
+
+class Address(Addresses, frozen=True, kw_only=True):
+    """One C{host:port}."""
+
+    @property
+    def allowed(self) -> str:
+        return "host:port"
+
+    def read(self, value: object) -> str | None:  # type: ignore[override]
+        if not isinstance(value, str):
+            raise self._refuse()
+        found = super().read(value)
+        if len(found) > 1:
+            raise self._refuse()
+        return found[0] if found else None
+
+    def show(self, value: object) -> str:
+        return "" if value is None else str(value)
+
+
+class Hours(Kind, frozen=True, kw_only=True):
+    """Hours of the day: one, or several separated by C{;} or given as a list."""
+
+    @property
+    def allowed(self) -> str:
+        return "an hour from 00 to 23, several separated by ;"
+
+    def read(self, value: object) -> tuple[int, ...]:
+        if isinstance(value, str):
+            items: list[object] = [item.strip() for item in value.split(";") if item.strip()]
+        elif isinstance(value, list):
+            items = list(value)
+        else:
+            items = [value]
+        hours = []
+        for item in items:
+            if isinstance(item, str) and re.fullmatch(r"[0-9]{1,2}", item):
+                item = int(item)
+            if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item <= 23:
+                raise self._refuse()
+            hours.append(item)
+        if not hours:
+            raise self._refuse()
+        return tuple(sorted(set(hours)))
+
+    def show(self, value: object) -> str:
+        return ";".join(f"{hour:02}" for hour in value) if isinstance(value, tuple) else ""
+
+
+class Levels(Kind, frozen=True, kw_only=True):
+    """The delay levels, as RocketMQ writes them: C{1s 5s 10s 30s 1m}."""
+
+    @property
+    def allowed(self) -> str:
+        return "delays separated by blanks, each a number with s, m, h or d, such as 1s 5s 10s 30s 1m"
+
+    def read(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise self._refuse()
+        try:
+            DelayLevels.parse(value)
+        except SettingError:
+            raise self._refuse() from None
+        return value

@@ -1,0 +1,221 @@
+"""
+From files, environment and flags to one checked configuration that knows where each value came from.
+
+Pure: the caller reads the file and names the surroundings.
+
+Precedence, weakest first: defaults, environment (C{NAMESRV_ADDR} and the homes only fill gaps, as in RocketMQ), the
+file, flags.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from smartgo.config.catalog import as_text, settings_of
+from smartgo.config.kinds import Path
+from smartgo.config.settings import (
+    TABLES,
+    BrokerConfig,
+    HaConfig,
+    LimitsConfig,
+    RegistryConfig,
+    StoreConfig,
+    TlsConfig,
+)
+from smartgo.config.sources import Given, Origin, from_environment, from_flags, from_properties, from_toml
+from smartgo.errors import SettingError
+
+BROKER: Final = ("broker", "store", "ha", "tls", "limits")
+"""The tables of a broker, in the order in which a flat file's keys are looked up."""
+REGISTRY: Final = ("registry", "tls", "limits")
+"""The tables of a registry."""
+ALL: Final = ("broker", "store", "ha", "tls", "limits", "registry")
+"""The tables of both in one process; a flat file's C{listenPort} is the broker's."""
+
+
+class Surroundings(NamedTuple):
+    """What the defaults depend on; the assemblies fill it from the environment of the process."""
+
+    host_name: str
+    home: str
+    """The user's home directory."""
+    variable: Callable[[str], str | None]
+    """A variable of the process environment."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Every setting, checked; derived defaults are filled in, save C{brokerIP1} and C{brokerIP2} behind a wildcard.
+
+    @ivar origins: (table, file name) to where the value came from; every setting of the tables read is there.
+    @ivar warnings: sentences for the operator, to be logged once logging has begun.
+    """
+
+    broker: BrokerConfig = BrokerConfig()
+    store: StoreConfig = StoreConfig()
+    ha: HaConfig = HaConfig()
+    registry: RegistryConfig = RegistryConfig()
+    tls: TlsConfig = TlsConfig()
+    limits: LimitsConfig = LimitsConfig()
+    origins: Mapping[tuple[str, str], Origin] = {}
+    warnings: Sequence[str] = ()
+
+    @property
+    def ha_port(self) -> int:
+        """The port for slaves: C{haListenPort}, else the one after C{listenPort}."""
+        if self.ha.ha_listen_port is not None:
+            return self.ha.ha_listen_port
+        return self.broker.listen_port + 1 if self.broker.listen_port else 0
+
+
+def load(
+    surroundings: Surroundings,
+    tables: Sequence[str] = ALL,
+    path: str = "",
+    data: bytes | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> Configuration:
+    """
+    Return the configuration of one program.
+
+    @param tables: L{BROKER}, L{REGISTRY} or L{ALL}.
+    @param path: the file's name, which tells its kind; for the messages too.
+    @param data: its content; C{None} where there is no file.
+    @param flags: settings from the command line, by file name, or C{table.name} where two tables share it.
+    @raise SettingError: one sentence that names file, key, value, and what is allowed.
+    """
+    warnings: list[str] = []
+    given = list(from_environment(surroundings.variable))
+    if data is not None and path.endswith(".toml"):
+        given += from_toml(path, data, warnings)
+    elif data is not None:
+        given += from_properties(path, data, tables, warnings)
+    given += from_flags(flags or {}, tables)
+    return _settle(surroundings, tables, given, warnings)
+
+
+def _settle(
+    surroundings: Surroundings, tables: Sequence[str], given: Iterable[Given], warnings: list[str]
+) -> Configuration:
+    home = surroundings.variable("SMARTGO_HOME") or surroundings.home
+    values: dict[str, dict[str, object]] = {table: {} for table in TABLES}
+    origins = {(table, setting.name): Origin("default") for table in tables for setting in settings_of(table)}
+    for one in given:
+        setting = one.setting
+        if setting.table not in tables:
+            continue
+        value = setting.read(one.value, one.origin.place)
+        if isinstance(setting.kind, Path) and value:
+            value = _expanded(value, home)
+        values[setting.table][setting.attribute] = value
+        origins[setting.table, setting.name] = one.origin
+        _note_clamped(one, value, warnings)
+    structs: dict[str, Any] = {table: TABLES[table](**values[table]) for table in TABLES}
+    configuration = Configuration(**structs, origins=origins, warnings=warnings)
+    if configuration.broker.broker_id and not configuration.broker.is_slave:
+        place = origins["broker", "brokerId"].place
+        warnings.append(f"{place}: brokerId is 0 for brokerRole={configuration.broker.broker_role}")
+    if configuration.store.max_message_size >= configuration.limits.frame_max_length:
+        place = origins.get(("store", "maxMessageSize"), Origin("default")).place
+        warnings.append(f"{place}: maxMessageSize is not reached, as frameMaxLength ends frames before")
+    configuration = _derived(configuration, surroundings, home)
+    _check(configuration, tables)
+    return configuration
+
+
+def _expanded(path: str, home: str) -> str:
+    for prefix in ("~", "{{HOME}}"):
+        if path == prefix or path.startswith(prefix + "/"):
+            path = home + path[len(prefix) :]
+    return posixpath.normpath(path)
+
+
+def _note_clamped(given: Given, value: object, warnings: list[str]) -> None:
+    kind = given.setting.kind
+    asked = as_text(given.value)
+    if getattr(kind, "clamp", False) and asked.lstrip("-").isdigit() and asked.lstrip("0") != kind.show(value):
+        warnings.append(
+            f"{given.origin.place}: {given.setting.name}={asked} is out of range, taken as {kind.show(value)}"
+        )
+
+
+def _derived(configuration: Configuration, surroundings: Surroundings, home: str) -> Configuration:
+    broker, store, registry = configuration.broker, configuration.store, configuration.registry
+    role_id = broker.broker_id if broker.is_slave else 0
+    root = store.store_path_root_dir or posixpath.join(home, "store")
+    address = broker.broker_ip1 or ("" if broker.bind_address in ("0.0.0.0", "::") else broker.bind_address)  # noqa: S104
+    replace = msgspec.structs.replace
+    return replace(
+        configuration,
+        broker=replace(
+            broker,
+            broker_id=role_id,
+            broker_name=broker.broker_name or _name_of_host(surroundings.host_name),
+            broker_ip1=address,
+            broker_ip2=broker.broker_ip2 or address,
+            rocketmq_home=broker.rocketmq_home or home,
+        ),
+        store=replace(
+            store,
+            store_path_root_dir=root,
+            store_path_commit_log=store.store_path_commit_log or posixpath.join(root, "commitlog"),
+        ),
+        registry=replace(
+            registry, kv_config_path=registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
+        ),
+    )
+
+
+def _name_of_host(name: str) -> str:
+    cleaned = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "-" for one in name)
+    return cleaned[:127] or "localhost"
+
+
+def _check(configuration: Configuration, tables: Sequence[str]) -> None:
+    def fail(table: str, name: str, sentence: str) -> SettingError:
+        origin = configuration.origins.get((table, name), Origin("default"))
+        return SettingError(f"{origin.place}: {name} {sentence}")
+
+    if "broker" in tables:
+        _check_ports(configuration, fail)
+        if configuration.broker.is_slave and configuration.broker.broker_id == 0:
+            raise fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master's")
+        root = configuration.store.store_path_root_dir
+        if not configuration.store.store_path_commit_log.startswith(root.rstrip("/") + "/"):
+            raise fail("store", "storePathCommitLog", f"must lie below storePathRootDir, which is {root}")
+    if configuration.limits.unsent_resume_size > configuration.limits.unsent_pause_size:
+        raise fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
+    _check_tls(configuration.tls, fail)
+
+
+def _check_ports(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
+    ports = {
+        ("broker", "listenPort"): configuration.broker.listen_port,
+        ("broker", "fastPort"): configuration.broker.fast_listen_port,
+        ("ha", "haListenPort"): configuration.ha_port,
+    }
+    if configuration.ha_port > 65535:
+        raise fail("broker", "listenPort", "must be below 65535, as slaves connect to the port after it")
+    seen: set[int] = set()
+    for (table, name), port in ports.items():
+        if port and port in seen:
+            raise fail(table, name, f"is {port}, which is another port of this broker already")
+        seen.add(port or 0)
+
+
+def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) -> None:
+    for end in ("server", "client"):
+        certificate, key = getattr(tls, f"{end}_cert_path"), getattr(tls, f"{end}_key_path")
+        if (certificate is None) != (key is None):
+            name, other = ("certPath", "keyPath") if certificate else ("keyPath", "certPath")
+            raise fail("tls", f"tls.{end}.{name}", f"needs tls.{end}.{other} beside it")
+    if tls.server_mode in ("permissive", "enforcing") and tls.server_cert_path is None:
+        raise fail(
+            "tls", "tls.server.mode", f"is {tls.server_mode}, which needs tls.server.certPath and tls.server.keyPath"
+        )
+    if tls.server_need_client_auth != "none" and tls.server_trust_cert_path is None:
+        raise fail("tls", "tls.server.need.client.auth", "needs tls.server.trustCertPath to check certificates against")

@@ -1,0 +1,33 @@
+"""Tests of L{smartgo.config.reference}."""
+
+from __future__ import annotations
+
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.config.catalog import settings_of
+from smartgo.config.reference import tables
+from smartgo.config.settings import TABLES
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "configuration.rst")
+
+
+class ReferenceTests(SynchronousTestCase):
+    """The page of all settings."""
+
+    def test_page(self) -> None:
+        """The page holds the tables as the schema gives them now (C{python -m smartgo.config.reference})."""
+        with open(PAGE, encoding="utf-8") as file:
+            text = file.read()
+        shown = text.split(".. settings begin\n")[1].split(".. settings end\n")[0]
+        self.assertEqual(shown.strip(), tables().strip())
+
+    def test_every_setting(self) -> None:
+        """Every setting is there, with what it does and its default."""
+        text = tables()
+        for table in TABLES:
+            for setting in settings_of(table):
+                self.assertIn(f"* - ``{setting.name}``", text)
+                self.assertTrue(setting.kind.about.endswith("."), setting.name)
+                self.assertNotIn("- ````", text)
