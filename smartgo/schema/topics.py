@@ -1,0 +1,101 @@
+"""
+Topic and group names: the reserved ones, the prefixes, and which names are allowed.
+
+Limits are C{reliability.md} L5; sets and remarks are those of C{common/topic/TopicValidator.java} and
+C{client/Validators.java} of RocketMQ 4.9.7. C{DEFAULT_TOPIC} is smartgo's own second template topic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from smartgo.errors import BadName
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+SYSTEM_PREFIX: Final = "rmq_sys_"
+"""Every topic of this prefix is a system topic (5.x makes some)."""
+REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+
+TEMPLATE_TOPIC: Final = "TBW102"
+DEFAULT_TOPIC: Final = "DEFAULT_TOPIC"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+
+FORBIDDEN_TO_SEND: Final = frozenset(
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT}
+)
+"""A client's send to one of these is refused with 16."""
+
+SYSTEM_TOPICS: Final = FORBIDDEN_TO_SEND | {TEMPLATE_TOPIC, DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
+"""Not to be created, changed or deleted by clients; a broker adds its own name, its cluster's and the reply topic."""
+
+TOPIC_LIMIT: Final = 127
+GROUP_LIMIT: Final = 255
+"""Characters; allowed characters are ASCII, so bytes as well."""
+
+_ALLOWED = "^[%|a-zA-Z0-9_-]+$"
+_NAME = re.compile("[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    """Return the topic that holds what consumers of C{group} gave back."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Return the topic that holds what consumers of C{group} failed for good."""
+    return DLQ_PREFIX + group
+
+
+def is_system(topic: str) -> bool:
+    """Tell whether a topic is one of the fixed system topics."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+
+
+def is_topic(name: str) -> bool:
+    """Tell whether a topic of this name may exist (L5)."""
+    return len(name) <= TOPIC_LIMIT and _NAME.fullmatch(name) is not None
+
+
+def is_group(name: str) -> bool:
+    """Tell whether a group of this name may exist (L5)."""
+    return len(name) <= GROUP_LIMIT and _NAME.fullmatch(name) is not None
+
+
+def check_topic(name: str) -> None:
+    """
+    Let a valid topic name pass.
+
+    @raise BadName: it is not; the message is RocketMQ's remark.
+    """
+    if is_topic(name):
+        return
+    if not name or name.isspace():
+        raise BadName("The specified topic is blank.")
+    if _NAME.fullmatch(name) is None:
+        raise BadName(f"The specified topic contains illegal characters, allowing only {_ALLOWED}")
+    raise BadName("The specified topic is longer than topic max length.")
+
+
+def check_group(name: str) -> None:
+    """
+    Let a valid group name pass.
+
+    @raise BadName: it is not; the message is the one of RocketMQ's client, as its broker does not check groups.
+    """
+    if is_group(name):
+        return
+    if not name or name.isspace():
+        raise BadName("the specified group is blank")
+    if len(name) > GROUP_LIMIT:
+        raise BadName(f"the specified group is longer than group max length {GROUP_LIMIT}.")
+    raise BadName(f"the specified group[{name}] contains illegal characters, allowing only {_ALLOWED}")
