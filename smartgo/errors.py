@@ -50,6 +50,10 @@ class BadHeaderLength(FramingError):
         self.limit = limit
 
 
+class PeerTooSlow(FramingError):
+    """The peer kept us waiting past a limit, to speak or to listen (reliability L9, L10, L13): close the connection."""
+
+
 # -- requests ----------------------------------------------------------------------------------------------
 
 
@@ -64,7 +68,22 @@ class RequestRefused(SmartgoError):
 
 
 class BadHeader(RequestRefused):
-    """A header that cannot be read, or a field of it that is missing or malformed; the message names it."""
+    """
+    A header that cannot be read, or a field of it that is missing or malformed; the message names it.
+
+    The attributes are for whoever decodes frames: with them an unreadable request can still be answered. An error
+    raised later, for a command that was decoded, leaves them at their defaults.
+
+    @ivar opaque: the opaque of the unreadable command, C{None} where it cannot be made out.
+    @ivar flag: its flag, C{None} where it cannot be made out.
+    @ivar encoding: how it was encoded, and so how to answer: 0 JSON, 1 binary.
+    """
+
+    def __init__(self, message: str, opaque: int | None = None, flag: int | None = None, encoding: int = 0) -> None:
+        super().__init__(message)
+        self.opaque = opaque
+        self.flag = flag
+        self.encoding = encoding
 
 
 class BadBody(RequestRefused):

@@ -1,0 +1,229 @@
+"""
+One remoting command: a request or a response, with its header and its body.
+
+The byte tables and construct schemas are in L{smartgo.schema.commandlayout}, the two header encodings in
+L{smartgo.schema.commandjson} and L{smartgo.schema.commandbinary}, ready-made response frames in
+L{smartgo.schema.responses}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from smartgo.errors import BadFrameLength, BadHeader, BadHeaderLength
+from smartgo.schema.codes import LANGUAGE, LANGUAGE_CODES, VERSION, LanguageCode
+from smartgo.schema.commandbinary import BinaryHeader, decode_binary, encode_binary
+from smartgo.schema.commandjson import HOT_HEADERS, JsonHeader, decode_json, encode_json, hot_decoder
+from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, prefix_struct, word_struct
+from smartgo.schema.headerfields import Header, from_fields, to_fields
+
+H = TypeVar("H", bound=Header)
+
+RESPONSE = 1
+"""Flag bit: this is a response."""
+
+ONE_WAY = 2
+"""Flag bit: this request is never answered."""
+
+FRAME_LIMIT = 16 * 1024 * 1024
+"""The longest frame, length word excluded (reliability L1)."""
+
+_unpack_word = word_struct.unpack_from
+_pack_prefix = prefix_struct.pack
+_decode_hot = hot_decoder.decode
+_OTHER = int(LanguageCode.OTHER)
+_SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Command(Struct, gc=False, eq=False):
+    """
+    A request or a response. Mutable; made by L{Command.request}, L{Command.answer} and L{decode}.
+
+    @ivar code: request or response code, as bit 0 of C{flag} tells.
+    @ivar opaque: the sender's number for a request, repeated by its response.
+    @ivar language: the sender's L{smartgo.schema.codes.LanguageCode}.
+    @ivar version: the sender's release, as an ordinal.
+    @ivar remark: what went wrong, in words.
+    @ivar encoding: 0 JSON, 1 binary.
+    @ivar body: C{b""} for none.
+    @ivar header: the typed header of a command of ours and of a hot request, else C{None}; see L{read}.
+    @ivar raw: the header as it was received; empty for commands of ours.
+    """
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    language: int = LANGUAGE
+    version: int = VERSION
+    remark: str | None = None
+    encoding: int = JSON
+    body: bytes = b""
+    header: Any = None
+    raw: bytes = b""
+    _fields: dict[str, str] | None = None
+
+    @classmethod
+    def request(
+        cls,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        fields: Mapping[str, str] | None = None,
+        one_way: bool = False,
+    ) -> Command:
+        """
+        Make a request; whoever sends it gives it an opaque.
+
+        @param fields: ext fields beside those of C{header}.
+        """
+        return cls(
+            int(code),
+            flag=ONE_WAY if one_way else 0,
+            body=body,
+            header=header,
+            _fields=_merged(header, fields) if fields else None,
+        )
+
+    def answer(
+        self,
+        code: int = 0,
+        remark: str | None = None,
+        header: Header | None = None,
+        body: bytes = b"",
+        fields: Mapping[str, str] | None = None,
+    ) -> Command:
+        """Make the response to this request: same opaque, same encoding."""
+        return Command(
+            int(code),
+            self.opaque,
+            RESPONSE,
+            LANGUAGE,
+            VERSION,
+            remark,
+            self.encoding,
+            body,
+            header,
+            b"",
+            _merged(header, fields) if fields else None,
+        )
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request."""
+        return self.flag & RESPONSE != 0
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether this request must never be answered."""
+        return self.flag & ONE_WAY != 0
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """
+        The ext fields as text, all that were received or will be sent; read once, then kept.
+
+        A change to the dict of a command of ours is sent; a change to C{header} after the first use of this is not.
+        """
+        if self._fields is None:
+            if self.raw:
+                self._fields = decode_json(self.raw).fields
+            else:
+                self._fields = _merged(self.header, None)
+        return self._fields
+
+    def read(self, header_type: type[H]) -> H:
+        """
+        Return the ext fields as a typed header.
+
+        For a request whose code has its own form of C{header_type} (the one-letter names of SEND_MESSAGE_V2) that
+        form is read and returned.
+
+        @raise BadHeader: a required field is absent, or a field malformed; the message names it.
+        """
+        header = self.header
+        if isinstance(header, header_type):
+            return header
+        own = HOT_HEADERS.get(self.code)
+        if own is not None and not self.flag & RESPONSE and issubclass(own, header_type):
+            header_type = own
+        header = from_fields(self.fields, header_type)
+        if self.raw:
+            self.header = header
+        return header
+
+
+def _merged(header: Header | None, fields: Mapping[str, str] | None) -> dict[str, str]:
+    merged = {} if header is None else to_fields(header)
+    if fields:
+        merged.update(fields)
+    return merged
+
+
+def decode(frame: bytes) -> Command:
+    """
+    Read a frame without its length word.
+
+    @raise FramingError: the lengths contradict each other or pass a limit; the stream is lost.
+    @raise BadHeader: the header cannot be read; with C{opaque} and C{flag} where they can be made out, so that the
+        request can be answered.
+    """
+    size = len(frame)
+    if size < 4:
+        raise BadFrameLength(size, 4, FRAME_LIMIT)
+    (word,) = _unpack_word(frame)
+    end = 4 + (word & 0xFFFFFF)
+    if end > size or end > HEADER_LIMIT + 4:
+        raise BadHeaderLength(end - 4, min(size - 4, HEADER_LIMIT))
+    raw = frame[4:end]
+    body = frame[end:]
+    if word >> 24:
+        if word >> 24 != BINARY:
+            raise BadHeaderLength(word, HEADER_LIMIT)
+        return _command(decode_binary(raw), BINARY, body, raw)
+    try:
+        hot = _decode_hot(raw)
+    except _SURPRISES:
+        return _command(decode_json(raw), JSON, body, raw)
+    header = hot.extFields
+    fields: dict[str, str] | None = None
+    if header is None or header.__class__ is dict:
+        header, fields = None, header or {}
+        if len(fields) > FIELD_LIMIT:
+            raise BadHeader(f"more than {FIELD_LIMIT} ext fields", hot.opaque, hot.flag)
+    elif hot.flag & RESPONSE:
+        return _command(decode_json(raw), JSON, body, raw)
+    else:
+        for attribute, spelled in hot.truths:
+            if getattr(header, attribute) and spelled not in raw:
+                return _command(decode_json(raw), JSON, body, raw)
+    language = LANGUAGE_CODES.get(hot.language, _OTHER)
+    return Command(hot.code, hot.opaque, hot.flag, language, hot.version, hot.remark, JSON, body, header, raw, fields)
+
+
+def _command(parts: JsonHeader | BinaryHeader, encoding: int, body: bytes, raw: bytes) -> Command:
+    code, language, version, opaque, flag, remark, fields = parts
+    return Command(code, opaque, flag, language, version, remark, encoding, body, None, raw, fields)
+
+
+def encode(command: Command) -> bytes:
+    """
+    Write a whole frame, length word included, in the command's encoding.
+
+    @raise BadHeader: the header does not fit the encoding or its limit.
+    """
+    fields = command._fields
+    if fields is None:
+        fields = command.fields if command.raw or command.header is None else to_fields(command.header)
+    write = encode_binary if command.encoding == BINARY else encode_json
+    header = write(
+        command.code, command.language, command.version, command.opaque, command.flag, command.remark, fields
+    )
+    size = len(header)
+    if size > HEADER_LIMIT:
+        raise BadHeader(f"header of {size} B exceeds the limit of {HEADER_LIMIT} B")
+    prefix = _pack_prefix(4 + size + len(command.body), command.encoding << 24 | size)
+    return b"".join((prefix, header, command.body))

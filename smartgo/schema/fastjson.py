@@ -1,0 +1,125 @@
+r"""
+JSON as fastjson 1.2 writes it, which is not always JSON.
+
+Java bodies hold maps with bare integer keys (C{{0:"10.0.0.1:10911"}}) and with whole objects as keys
+(C{{{"brokerName":"b","queueId":0,"topic":"T"}:12}}). Both become strings here, an object key the string that holds its
+JSON, and msgspec reads the rest. The other way there is nothing to do: fastjson takes the quoted forms
+(C{remoting.md} section 4).
+
+Reliability B4: UTF-8 only; of duplicate keys the last wins; no C{NaN}, no lone surrogates, no number of more than 19
+digits. The meaning of C{@type} is none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from smartgo.errors import BadBody
+
+T = TypeVar("T")
+
+DEPTH_LIMIT = 16
+"""How deep plain JSON may be nested before it is refused."""
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRINGS = re.compile(rb'("(?:[^"\\]++|\\.)*+")', re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_LONG_NUMBER = re.compile(rb"[0-9]{20}")
+
+_ROUND = bytes.maketrans(b"[{]}", b"(())")
+_NO_BRACKET = bytes(sorted(set(range(256)) - set(b"[{]}")))
+
+# In a text whose strings were replaced by a single quote mark each:
+_INTEGER_KEY = re.compile(rb"([{,]\s*)(-?[0-9]{1,19})(?=\s*:)")
+_OBJECT_KEY = re.compile(rb"\{([^{}]*)\}(?=\s*:)")
+# Marks that cannot come from outside: control characters are refused before.
+_QUOTE, _BEGIN, _END = b"\x00", b"\x01", b"\x02"
+_MARKED_KEY = re.compile(rb"\x01([^\x02]*)\x02")
+
+_any_decoder = msgspec.json.Decoder()
+
+
+def loads(data: bytes) -> Any:
+    """
+    Read a body into plain values: dict, list, str, int, float, bool, C{None}.
+
+    @raise BadBody: as the module says, or nested deeper than L{DEPTH_LIMIT}.
+    """
+    if too_deep(data):
+        raise BadBody(f"JSON is nested deeper than {DEPTH_LIMIT}, or its brackets do not match")
+    if _LONG_NUMBER.search(data) is not None and _LONG_NUMBER.search(_STRING.sub(b'""', data)) is not None:
+        raise BadBody("JSON holds a number of more than 19 digits")
+    return decode_with(_any_decoder, data)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """
+    Read a body as the given type, strictly; text where a number is wanted is taken if it spells one.
+
+    @raise BadBody: it is no JSON, or does not fit the type.
+    """
+    return decode_with(msgspec.json.Decoder(kind, strict=False), data)
+
+
+def decode_with(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """
+    Read a body with a decoder of the caller's.
+
+    @raise BadBody: it is no JSON, or does not fit the decoder's type.
+    """
+    try:
+        if not data.isascii():
+            str(data, "utf-8")  # msgspec does not look into members that its type lacks
+        try:
+            return decoder.decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            return decoder.decode(quote_keys(data))
+    except UnicodeDecodeError:
+        raise BadBody("body is not UTF-8") from None
+    except RecursionError:
+        raise BadBody("JSON is nested too deep") from None
+    except msgspec.MsgspecError as error:
+        raise BadBody(f"body cannot be read: {error}") from None
+
+
+def quote_keys(data: bytes) -> bytes:
+    r"""
+    Turn bare integer and object keys into strings; everything else stays as it is.
+
+    >>> quote_keys(b'{"t":{0:"{0:1}",1:"b"}}')
+    b'{"t":{"0":"{0:1}","1":"b"}}'
+    >>> quote_keys(b'{{"queueId":0,"topic":"T"}:12}')
+    b'{"{\\"queueId\\":0,\\"topic\\":\\"T\\"}":12}'
+
+    @raise BadBody: there are raw control characters, which JSON forbids.
+    """
+    if _CONTROL.search(data) is not None:
+        raise BadBody("JSON holds a raw control character")
+    pieces = _STRINGS.split(data)
+    # Strings go out of the way, so that what looks like a key inside one is left alone.
+    bare = b'"'.join(pieces[::2])
+    bare = _INTEGER_KEY.sub(b"\\1\x00\\2\x00", bare)
+    bare = _OBJECT_KEY.sub(b"\x01\\1\x02", bare)
+    pieces[::2] = bare.split(b'"')
+    return _MARKED_KEY.sub(_quote_object, b"".join(pieces)).replace(_QUOTE, b'"')
+
+
+def _quote_object(match: re.Match[bytes]) -> bytes:
+    return msgspec.json.encode("{" + match[1].replace(_QUOTE, b'"').decode() + "}")
+
+
+def too_deep(data: bytes, limit: int = DEPTH_LIMIT) -> bool:
+    """Tell whether JSON is nested deeper than C{limit}; also true where brackets do not match and there are many."""
+    if data.count(b"{") + data.count(b"[") <= limit:
+        return False
+    brackets = _STRING.sub(b"", data).translate(_ROUND, _NO_BRACKET)
+    for _ in range(limit):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"()", b"")  # the innermost level of everything at once
+    return bool(brackets)

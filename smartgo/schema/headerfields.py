@@ -1,0 +1,168 @@
+"""
+Ext fields and typed headers: the texts of a command's C{extFields} <-> the value classes of L{smartgo.schema.headers}.
+
+Ext field values travel as text. Numbers are strict (reliability B3): ASCII C{-?[0-9]{1,19}} within the range of the
+field's type. Booleans are read as Java does: C{true} in any case, else false. msgspec does the normal case in one pass
+over the JSON; its lax mode, which reads numbers out of strings, would also take C{"1.0"} and C{"1e3"} for integers.
+The types L{Int32} and L{Int64} close that: such a text matches the union's float member first, and no float satisfies
+its bound. What msgspec refuses although the rules allow it (leading zeros, a boolean of C{yes}) is read field by field.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from smartgo.errors import BadHeader
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+if TYPE_CHECKING:
+    Int32 = int
+    """A Java int."""
+    Int64 = int
+    """A Java long."""
+else:
+    _NEVER = Annotated[float, Meta(gt=sys.float_info.max)]
+    Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | _NEVER
+    Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | _NEVER
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII).fullmatch
+_RANGES = {"int32": (INT32_MIN, INT32_MAX), "int64": (INT64_MIN, INT64_MAX)}
+_KINDS: dict[Any, str] = {
+    str: "text",
+    str | None: "text",
+    bool: "boolean",
+    bool | None: "boolean",
+    Int32: "int32",
+    Int32 | None: "int32",
+    Int64: "int64",
+    Int64 | None: "int64",
+}
+
+
+class Header(Struct, kw_only=True, gc=False):
+    """
+    What every header value class is made of.
+
+    The fields here may come with any request: hints of 5.x clients and the signature of C{remoting.md} section 10.
+    C{None} stands for a field that is absent, on input and on output.
+    """
+
+    namespace: str | None = field(name="ns", default=None)
+    namespaced: str | None = field(name="nsd", default=None)
+    broker_name: str | None = field(name="bname", default=None)
+    one_way: str | None = field(name="oway", default=None)
+    logical: str | None = field(name="lo", default=None)
+    request_type: str | None = field(name="ReqT", default=None)
+    access_key: str | None = field(name="AccessKey", default=None)
+    signature: str | None = field(name="Signature", default=None)
+    security_token: str | None = field(name="SecurityToken", default=None)
+
+
+H = TypeVar("H", bound=Header)
+
+
+class _Field(NamedTuple):
+    attribute: str
+    name: str
+    kind: str
+    required: bool
+
+
+_plans: dict[type[Header], list[_Field]] = {}
+_boolean_fields: dict[type[Header], list[tuple[str, str]]] = {}
+
+
+def parse_int(text: str, name: str, kind: str = "int32") -> int:
+    """
+    Read one number of an ext field.
+
+    @param name: the field's wire name, for the error.
+    @param kind: C{int32} or C{int64}.
+    @raise BadHeader: it is no integer, or out of range.
+    """
+    low, high = _RANGES[kind]
+    if _INTEGER(text) is None or not low <= (value := int(text)) <= high:
+        raise BadHeader(f"the custom field <{name}> is no {kind}: {text[:40]!r}")
+    return value
+
+
+def parse_bool(text: str) -> bool:
+    """Read one boolean of an ext field, as C{Boolean.parseBoolean} does."""
+    return text.lower() == "true"
+
+
+def to_fields(header: Header) -> dict[str, str]:
+    """Write a typed header as ext fields, in the order of its class; C{None} is left out."""
+    fields = {}
+    for attribute, name, _kind, _required in _plan(type(header)):
+        value = getattr(header, attribute)
+        if value is None:
+            continue
+        if value.__class__ is str:
+            fields[name] = value
+        elif value is True:
+            fields[name] = "true"
+        elif value is False:
+            fields[name] = "false"
+        else:
+            fields[name] = str(int(value))
+    return fields
+
+
+def from_fields(fields: Mapping[str, str], header_type: type[H]) -> H:
+    """
+    Read ext fields as a typed header; fields that the class does not know are ignored.
+
+    @raise BadHeader: a required field is absent, or a number malformed; the message names the field.
+    """
+    try:
+        header = msgspec.convert(fields, header_type, strict=False)
+    except msgspec.ValidationError:
+        return _one_by_one(fields, header_type)
+    for attribute, name in _booleans(header_type):
+        if getattr(header, attribute) is True and fields[name] == "1":
+            setattr(header, attribute, False)
+    return header
+
+
+def _one_by_one(fields: Mapping[str, str], header_type: type[H]) -> H:
+    values: dict[str, Any] = {}
+    for attribute, name, kind, required in _plan(header_type):
+        text = fields.get(name)
+        if text is None:
+            if required:
+                raise BadHeader(f"the custom field <{name}> is null")
+        elif kind == "text":
+            values[attribute] = text
+        elif kind == "boolean":
+            values[attribute] = parse_bool(text)
+        else:
+            values[attribute] = parse_int(text, name, kind)
+    return header_type(**values)
+
+
+def _plan(header_type: type[Header]) -> list[_Field]:
+    plan = _plans.get(header_type)
+    if plan is None:
+        plan = _plans[header_type] = [
+            _Field(each.name, each.encode_name, _KINDS[each.type], each.required)
+            for each in msgspec.structs.fields(header_type)
+        ]
+    return plan
+
+
+def _booleans(header_type: type[Header]) -> list[tuple[str, str]]:
+    names = _boolean_fields.get(header_type)
+    if names is None:
+        names = _boolean_fields[header_type] = [
+            (each.attribute, each.name) for each in _plan(header_type) if each.kind == "boolean"
+        ]
+    return names
