@@ -181,6 +181,7 @@ class FakeFiles:
         self.free = 1 << 39
         self.sync_error = 0
         self.fail: dict[str, int] = {}
+        self.modes: dict[str, int] = {}
 
     def take_space(self, size: int) -> None:
         """Take C{size} bytes of the disk. @raise OSError: ENOSPC."""
@@ -225,6 +226,11 @@ class FakeFiles:
     def modified_ms(self, path: str) -> int:
         """Time of creation or the last change through a method here."""
         return self._get(path).modified_ms
+
+    def mode(self, path: str) -> int:
+        """As set, 0o600 where it is not."""
+        self._get(path)
+        return self.modes.get(path, 0o600)
 
     def real(self, path: str) -> str:
         """Normalised."""

@@ -113,6 +113,9 @@ class IFiles(Interface):
     def modified_ms(path: str) -> int:
         """When a file was last modified, in milliseconds since the epoch."""
 
+    def mode(path: str) -> int:
+        """The permission bits of a file, such as C{0o600}; of its target where it is a symlink."""
+
     def real(path: str) -> str:
         """The absolute path with symlinks resolved."""
 

@@ -300,6 +300,10 @@ class RealFiles:
         """When last modified, in milliseconds since the epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def mode(self, path: str) -> int:
+        """What C{chmod} sets."""
+        return os.stat(path).st_mode & 0o7777
+
     def real(self, path: str) -> str:
         """Symlinks resolved."""
         return os.path.realpath(path)
