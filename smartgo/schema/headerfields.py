@@ -6,6 +6,7 @@ field's type. Booleans are read as Java does: C{true} in any case, else false. m
 over the JSON; its lax mode, which reads numbers out of strings, would also take C{"1.0"} and C{"1e3"} for integers.
 The types L{Int32} and L{Int64} close that: such a text matches the union's float member first, and no float satisfies
 its bound. What msgspec refuses although the rules allow it (leading zeros, a boolean of C{yes}) is read field by field.
+The text C{null} for an optional number or boolean counts as absent.
 """
 
 from __future__ import annotations
@@ -52,15 +53,19 @@ class Header(Struct, kw_only=True, gc=False):
     What every header value class is made of.
 
     The fields here may come with any request: hints of 5.x clients and the signature of C{remoting.md} section 10.
-    C{None} stands for a field that is absent, on input and on output.
+    C{None} stands for a field that is absent, on input and on output. Attributes are the wire names in snake case.
+
+    @ivar ns: 5.x: the client's namespace; C{nsd} whether names carry it already, C{oway} one-way, C{lo} logical queue.
+    @ivar bname: the broker the client means.
+    @ivar req_t: pull consumers send C{0}; it means nothing to a broker.
     """
 
-    namespace: str | None = field(name="ns", default=None)
-    namespaced: str | None = field(name="nsd", default=None)
-    broker_name: str | None = field(name="bname", default=None)
-    one_way: str | None = field(name="oway", default=None)
-    logical: str | None = field(name="lo", default=None)
-    request_type: str | None = field(name="ReqT", default=None)
+    ns: str | None = None
+    nsd: str | None = None
+    bname: str | None = None
+    oway: str | None = None
+    lo: str | None = None
+    req_t: str | None = field(name="ReqT", default=None)
     access_key: str | None = field(name="AccessKey", default=None)
     signature: str | None = field(name="Signature", default=None)
     security_token: str | None = field(name="SecurityToken", default=None)
@@ -142,6 +147,8 @@ def _one_by_one(fields: Mapping[str, str], header_type: type[H]) -> H:
                 raise BadHeader(f"the custom field <{name}> is null")
         elif kind == "text":
             values[attribute] = text
+        elif not required and text.lower() == "null":
+            continue
         elif kind == "boolean":
             values[attribute] = parse_bool(text)
         else:

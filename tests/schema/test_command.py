@@ -394,7 +394,7 @@ class FieldTests(SynchronousTestCase):
         self.assertIsNone(command.header)
         header = command.read(SendRequest)
         self.assertIsInstance(header, SendRequestV2)
-        self.assertEqual((header.topic, header.namespace), ("TopicTest", "space"))
+        self.assertEqual((header.topic, header.ns), ("TopicTest", "space"))
         self.assertIs(command.header, header)
         self.assertEqual(command.fields["zz"], "1")
 

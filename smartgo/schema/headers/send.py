@@ -55,7 +55,7 @@ class SendRequestV2(SendRequest, kw_only=True, gc=False, forbid_unknown_fields=T
     unit_mode: bool = field(name="k", default=False)
     batch: bool = field(name="m", default=False)
     max_reconsume_times: Int32 | None = field(name="l", default=None)
-    broker_name: str | None = field(name="n", default=None)
+    bname: str | None = field(name="n", default=None)
 
 
 class SendResponse(Header, gc=False):

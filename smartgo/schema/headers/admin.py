@@ -1,0 +1,34 @@
+"""
+Headers about a broker as a whole: 26, 315, 317.
+
+Source: C{GetBrokerConfigResponseHeader}, C{ViewBrokerStatsDataRequestHeader}, C{GetConsumeStatsInBrokerHeader}, 4.9.8.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from smartgo.schema.headerfields import Header
+
+
+class BrokerConfigResponse(Header, gc=False):
+    """
+    The answer to 26.
+
+    @ivar version: the settings' data version, as JSON text.
+    """
+
+    version: str
+
+
+class BrokerStatsRequest(Header, gc=False):
+    """315: one counter, as C{TOPIC_PUT_NUMS} of a topic."""
+
+    stats_name: str = field(name="statsName")
+    stats_key: str = field(name="statsKey")
+
+
+class BrokerConsumeStatsRequest(Header, gc=False):
+    """317: how far every group is behind; of ordered topics, or of the others."""
+
+    is_order: bool = field(name="isOrder")

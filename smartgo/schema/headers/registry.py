@@ -1,0 +1,153 @@
+"""
+Headers of the registry: 100 to 105, 205, 216 to 219, 224, 322, 327.
+
+Source: C{RegisterBrokerRequestHeader} and its neighbours in C{header.namesrv}, 4.9.8 and 5.3.3; 217 and 218 by
+C{smartgo-differences.md} section 2.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from smartgo.schema.headerfields import Header, Int32, Int64
+
+
+class RegisterBrokerRequest(Header, gc=False):
+    """
+    103: a broker is there, and these are its topics (the body).
+
+    @ivar broker_id: 0 for the master.
+    @ivar compressed: the body is the compressed form.
+    @ivar body_crc32: of the body, without the sign bit; 0 for unchecked.
+    @ivar heartbeat_timeout_millis: 5.x: how long the broker may be silent, in ms.
+    """
+
+    broker_name: str = field(name="brokerName")
+    broker_addr: str = field(name="brokerAddr")
+    cluster_name: str = field(name="clusterName")
+    ha_server_addr: str = field(name="haServerAddr")
+    broker_id: Int64 = field(name="brokerId")
+    compressed: bool = False
+    body_crc32: Int32 = field(name="bodyCrc32", default=0)
+    heartbeat_timeout_millis: Int64 | None = field(name="heartbeatTimeoutMillis", default=None)
+    enable_acting_master: bool | None = field(name="enableActingMaster", default=None)
+
+
+class RegisterBrokerResponse(Header, gc=False):
+    """The answer to 103; both fields for a slave whose master is known."""
+
+    ha_server_addr: str | None = field(name="haServerAddr", default=None)
+    master_addr: str | None = field(name="masterAddr", default=None)
+
+
+class UnregisterBrokerRequest(Header, gc=False):
+    """104: a broker leaves."""
+
+    broker_name: str = field(name="brokerName")
+    broker_addr: str = field(name="brokerAddr")
+    cluster_name: str = field(name="clusterName")
+    broker_id: Int64 = field(name="brokerId")
+
+
+class QueryDataVersionRequest(Header, gc=False):
+    """322: whether the registry knows the broker's topics of this version (the body)."""
+
+    broker_name: str = field(name="brokerName")
+    broker_addr: str = field(name="brokerAddr")
+    cluster_name: str = field(name="clusterName")
+    broker_id: Int64 = field(name="brokerId")
+
+
+class QueryDataVersionResponse(Header, gc=False):
+    """The answer to 322."""
+
+    changed: bool
+
+
+class RouteInfoRequest(Header, gc=False):
+    """
+    105: where a topic's queues are.
+
+    @ivar accept_standard_json_only: quoted keys are wanted whatever the version.
+    """
+
+    topic: str
+    accept_standard_json_only: bool = field(name="acceptStandardJsonOnly", default=False)
+
+
+class PutKVConfigRequest(Header, gc=False):
+    """100: set a value."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+class GetKVConfigRequest(Header, gc=False):
+    """101: read a value."""
+
+    namespace: str
+    key: str
+
+
+class GetKVConfigResponse(Header, gc=False):
+    """The answer to 101; to 217 of SmartGo, with the keys joined by semicolons."""
+
+    value: str | None = None
+
+
+class DeleteKVConfigRequest(Header, gc=False):
+    """102: remove a value; 218 of SmartGo: remove the keys whose value is C{key}."""
+
+    namespace: str
+    key: str
+
+
+class KVListRequest(Header, gc=False):
+    """219: all values of a namespace."""
+
+    namespace: str
+
+
+class KVConfigByValueRequest(Header, gc=False):
+    """217 of SmartGo: the keys that have a value."""
+
+    namespace: str
+    value: str
+
+
+class WipeWritePermRequest(Header, gc=False):
+    """205: take away the write permission of all topics of a broker."""
+
+    broker_name: str = field(name="brokerName")
+
+
+class WipeWritePermResponse(Header, gc=False):
+    """The answer to 205."""
+
+    wipe_topic_count: Int32 = field(name="wipeTopicCount")
+
+
+class AddWritePermRequest(Header, gc=False):
+    """327: give it back."""
+
+    broker_name: str = field(name="brokerName")
+
+
+class AddWritePermResponse(Header, gc=False):
+    """The answer to 327."""
+
+    add_topic_count: Int32 = field(name="addTopicCount")
+
+
+class DeleteTopicRouteRequest(Header, gc=False):
+    """216: forget a topic's route, of one cluster if named."""
+
+    topic: str
+    cluster_name: str | None = field(name="clusterName", default=None)
+
+
+class ClusterTopicsRequest(Header, gc=False):
+    """224: the topics of a cluster."""
+
+    cluster: str
