@@ -1,0 +1,1 @@
+"""Load generators and comparisons that do not use smartgo's own client: C{python -m benchmarks --help}."""

@@ -1,0 +1,5 @@
+"""C{python -m benchmarks}."""
+
+from .cli import main
+
+main(prog_name="python -m benchmarks")

@@ -1,0 +1,260 @@
+"""The command line: C{python -m benchmarks}."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from . import builder, proc, report, runner
+from .errors import BenchmarkError
+from .results import Results, write
+from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
+from .targets import Attached, Bench, Target, running
+
+RESULTS = Path(__file__).parent / "results"
+_NEEDED_BYTES = 8 << 30
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+console = Console(width=None if sys.stdout.isatty() else 150)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def main() -> None:
+    """
+    Measure smartgo's broker, alone or beside the real RocketMQ.
+
+    What counts is the CPU time the broker's process needs for a message, taken from the kernel the same way for every
+    broker; rates depend on the machine and on what else it does. Compare brokers in one run: they take turns, round
+    by round, and the ratio of neighbouring rounds is what lasts.
+
+    \b
+    First steps:
+      python -m benchmarks list                      what can be measured, and the goals
+      python -m benchmarks run                       everything, smartgo alone
+      python -m benchmarks run -t ours -t rocketmq   everything, both, with ratios
+      python -m benchmarks run send-1k --rounds 1    one scenario, quickly
+      python -m benchmarks apache                    Apache's own Producer and Consumer on both
+      python -m benchmarks profile send-1k           where smartgo spends its time
+
+    The load generator is C; gcc builds it on first use. The real broker's jars are fetched by Maven once (--jars).
+    """
+
+
+def _folder_options(function: _F) -> _F:
+    """Add the options of every command that starts brokers."""
+    folder = click.Path(path_type=Path, file_okay=False)
+    options = (
+        click.option("--work", type=folder, help="Folder for stores and logs; default: a temporary one."),
+        click.option("--keep", is_flag=True, help="Leave stores and logs there when done."),
+        click.option("--ports", default=22000, show_default=True, help="Take free ports from here upwards."),
+        click.option(
+            "--jars",
+            type=folder,
+            help="Folder with lib/ and libbench/ of the real RocketMQ; default: $SMARTGO_BENCH_JARS, else a cache "
+            "of the user that Maven fills.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _target_option(*default: str) -> Callable[[_F], _F]:
+    return click.option(
+        "-t",
+        "--target",
+        "targets",
+        multiple=True,
+        default=default,
+        show_default=True,
+        metavar="TARGET",
+        help="A broker to measure; may be repeated. ours: smartgo of this checkout. rocketmq: the real one. "
+        "address=HOST:PORT,pid=N[,name=X][,registry=HOST:PORT]: one that runs already, which is left running.",
+    )
+
+
+def _json_option(function: _F) -> _F:
+    return click.option(
+        "--json",
+        "json_path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Where to write the figures; default: benchmarks/results/TIME-COMMAND.json.",
+    )(function)
+
+
+def _check_option(function: _F) -> _F:
+    return click.option("--check", is_flag=True, help="End with status 1 when a goal is missed or an error answered.")(
+        function
+    )
+
+
+@contextmanager
+def _workshop(work: Path | None, keep: bool, ports: int, jars: Path | None) -> Iterator[Bench]:
+    """Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away."""
+    folder = Path(tempfile.mkdtemp(prefix="smartgo-bench-", dir=work)) if work is None or work.is_dir() else work
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        free = shutil.disk_usage(folder).free
+        if free < _NEEDED_BYTES:
+            raise BenchmarkError(
+                f"{folder} has {free >> 30} GiB free, stores may need {_NEEDED_BYTES >> 30}: use --work"
+            )
+        yield Bench(folder, ports, jars)
+    except BenchmarkError as error:
+        keep = True  # the logs may say more
+        raise click.ClickException(f"{error}\n(logs are in {folder})") from None
+    finally:
+        if keep:
+            console.print(f"stores and logs are in {folder}", highlight=False)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _targets(bench: Bench, words: Sequence[str]) -> list[Target]:
+    made: list[Target] = []
+    for each in words:
+        try:
+            target = bench.target(each)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--target") from None
+        if target.name in {other.name for other in made}:
+            raise click.BadParameter(f"{target.name} is there twice", param_hint="--target")
+        made.append(target)
+    return made
+
+
+def _warn_when_busy() -> None:
+    load = os.getloadavg()[0]
+    if load > 0.3 * (os.cpu_count() or 1):
+        console.print(f"[yellow]the machine is not quiet: load average {load:.2f}[/yellow]", highlight=False)
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _facts(bench: Bench) -> dict[str, object]:
+    return {**proc.machine(bench.work), "commit": _commit()}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _result_path(given: Path | None, command: str) -> Path:
+    return given or RESULTS / f"{_now().replace(':', '').replace('+0000', 'Z')}-{command}.json"
+
+
+@main.command("list")
+def list_command() -> None:
+    """Tell what can be measured, and the goals."""
+    names = {**OTHERS, **{scenario.name: scenario.about for scenario in LOADS}}
+    for name in NAMES:
+        console.print(f"[bold]{name:16}[/bold] {names[name]}", highlight=False)
+    console.print(report.list_goals())
+
+
+@main.command("run")
+@click.argument("scenarios", nargs=-1, type=click.Choice(NAMES), metavar="[SCENARIO]...")
+@_target_option("ours")
+@click.option("--rounds", default=5, show_default=True, help="Measured windows of each load, and starts.")
+@click.option("--seconds", default=3.0, show_default=True, help="Length of a window.")
+@click.option("--warm-up", default=0.5, show_default=True, help="Seconds of load before each window.")
+@click.option(
+    "--first-warm-up",
+    type=float,
+    help="Seconds of load before the first window of a scenario; default: 1 for ours, 8 for a JVM.",
+)
+@click.option("--idle-seconds", default=60.0, show_default=True, help="How long brokers are left alone.")
+@_folder_options
+@_json_option
+@_check_option
+def run_command(
+    scenarios: tuple[str, ...],
+    targets: tuple[str, ...],
+    rounds: int,
+    seconds: float,
+    warm_up: float,
+    first_warm_up: float | None,
+    idle_seconds: float,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Run SCENARIOs (default: all) on one broker or several in turn.
+
+    With several brokers the last column divides the CPU a message by that of the last broker named.
+    """
+    wanted = scenarios or NAMES
+    pace = runner.Pace(rounds, seconds, warm_up, first_warm_up)
+    with _workshop(work, keep, ports, jars) as bench:
+        binary = builder.generator()
+        brokers = _targets(bench, targets)
+        _warn_when_busy()
+        options = {"rounds": rounds, "seconds": seconds, "warm_up": warm_up, "first_warm_up": first_warm_up}
+        results = Results(_now(), _facts(bench), [dict(each.facts()) for each in brokers], options)
+        with running(brokers), console.status("starting") as status:
+            _fill_in(results, binary, brokers, wanted, pace, idle_seconds, status.update)
+        for target, words in zip(brokers, targets, strict=True):
+            if words != "rocketmq":
+                results.judge(GOALS, target.name, wanted)
+    report.show(results, console, brokers[-1].name if len(brokers) > 1 else None)
+    path = _result_path(json_path, "run")
+    write(results, path)
+    console.print(f"figures are in {path}", highlight=False)
+    if check and (results.failures() or not all(verdict.met for verdict in results.verdicts)):
+        sys.exit(1)
+
+
+def _fill_in(
+    results: Results,
+    binary: Path,
+    brokers: list[Target],
+    wanted: Sequence[str],
+    pace: runner.Pace,
+    idle_seconds: float,
+    say: runner.Say,
+) -> None:
+    """Run what is wanted, the scenarios at rest first: afterwards a broker has seen load."""
+    if IDLE in wanted:
+        results.quiet += [runner.idle(target, idle_seconds, say) for target in brokers]
+    if IDLE_CLIENTS in wanted:
+        results.quiet += [runner.idle_clients(binary, target, idle_seconds, say) for target in brokers]
+    if START_UP in wanted:
+        found = (runner.starts(target, pace.rounds, say) for target in brokers if not isinstance(target, Attached))
+        results.starts += [each for each in found if each is not None]
+    chosen = [scenario for scenario in LOADS if scenario.name in wanted]
+    results.loads += runner.Loads(binary, brokers, pace, say).run(chosen)
+
+
+@main.command("load", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def load_command(arguments: tuple[str, ...]) -> None:
+    """Run the load generator by hand: load --help tells its options."""
+    try:
+        binary = builder.generator()
+    except BenchmarkError as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(subprocess.run([str(binary), *arguments], check=False).returncode)
