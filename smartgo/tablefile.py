@@ -1,0 +1,204 @@
+"""
+A table kept as one JSON file, replaced as a whole and durably (reliability S12).
+
+RocketMQ's C{config/*.json} and C{kvConfig.json} are such files. They are written as strict JSON with quoted keys,
+which RocketMQ reads back, and read leniently, as RocketMQ writes integer keys bare. The previous content stays beside
+the file as C{.bak}. When neither can be read the start is refused: an empty table would make consumers skip or repeat
+whole topics.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import BadBody, BrokenTable, SmartgoError
+from smartgo.schema import fastjson
+
+LANE = "tables"
+"""The thread lane that writes."""
+
+SIZE_LIMIT = 256 * 1024 * 1024
+"""The longest file that is read, in bytes."""
+
+_UNREADABLE = (SmartgoError, OSError, ValueError, TypeError, KeyError, AttributeError)
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """
+    Read a JSON object, bare keys allowed.
+
+    @raise BadBody: it is something else.
+    """
+    value = fastjson.loads(data)
+    if not isinstance(value, dict):
+        raise BadBody("it holds no object")
+    return value
+
+
+class TableFile:
+    """
+    One table's file. All methods are called on the reactor thread.
+
+    @ivar path: the main file; the previous content is at C{path + ".bak"}.
+    @ivar from_backup: the last L{load} had to take the C{.bak}.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, path: str) -> None:
+        self._env = env
+        self.path = path
+        self.from_backup = False
+        self._busy = False
+        self._value: Any = None
+        self._waiting: list[Deferred[None]] = []
+        self._settling: list[Deferred[None]] = []
+        self._serial = 0
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def load(self, read: Callable[[bytes], Any] = read_object) -> Any:
+        """
+        Return the table, from the main file or else from its backup; C{None} where there is neither. Blocking.
+
+        @param read: turns the file's bytes into the table; what it raises makes the file unreadable.
+        @raise BrokenTable: something is there, and nothing of it can be read.
+        """
+        self.from_backup = False
+        reasons = []
+        for path in (self.path, self.path + ".bak"):
+            if not self._env.files.exists(path):
+                continue
+            try:
+                table = read(self._content(path))
+            except _UNREADABLE as error:
+                reasons.append(f"{posixpath.basename(path)}: {error}")
+                continue
+            self.from_backup = path != self.path
+            if self.from_backup:
+                self._log.warn("took {path}, as the main file is {state}", path=path, state=reasons or "missing")
+            return table
+        if reasons:
+            raise BrokenTable(self.path, "; ".join(reasons))
+        return None
+
+    def set_aside(self) -> list[str]:
+        """
+        Move file and backup out of the way, so that the table begins anew (C{--reset-broken}); blocking.
+
+        @return: where they are now.
+        """
+        moved = []
+        for path in (self.path, self.path + ".bak"):
+            if self._env.files.exists(path):
+                aside = f"{path}.broken-{self._env.clock.wall_ms()}"
+                self._env.files.rename(path, aside)
+                moved.append(aside)
+        if moved:
+            self._env.files.sync_directory(posixpath.dirname(self.path))
+        return moved
+
+    def _content(self, path: str) -> bytes:
+        data: bytes = self._env.files.read(path, SIZE_LIMIT + 1)
+        if len(data) > SIZE_LIMIT:
+            raise BadBody(f"it is longer than {SIZE_LIMIT} B")
+        if not data:
+            raise BadBody("it is empty")
+        return data
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def save(self, value: Any) -> Deferred[None]:
+        """
+        Write the table; fires when it is durable. Cancelling is not supported.
+
+        Saves asked for while one runs are done once, after it, with the value given last. A value is turned into JSON
+        when its writing begins: a mutable one is written as it is then.
+
+        @raise OSError: through the Deferred; the file is as it was.
+        """
+        waiter: Deferred[None] = Deferred()
+        self._value = value
+        self._waiting.append(waiter)
+        if not self._busy:
+            self._begin()
+        return waiter
+
+    def save_now(self, value: Any) -> None:
+        """
+        Write the table before returning; for the end of a process. Saves that wait are done with by this one; where
+        one is being written, wait for L{settled} before.
+
+        @raise OSError: the file is as it was.
+        """
+        self._serial += 1
+        waiting, self._waiting = self._waiting, []
+        try:
+            self._write(self._serial, _encode(value), not self.from_backup)
+        except OSError:
+            failure = Failure()
+            for waiter in waiting:
+                waiter.errback(failure)
+            raise
+        self.from_backup = False
+        for waiter in waiting:
+            waiter.callback(None)
+
+    def settled(self) -> Deferred[None]:
+        """Fire when nothing is being written and nothing waits to be; never errs."""
+        waiter: Deferred[None] = Deferred()
+        if self._busy:
+            self._settling.append(waiter)
+        else:
+            waiter.callback(None)
+        return waiter
+
+    def _begin(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        value, self._value = self._value, None
+        self._busy = True
+        self._serial += 1
+        try:
+            data = _encode(value)
+        except TypeError:
+            self._ended(Failure(), waiting)
+            return
+        written = self._env.threads.run(LANE, self._write, self._serial, data, not self.from_backup)
+        written.addBoth(self._ended, waiting)
+
+    def _write(self, serial: int, data: bytes, backup: bool) -> None:
+        if serial != self._serial:
+            return  # save_now has written something newer
+        directory = posixpath.dirname(self.path)
+        if directory and not self._env.files.is_directory(directory):
+            self._env.files.make_directories(directory)
+        # After a start from the backup the main file is broken: it must not become the backup.
+        self._env.files.replace(self.path, msgspec.json.format(data, indent=2), backup)
+
+    def _ended(self, result: object, waiting: list[Deferred[None]]) -> None:
+        self._busy = False
+        if not isinstance(result, Failure):
+            self.from_backup = False
+        if self._waiting:
+            self._begin()
+        for waiter in waiting:
+            if isinstance(result, Failure):
+                waiter.errback(result)
+            else:
+                waiter.callback(None)
+        if not self._busy:
+            settling, self._settling = self._settling, []
+            for waiter in settling:
+                waiter.callback(None)
+
+
+def _encode(value: Any) -> bytes:
+    return msgspec.json.encode(value)
