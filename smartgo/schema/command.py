@@ -20,6 +20,9 @@ from smartgo.schema.commandbinary import BinaryHeader, decode_binary, encode_bin
 from smartgo.schema.commandjson import HOT_HEADERS, JsonHeader, decode_json, encode_json, hot_decoder
 from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, prefix_struct, word_struct
 from smartgo.schema.headerfields import Header, from_fields, to_fields
+from smartgo.schema.responses import offset_response as offset_response
+from smartgo.schema.responses import pull_response as pull_response
+from smartgo.schema.responses import send_response as send_response
 
 H = TypeVar("H", bound=Header)
 

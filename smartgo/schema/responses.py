@@ -1,0 +1,143 @@
+"""
+Ready-made response frames: what a broker answers most, filled in instead of built and serialised.
+
+Each function returns what L{smartgo.schema.command.encode} would write for the same answer, as a parser sees it: the
+length word and the header, to be followed by as many body bytes as the caller announced.
+"""
+
+from __future__ import annotations
+
+import json
+
+from smartgo.schema.codes import LANGUAGE, LANGUAGE_NAMES, VERSION
+from smartgo.schema.commandlayout import BINARY, JSON, binary_head_struct, prefix_struct
+
+_pack_prefix = prefix_struct.pack
+_pack_head = binary_head_struct.pack
+
+_RESPONSE = 1
+_TAIL = f',"version":{VERSION}}}'
+_MIDDLE = f'"}},"flag":1,"language":"{LANGUAGE_NAMES[LANGUAGE]}","opaque":'
+
+_READY = 512
+_CACHED = 256  # regions and remarks are few; this only bounds what a caller's mistake can cost
+
+_regions: tuple[dict[str, str], dict[str, str]] = ({}, {})
+_remarks: dict[str | None, str] = {}
+
+
+def _starts(begin: bytes) -> list[bytes]:
+    """Prefix and first bytes of headers that have C{begin} and then 0, 1, 2, ... bytes, without a body."""
+    sizes = range(len(begin), len(begin) + _READY)
+    return [_pack_prefix(size + 4, JSON << 24 | size) + begin for size in sizes]
+
+
+_SEND = b'{"code":0,"extFields":{"msgId":"'
+_OFFSET = b'{"code":0,"extFields":{"offset":"'
+_send_starts = _starts(_SEND)
+_offset_starts = _starts(_OFFSET)
+
+
+def send_response(
+    encoding: int, opaque: int, msg_id: str, queue_id: int, queue_offset: int, region: str, trace_on: bool
+) -> bytes:
+    """
+    Write the whole answer to a send that succeeded.
+
+    @param msg_id: the offset id, or several joined by commas.
+    """
+    if encoding == JSON:
+        middle = _regions[trace_on].get(region) or _region(region, trace_on)
+        rest = f'{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}{middle}{opaque}{_TAIL}'.encode()
+        size = len(rest)
+        return (_send_starts[size] if size < _READY else _start(_SEND, size)) + rest
+    fields = (
+        (b"\0\5msgId", msg_id.encode()),
+        (b"\0\7queueId", b"%d" % queue_id),
+        (b"\0\x0bqueueOffset", b"%d" % queue_offset),
+        (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
+        (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
+    )
+    return _binary(0, opaque, b"", fields, 0)
+
+
+def pull_response(
+    encoding: int,
+    opaque: int,
+    code: int,
+    remark: str | None,
+    suggest: int,
+    next_offset: int,
+    minimum: int,
+    maximum: int,
+    body_size: int,
+) -> bytes:
+    """
+    Write the answer to a pull up to its body.
+
+    @param remark: the name of the read status.
+    @param suggest: the broker id to ask next.
+    @param body_size: how many bytes of messages follow.
+    """
+    if encoding == JSON:
+        tail = _remarks.get(remark) or _remark(remark)
+        header = (
+            f'{{"code":{code},"extFields":{{"suggestWhichBrokerId":"{suggest}","nextBeginOffset":"{next_offset}",'
+            f'"minOffset":"{minimum}","maxOffset":"{maximum}{_MIDDLE}{opaque}{tail}'
+        ).encode()
+        size = len(header)
+        return _pack_prefix(size + 4 + body_size, size) + header
+    fields = (
+        (b"\0\x14suggestWhichBrokerId", b"%d" % suggest),
+        (b"\0\x0fnextBeginOffset", b"%d" % next_offset),
+        (b"\0\x09minOffset", b"%d" % minimum),
+        (b"\0\x09maxOffset", b"%d" % maximum),
+    )
+    return _binary(code, opaque, remark.encode("utf-8", "replace") if remark else b"", fields, body_size)
+
+
+def offset_response(encoding: int, opaque: int, offset: int) -> bytes:
+    """Write the whole answer to a request for one offset."""
+    if encoding == JSON:
+        rest = f"{offset}{_MIDDLE}{opaque}{_TAIL}".encode()
+        return _offset_starts[len(rest)] + rest
+    return _binary(0, opaque, b"", ((b"\0\6offset", b"%d" % offset),), 0)
+
+
+def _start(begin: bytes, rest: int) -> bytes:
+    size = len(begin) + rest
+    return _pack_prefix(size + 4, JSON << 24 | size) + begin
+
+
+def _region(region: str, trace_on: bool) -> str:
+    cached = _regions[trace_on]
+    if len(cached) >= _CACHED:
+        cached.clear()
+    middle = f'","MSG_REGION":{_quoted(region)},"TRACE_ON":"{"true" if trace_on else "false"}{_MIDDLE}'
+    cached[region] = middle
+    return middle
+
+
+def _remark(remark: str | None) -> str:
+    if len(_remarks) >= _CACHED:
+        _remarks.clear()
+    tail = _remarks[remark] = _TAIL if remark is None else f',"remark":{_quoted(remark)}{_TAIL}'
+    return tail
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text.encode("utf-8", "replace").decode())
+
+
+def _binary(code: int, opaque: int, remark: bytes, fields: tuple[tuple[bytes, bytes], ...], body_size: int) -> bytes:
+    block = b"".join([b"%b%b%b" % (name, len(value).to_bytes(4, "big"), value) for name, value in fields])
+    size = binary_head_struct.size + len(remark) + 4 + len(block)
+    return b"".join(
+        (
+            _pack_prefix(size + 4 + body_size, BINARY << 24 | size),
+            _pack_head(code, LANGUAGE, VERSION, opaque, _RESPONSE, len(remark)),
+            remark,
+            len(block).to_bytes(4, "big"),
+            block,
+        )
+    )
