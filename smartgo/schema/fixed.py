@@ -9,7 +9,7 @@ fields of any record schema for the packers of L{smartgo.schema.rows} and L{smar
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from construct import Bytes, Construct, FormatField, IfThenElse, Renamed, Struct
@@ -57,6 +57,21 @@ def fixed(schema: Construct, known: Mapping[str, Any] = _NOTHING) -> struct.Stru
             raise ValueError(f"field {field.name} has no fixed size")
         codes.append(field.code)
     return struct.Struct(">" + "".join(codes))
+
+
+def runs(fields: Iterable[Field]) -> list[tuple[list[Field], Field | None]]:
+    """Group fields: each run of fixed ones with the field of varying length that ends it, C{None} for the last."""
+    groups: list[tuple[list[Field], Field | None]] = []
+    run: list[Field] = []
+    for field in fields:
+        if field.length is None:
+            run.append(field)
+        else:
+            groups.append((run, field))
+            run = []
+    if run:
+        groups.append((run, None))
+    return groups
 
 
 def _walk(schema: Construct, name: str, known: Mapping[str, Any]) -> list[Field]:

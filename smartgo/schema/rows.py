@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from construct import Construct
 
 from smartgo.errors import BadRecord
-from smartgo.schema.fixed import Field, flatten
+from smartgo.schema.fixed import Field, flatten, runs
 
 
 class RowCodec:
@@ -32,7 +32,7 @@ class RowCodec:
         """
         fields = flatten(schema, known or {})
         self.names = tuple(field.name for field in fields)
-        self._steps = _steps(fields)
+        self._steps = [_step(run, variable) for run, variable in runs(fields)]
 
     def unpack(self, data: bytes | memoryview, at: int = 0) -> tuple[dict[str, Any], int]:
         """
@@ -74,24 +74,6 @@ class RowCodec:
         return b"".join(parts)
 
 
-_Step: TypeAlias = "tuple[struct.Struct, tuple[str, ...], Field | None]"
-
-
-def _steps(fields: list[Field]) -> list[_Step]:
-    """Group the fields: each run of fixed ones with the variable one that ends it."""
-    steps: list[_Step] = []
-    run: list[Field] = []
-    for field in fields:
-        if field.length is None:
-            run.append(field)
-        else:
-            steps.append(_step(run, field))
-            run = []
-    if run:
-        steps.append(_step(run, None))
-    return steps
-
-
-def _step(run: list[Field], variable: Field | None) -> _Step:
+def _step(run: list[Field], variable: Field | None) -> tuple[struct.Struct, tuple[str, ...], Field | None]:
     packer = struct.Struct(">" + "".join([field.code for field in run]))
     return packer, tuple([field.name for field in run]), variable

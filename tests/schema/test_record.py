@@ -67,7 +67,8 @@ def random_message(random: Random) -> Message:
 
 def as_v2(raw: bytes, magic: int = MAGIC_V2) -> bytes:
     """The same record as 5.x writes it under the second magic: a topic length of two bytes."""
-    middle = HEAD_SIZE + int.from_bytes(raw[84:88], "big")
+    stored = decode(raw)
+    middle = len(raw) - 1 - len(stored.topic) - 2 - len(stored.properties)
     return start_struct.pack(len(raw) + 1, magic) + raw[8:middle] + b"\0" + raw[middle:]
 
 

@@ -1,0 +1,47 @@
+"""
+The two messages of the HA connection: what a slave reports, and what heads each piece of log a master sends.
+
+Report, slave to master, big-endian, 8 bytes::
+
+    0   offset  int64  the slave's end of log; the first is a request, each later one an acknowledgement or heartbeat
+
+Transfer head, master to slave, 12 bytes, followed by C{size} bytes of raw CommitLog::
+
+    0   offset  int64  physical offset of the first byte that follows; of the next to come, where none does
+    8   size    int32  0 is a heartbeat
+
+Source: C{store/ha/HAConnection.java}, C{HAService.java} of RocketMQ 4.9; C{ha.md} section 2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from construct import Int32sb, Int64sb, Struct
+
+from smartgo.schema.fixed import fixed
+
+REPORT: Final = Struct("offset" / Int64sb)
+TRANSFER_HEAD: Final = Struct("offset" / Int64sb, "size" / Int32sb)
+
+report_struct: Final = fixed(REPORT)
+transfer_struct: Final = fixed(TRANSFER_HEAD)
+REPORT_SIZE: Final = report_struct.size
+TRANSFER_HEAD_SIZE: Final = transfer_struct.size
+
+TRANSFER_LIMIT: Final = 4 * 1024 * 1024
+"""A slave believes no longer piece, in bytes (C{reliability.md} H2)."""
+TRANSFER_BATCH: Final = 32768
+"""A master sends no longer piece unless told to (C{haTransferBatchSize}), in bytes."""
+
+
+def last_report(data: bytes | memoryview) -> tuple[int | None, int]:
+    """
+    Return the newest whole report in what a slave has sent, and how many bytes are used up; C{None} for no whole one.
+
+    Older reports say nothing that the newest does not.
+    """
+    used = len(data) - len(data) % REPORT_SIZE
+    if not used:
+        return None, 0
+    return report_struct.unpack_from(data, used - REPORT_SIZE)[0], used

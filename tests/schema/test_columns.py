@@ -1,0 +1,152 @@
+"""Tests of L{smartgo.schema.columns}: and that all readers of a record agree."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from unittest import skipUnless
+
+from construct import Bytes, Int8sb, Int32sb, Struct, this
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.errors import SettingError
+from smartgo.schema import columns
+from smartgo.schema.columns import Columns, gather, java_hashes, record_positions, records, table
+from smartgo.schema.consumequeue import UNIT, Unit
+from smartgo.schema.message import HOSTS_MASK, Message
+from smartgo.schema.properties import java_hash
+from smartgo.schema.record import MAGIC_V2, RECORD, decode, encode, scan
+from smartgo.schema.rows import RowCodec
+from tests import golden_store
+from tests.schema.test_record import as_v2, random_message, rebuilt
+
+WITH_NUMPY = skipUnless(columns._numpy_or_none(), "numpy is not installed")
+
+
+def row(view: bytes, found: Columns, number: int) -> dict[str, Any]:
+    """One record out of columns, as the other readers give it."""
+    values: dict[str, Any] = {}
+    for name, column in found.values.items():
+        value = column[number]
+        values[name] = value.tobytes() if column.ndim > 1 else int(value)
+    for name, (begin, end) in found.spans.items():
+        values[name] = view[begin[number] : end[number]]
+    for name, flag in (("born_host", 0x10), ("store_host", 0x20)):
+        values[name] = values[name][: 20 if values["sys_flag"] & flag else 8]
+    return values
+
+
+class AgreementTests(SynchronousTestCase):
+    """Schema, row codec, record codec and columns read the same, and what they write is what they read."""
+
+    def assert_agree(self, data: bytes, positions: list[int]) -> None:
+        """Compare all readers on the records of a buffer."""
+        found = records(data, positions) if columns._numpy_or_none() else None
+        for number, at in enumerate(positions):
+            stored = decode(data, at)
+            raw = data[at : at + stored.size]
+            expected = rebuilt(stored)
+            parsed = RECORD.parse(raw)
+            self.assertEqual({name: parsed[name] for name in expected}, expected)
+            self.assertEqual(RECORD.build(expected), raw)
+            codec = CODECS[stored.sys_flag & HOSTS_MASK, stored.magic == MAGIC_V2]
+            self.assertEqual(codec.unpack(data, at), (expected, at + stored.size))
+            self.assertEqual(codec.pack(expected), raw)
+            if found is not None:
+                self.assertTrue(found.valid[number])
+                self.assertEqual(row(data, found, number), expected)
+
+    def test_golden(self) -> None:
+        """On every record of both real stores."""
+        for name in golden_store.NAMES:
+            count = 0
+            for base, data in golden_store.read(name).logs():
+                positions = [stored.physical_offset - base for stored in scan(data, 0, base)]
+                self.assert_agree(data, positions)
+                count += len(positions)
+            self.assertEqual(count, 619)
+
+    def test_random(self) -> None:
+        """On random records: both host families and both magics, mixed in one buffer."""
+        random = Random(12)
+        data, positions = b"", []
+        for _ in range(200):
+            raw = encode(random_message(random), random.getrandbits(40), random.getrandbits(40), 1)
+            positions.append(len(data))
+            data += as_v2(raw) if random.random() < 0.3 else raw
+        self.assert_agree(data, positions)
+
+
+CODECS = {
+    (hosts, v2): RowCodec(RECORD, {"sys_flag": hosts, "magic": MAGIC_V2 if v2 else 0})
+    for hosts in (0, 0x10, 0x20, 0x30)
+    for v2 in (False, True)
+}
+
+
+@WITH_NUMPY
+class ColumnsTests(SynchronousTestCase):
+    def test_positions(self) -> None:
+        """The records of a log file are found where a scan finds them."""
+        for base, data in golden_store.read("store-a-crash").logs():
+            expected = [stored.physical_offset - base for stored in scan(data, 0, base)]
+            self.assertEqual(record_positions(data).tolist(), expected)
+            if expected:
+                self.assertEqual(record_positions(memoryview(data), expected[3]).tolist(), expected[3:])
+
+    def test_units(self) -> None:
+        """Queue units are a table over the same memory; a torn one at the end is left out."""
+        units = [Unit(1 << 40, 235, -5), Unit(7, 91, 1 << 50)]
+        data = b"".join(unit.pack() for unit in units)
+        found = table(data + b"torn", UNIT)
+        self.assertEqual([Unit(*each) for each in found.tolist()], units)
+        self.assertEqual(found["tag_hash"].tolist(), [-5, 1 << 50])
+
+    def test_empty(self) -> None:
+        """No records, or an empty buffer, give empty columns."""
+        for data in (b"", bytes(200)):
+            found = records(data, [])
+            self.assertEqual((len(found.valid), len(found.values["size"])), (0, 0))
+            self.assertEqual(record_positions(data).tolist(), [])
+
+    def test_invalid(self) -> None:
+        """What is no whole record is marked, wherever it is cut or points to, and does not disturb the others."""
+        raw = encode(Message("T", 0, b"body", b"a\x01b"), 0, 0, 1)
+        for cut in range(len(raw)):
+            found = records(raw + raw[:cut], [0, len(raw), -1, 10**12])
+            self.assertEqual(found.valid.tolist(), [True, False, False, False], cut)
+        for change in (0, 3, 7, 84, 87):
+            broken = bytearray(raw)
+            broken[change] ^= 0x81
+            self.assertEqual(records(bytes(broken) + raw, [0, len(raw)]).valid.tolist(), [False, True], change)
+
+    def test_other_schemas(self) -> None:
+        """Any plain record schema can be read by columns."""
+        schema = Struct("a" / Int8sb, "n" / Int32sb, "text" / Bytes(this.n), "b" / Int8sb)
+        data = schema.build({"a": 1, "n": 3, "text": b"xyz", "b": -1}) + schema.build(
+            {"a": 2, "n": 0, "text": b"", "b": -2}
+        )
+        found = gather(data, [0, 9], schema, {})
+        self.assertEqual((found.values["a"].tolist(), found.values["b"].tolist()), ([1, 2], [-1, -2]))
+        self.assertEqual([each.tolist() for each in found.spans["text"]], [[5, 14], [8, 14]])
+
+    def test_hashes(self) -> None:
+        """Many hashes at once are Java's."""
+        random = Random(14)
+        texts = ["".join(random.choices("aZ9#标😀", k=random.randint(0, 60))) for _ in range(200)]
+        self.assertEqual(java_hashes(texts), [java_hash(text) for text in texts])
+        self.assertEqual(java_hashes([""] * 20), [0] * 20)
+
+
+class WithoutNumpyTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """Hide numpy."""
+        self.patch(columns, "_numpy_or_none", lambda: None)
+
+    def test_hashes(self) -> None:
+        """Hashing needs no numpy."""
+        self.assertEqual(java_hashes(["TagA"] * 20), [2598919] * 20)
+
+    def test_refusal(self) -> None:
+        """Reading by columns says what it lacks."""
+        self.assertIn("numpy", str(self.assertRaises(SettingError, records, b"", [])))
