@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from . import builder, proc, report, runner
+from . import apache, apachereport, builder, proc, profiling, report, runner
 from .errors import BenchmarkError
 from .results import Results, write
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
@@ -247,6 +247,111 @@ def _fill_in(
         results.starts += [each for each in found if each is not None]
     chosen = [scenario for scenario in LOADS if scenario.name in wanted]
     results.loads += runner.Loads(binary, brokers, pace, say).run(chosen)
+
+
+@main.command("apache")
+@click.argument("programs", nargs=-1, type=click.Choice(["producer", "consumer"]), metavar="[producer|consumer]...")
+@_target_option("ours", "rocketmq")
+@click.option("--threads", default="1,16,64", show_default=True, help="Producer threads, a series of runs for each.")
+@click.option("--consumer-threads", default=20, show_default=True, help="Consumer threads.")
+@click.option("--rounds", default=3, show_default=True, help="Runs of each kind on each broker.")
+@click.option("--seconds", default=20.0, show_default=True, help="Length of a producer's window, at least 11.")
+@click.option("--warm-up", default=10.0, show_default=True, help="Seconds of a producer before its window.")
+@click.option("--backlog", default=2_000_000, show_default=True, help="Messages a consumer finds.")
+@_folder_options
+@_json_option
+@_check_option
+def apache_command(
+    programs: tuple[apache.Program, ...],
+    targets: tuple[str, ...],
+    threads: str,
+    consumer_threads: int,
+    rounds: int,
+    seconds: float,
+    warm_up: float,
+    backlog: int,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Run Apache's own Producer and Consumer (rocketmq-example 5.5.0) on brokers in turn.
+
+    Ratios are to the last broker named. Both programs send binary headers. A full run takes about 25 minutes.
+    """
+    try:
+        counts = [int(each) for each in threads.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{threads!r} is not numbers with commas", param_hint="--threads") from None
+    pace = apache.Pace(rounds, seconds, warm_up, backlog)
+    wanted = programs or ("producer", "consumer")
+    with _workshop(work, keep, ports, jars) as bench:
+        binary = builder.generator()
+        brokers = _targets(bench, targets)
+        _warn_when_busy()
+        facts = [dict(each.facts()) for each in brokers]
+        results = apache.Results(_now(), _facts(bench), facts, pace)
+        with running(brokers), console.status("starting") as status:
+            runs = apache.Apache(bench.rocketmq, binary, bench.work, brokers, pace, status.update)
+            if "producer" in wanted:
+                results.collect(runs.producers(counts))
+            if "consumer" in wanted:
+                results.collect(runs.consumers(consumer_threads))
+        reference = brokers[-1].name if len(brokers) > 1 else None
+        if reference is not None:
+            for target in brokers[:-1]:
+                results.compare(target.name, reference)
+    apachereport.show(results, console, reference)
+    path = _result_path(json_path, "apache")
+    write(results, path)
+    console.print(f"figures are in {path}", highlight=False)
+    if check and (results.failures or not apachereport.all_met(results.ratios)):
+        sys.exit(1)
+
+
+@main.command("profile")
+@click.argument("scenario", type=click.Choice([each.name for each in LOADS]), metavar="SCENARIO")
+@click.option(
+    "--method",
+    type=click.Choice(["sample", "cprofile"]),
+    default="sample",
+    show_default=True,
+    help="sample: true proportions, lines. cprofile: numbers of calls, but Python functions look too dear.",
+)
+@click.option("--seconds", default=5.0, show_default=True, help="How long the load lasts.")
+@click.option("--warm-up", default=2.0, show_default=True, help="Seconds of load before.")
+@click.option("--top", default=30, show_default=True, help="How many functions and lines to print.")
+@_folder_options
+def profile_command(
+    scenario: str,
+    method: profiling.Method,
+    seconds: float,
+    warm_up: float,
+    top: int,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+) -> None:
+    """
+    Run smartgo's broker under a profiler in SCENARIO and print the dearest functions.
+
+    Costs are microseconds a message. With --method cprofile and --keep, the file "profile" can be read by pstats.
+    """
+    chosen = next(each for each in LOADS if each.name == scenario)
+    with _workshop(work, keep, ports, jars) as bench, console.status(f"profiling {scenario}"):
+        binary = builder.generator()
+        target = bench.ours()
+        outcome, output = profiling.profile(binary, target, chosen, method, warm_up, seconds)
+        functions, lines = profiling.read(method, output, outcome)
+    about = f"{scenario}: {outcome.messages} messages, {outcome.server_cpu_us:.2f} µs CPU each with the profiler on"
+    console.print(about, highlight=False)
+    console.print(profiling.table("Functions, µs a message", functions, top))
+    if lines:
+        console.print(profiling.table("Lines, µs a message", lines, top))
 
 
 @main.command("load", context_settings={"ignore_unknown_options": True, "help_option_names": []})

@@ -269,6 +269,10 @@ class Bench:
         """The real programs."""
         return self._rocketmq
 
+    def ours(self) -> Ours:
+        """Make smartgo of this checkout."""
+        return Ours("smartgo", self.work / "smartgo", self._ports)
+
     def target(self, words: str) -> Target:
         """
         Make the target that C{words} name: C{ours}, C{rocketmq}, or C{address=HOST:PORT,pid=N[,name=X][,registry=H:P]}.
@@ -276,7 +280,7 @@ class Bench:
         @raise ValueError: they name none.
         """
         if words == "ours":
-            return Ours("smartgo", self.work / "smartgo", self._ports)
+            return self.ours()
         if words == "rocketmq":
             return Theirs(f"rocketmq {SERVER}", self.work / "rocketmq", self._ports, self._rocketmq)
         return attached(words)

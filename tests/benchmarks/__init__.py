@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: what they read, work out and put on the wire."""
