@@ -2,7 +2,7 @@
 From a construct schema to the fast packer: formats are written down once.
 
 construct is the definition, the document and the oracle of the tests, but 40 to 60 times too slow for a message's
-way through the broker. L{fixed} turns a schema of fixed-size fields into a L{struct.Struct}; L{flatten} lists the
+way through the broker. L{fixed} turns a schema of fixed-size fields into a C{struct.Struct}; L{flatten} lists the
 fields of any record schema for the packers of L{smartgo.schema.rows} and L{smartgo.schema.columns}.
 """
 
@@ -23,7 +23,7 @@ class Field(NamedTuple):
     One field of a flattened schema.
 
     @ivar name: its name; fields of a nested structure carry the names above them, joined with a dot.
-    @ivar code: its L{struct} code, such as C{q} or C{8s}; empty where the length varies.
+    @ivar code: its C{struct} code, such as C{q} or C{8s}; empty where the length varies.
     @ivar length: for a field of varying length: from the values before it to its length in bytes.
     """
 

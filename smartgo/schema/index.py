@@ -79,12 +79,12 @@ class Header(NamedTuple):
         """
         Read the header that starts at byte C{at}.
 
-        @raise struct.error: fewer than L{HEADER_SIZE} bytes remain.
+        @raise struct.error: fewer than C{HEADER_SIZE} bytes remain.
         """
         return cls._make(header_struct.unpack_from(data, at))
 
     def pack(self) -> bytes:
-        """Return the L{HEADER_SIZE} bytes of this header."""
+        """Return the C{HEADER_SIZE} bytes of this header."""
         return header_struct.pack(*self)
 
 
@@ -101,12 +101,12 @@ class Entry(NamedTuple):
         """
         Read the entry that starts at byte C{at}.
 
-        @raise struct.error: fewer than L{ENTRY_SIZE} bytes remain.
+        @raise struct.error: fewer than C{ENTRY_SIZE} bytes remain.
         """
         return cls._make(entry_struct.unpack_from(data, at))
 
     def pack(self) -> bytes:
-        """Return the L{ENTRY_SIZE} bytes of this entry."""
+        """Return the C{ENTRY_SIZE} bytes of this entry."""
         return entry_struct.pack(*self)
 
     def stored_ms(self, begin_ms: int) -> int:

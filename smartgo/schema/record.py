@@ -30,7 +30,7 @@ The blank, at least 8 bytes::
     4   magic            int32  L{BLANK_MAGIC}; what follows means nothing
 
 Source: C{store/CommitLog.java} (C{checkMessageAndReturnSize}, C{DefaultAppendMessageCallback}) of RocketMQ 4.9;
-C{store.md} section 2. Fewer than L{HEAD_SIZE} bytes may follow a blank's first: read L{start_struct} before all else.
+C{store.md} section 2. Fewer than C{HEAD_SIZE} bytes may follow a blank's first: read L{start_struct} before all else.
 
 Two dialects are read: RocketMQ's and BoltMQ's (the public SmartGo descendant), whose magics differ in one byte and
 whose CRC keeps its top bit; CRCs are compared on 31 bits. Only RocketMQ's, with L{MAGIC}, is written.
@@ -199,7 +199,7 @@ def encode(message: Message, queue_offset: int, physical_offset: int, stored_ms:
 
 
 def encode_blank(room: int) -> bytes:
-    """Return the L{BLANK_SIZE} bytes that close a file with C{room} bytes left."""
+    """Return the C{BLANK_SIZE} bytes that close a file with C{room} bytes left."""
     return start_struct.pack(room, BLANK_MAGIC)
 
 

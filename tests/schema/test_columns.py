@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 from unittest import skipUnless
+from unittest.mock import patch
 
-from construct import Bytes, Int8sb, Int32sb, Struct, this
+from construct import Bytes, Float32b, Int8sb, Int32sb, Struct, this
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
@@ -20,6 +21,7 @@ from smartgo.schema.rows import RowCodec
 from tests import golden_store
 from tests.schema.test_record import as_v2, random_message, rebuilt
 
+FIND_NUMPY = columns._numpy_or_none.__wrapped__
 WITH_NUMPY = skipUnless(columns._numpy_or_none(), "numpy is not installed")
 
 
@@ -130,6 +132,10 @@ class ColumnsTests(SynchronousTestCase):
         self.assertEqual((found.values["a"].tolist(), found.values["b"].tolist()), ([1, 2], [-1, -2]))
         self.assertEqual([each.tolist() for each in found.spans["text"]], [[5, 14], [8, 14]])
 
+    def test_no_column_type(self) -> None:
+        """A kind of number that no record has is refused."""
+        self.assertRaises(ValueError, table, bytes(8), Struct("a" / Float32b))
+
     def test_hashes(self) -> None:
         """Many hashes at once are Java's."""
         random = Random(14)
@@ -146,6 +152,11 @@ class WithoutNumpyTests(SynchronousTestCase):
     def test_hashes(self) -> None:
         """Hashing needs no numpy."""
         self.assertEqual(java_hashes(["TagA"] * 20), [2598919] * 20)
+
+    def test_not_installed(self) -> None:
+        """That it is not there is found out without failing."""
+        with patch.dict("sys.modules", {"numpy": None}):
+            self.assertIsNone(FIND_NUMPY())
 
     def test_refusal(self) -> None:
         """Reading by columns says what it lacks."""

@@ -115,6 +115,13 @@ class DecodeTests(SynchronousTestCase):
             for name in ("TAGS", "KEYS", "a", "WAIT"):
                 self.assertEqual(find(raw, name), everything.get(name), raw)
 
+    def test_find_empty(self) -> None:
+        """An empty value does not count, and an earlier one that is not empty does."""
+        self.assertIsNone(find(b"TAGS\x01", "TAGS"))
+        self.assertIsNone(find(b"TAGS\x01\x02TAGS\x01\x02", "TAGS"))
+        self.assertEqual(find(b"TAGS\x01a\x02TAGS\x01\x02k\x01v", "TAGS"), "a")
+        self.assertEqual(find(b"xTAGS\x01a\x02TAGS\x01b\x02TAGSx\x01c", "TAGS"), "b")
+
     def test_split_keys(self) -> None:
         """Keys are separated by blanks, however many."""
         self.assertEqual(split_keys(" a  b c "), ["a", "b", "c"])
@@ -141,6 +148,23 @@ class EncodeTests(SynchronousTestCase):
                 self.assertEqual(encode(decode(raw)), raw)
                 same += 1
         self.assertEqual((same, repeated), (2 * 589, 2 * 30))
+
+    def test_table_grows(self) -> None:
+        """The table doubles when more than three quarters full, before names are dropped, and never shrinks."""
+        names = [chr(97 + number) * (1 + number % 4) for number in range(13)]
+        mapping = dict.fromkeys(names, "v")
+
+        def order(buckets: int) -> list[str]:
+            spread = {name: java_hash(name) & 0xFFFFFFFF for name in names}
+            return sorted(names, key=lambda name: (spread[name] ^ spread[name] >> 16) & (buckets - 1))
+
+        self.assertNotEqual(order(16), order(32))
+        self.assertEqual(list(decode(encode(mapping))), order(32))
+        kept = [name for name in order(32) if name != "e"]
+        self.assertEqual(list(decode(encode(mapping, ["e"]))), kept)
+        names.remove("e")
+        del mapping["e"]
+        self.assertEqual(list(decode(encode(mapping))), order(16))
 
     def test_surrogate(self) -> None:
         """Half a character is written as a question mark, as Java does."""
@@ -237,6 +261,14 @@ class RewriterTests(SynchronousTestCase):
                 self.assertTrue(rewriter.rewrite(f"{name}\x011").special)
                 self.assertFalse(rewriter.rewrite(f"{name}\x01").special)
                 self.assertFalse(rewriter.rewrite("TAGS\x011").special)
+
+    def test_long_tag(self) -> None:
+        """A long tag has its code too, and is not remembered."""
+        rewriter = Rewriter({"CLUSTER": "c"})
+        tag = "t" * 300
+        for _ in range(8):
+            self.assertEqual(rewriter.rewrite(f"TAGS\x01{tag}").tag_code, java_hash(tag))
+        self.assertNotIn(f"TAGS\x01{tag}", properties._pair_codes)
 
     def test_size_limit(self) -> None:
         """The stored form has at most 32 767 bytes, counted as UTF-8."""
