@@ -1,0 +1,99 @@
+package interop;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/** mqadmin within this JVM, and the few administrative calls that tests need for themselves. */
+@SuppressWarnings("removal")
+final class Administration {
+    private static volatile boolean leaving;
+
+    private Administration() {
+    }
+
+    /** Ends this JVM at once. */
+    static void leave() {
+        leaving = true;
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** Lets no mqadmin command end the JVM, where the JDK still has a way to say so. */
+    static void guardExit() {
+        try {
+            System.setSecurityManager(new SecurityManager() {
+                @Override
+                public void checkExit(int status) {
+                    if (!leaving) {
+                        throw new SecurityException("exit " + status);
+                    }
+                }
+
+                @Override
+                public void checkPermission(java.security.Permission permission) {
+                }
+            });
+        } catch (UnsupportedOperationException newer) {
+            System.err.println("no security manager: a usage error of mqadmin ends this JVM");
+        }
+    }
+
+    /** Creates "topic" with "queues" queues on the broker at "address"; returns when the registry tells its route. */
+    static Map<String, Object> topic(Command command) throws Exception {
+        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        admin.setNamesrvAddr(command.text("namesrv"));
+        admin.setInstanceName("topic" + System.nanoTime());
+        admin.setVipChannelEnabled(false);
+        admin.start();
+        try {
+            String topic = command.text("topic");
+            int queues = command.integer("queues", 4);
+            TopicConfig config = new TopicConfig(topic, queues, queues, 6);
+            config.setOrder(command.flag("order"));
+            admin.createAndUpdateTopicConfig(command.text("address"), config);
+            long begin = System.nanoTime();
+            while (System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(10)) {
+                try {
+                    var route = admin.examineTopicRouteInfo(topic);
+                    if (route.getQueueDatas().stream().anyMatch(each -> each.getReadQueueNums() == queues)) {
+                        return Map.of("routeMs", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
+                    }
+                } catch (Exception unknown) {  // not registered yet
+                    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
+                }
+            }
+            throw new IllegalStateException("the registry has no route of " + topic + " after 10 s");
+        } finally {
+            admin.shutdown();
+        }
+    }
+
+    /** Runs each of "commands" in turn; what it printed is an event. */
+    static synchronized Map<String, Object> mqadmin(Command command) throws Exception {
+        PrintStream before = System.out;
+        for (List<String> arguments : command.rows("commands")) {
+            ByteArrayOutputStream text = new ByteArrayOutputStream();
+            System.setOut(new PrintStream(text, true, "UTF-8"));
+            Map<String, Object> fields = new LinkedHashMap<>();
+            fields.put("command", arguments.get(0));
+            try {
+                MQAdminStartup.main0(arguments.toArray(new String[0]), null);
+            } catch (SecurityException exit) {
+                fields.put("error", exit.toString());
+            } finally {
+                System.out.flush();
+                System.setOut(before);
+            }
+            fields.put("text", text.toString("UTF-8"));
+            command.event("output", fields);
+        }
+        return Map.of();
+    }
+}

@@ -1,0 +1,333 @@
+"""
+Brokers and registries as processes: ours and the real ones, started, stopped and killed alike.
+
+C{SMARTGO_INTEROP_PEER=rocketmq} runs every test against the real broker and name server instead of ours: so the tests
+themselves are checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.interop.certificates import Certificates
+from tests.interop.driver import rocketmq_home
+from tests.interop.jars import GENERATIONS, java_command
+from tests.interop.process import Process
+
+GET_BROKER_RUNTIME_INFO = 28
+GET_BROKER_CLUSTER_INFO = 106
+_ROOT = Path(__file__).resolve().parents[2]
+_POLL = 0.02  # seconds between two looks at a port that does not answer yet
+
+#: Small files, and the quick transaction checks of the golden stores.
+SETTINGS = {
+    "autoCreateTopicEnable": "true",
+    "autoCreateSubscriptionGroup": "true",
+    "diskMaxUsedSpaceRatio": "95",
+    "enablePropertyFilter": "true",
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "mappedFileSizeConsumeQueue": "120000",
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+    "transactionCheckInterval": "1000",
+    "transactionTimeOut": "1000",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    What a broker or a registry is to be.
+
+    @ivar port: on 127.0.0.1; a broker also takes the ports two below and one above.
+    @ivar home: its folder for logs and generated files.
+    @ivar store: a broker's store folder.
+    @ivar registry: C{host:port} a broker registers with.
+    @ivar settings: further properties of a broker, by RocketMQ's names.
+    @ivar tls: with these, TLS is served.
+    @ivar tls_mode: C{enforcing} or C{permissive}.
+    """
+
+    port: int
+    home: str
+    store: str = ""
+    registry: str = ""
+    name: str = "broker-a"
+    cluster: str = "DefaultCluster"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tls: Certificates | None = None
+    tls_mode: str = "enforcing"
+
+    @property
+    def address(self) -> str:
+        """C{host:port} as clients see it."""
+        return f"127.0.0.1:{self.port}"
+
+    def tls_settings(self) -> dict[str, str]:
+        """Return the TLS properties, the same for either peer; empty without TLS."""
+        if self.tls is None:
+            return {}
+        return {
+            "tls.server.mode": self.tls_mode,
+            "tls.server.certPath": self.tls.certificate,
+            "tls.server.keyPath": self.tls.key,
+            "tls.enable": "true",
+            "tls.client.trustCertPath": self.tls.authority,
+        }
+
+
+class Node:
+    """
+    One broker or registry, which can be started again after its end.
+
+    @ivar boot: seconds from the last start until the first answer.
+    """
+
+    kind = "node"
+    start_limit = 30.0  # seconds
+    stop_limit = 20.0
+    ready_code = GET_BROKER_RUNTIME_INFO
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.boot = 0.0
+        self.ready_at = 0.0
+        self._process: Process | None = None
+
+    def command(self) -> list[str]:
+        """Return the command line, having written the files it names."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        """Return what is added to the environment."""
+        return {}
+
+    @property
+    def address(self) -> str:
+        """C{host:port} as clients see it."""
+        return self.plan.address
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.returncode is None
+
+    def start(self) -> float:
+        """
+        Start the process and return the seconds until it first answered a request with code 0.
+
+        @raise ProcessFailed: it ended, or did not answer in time.
+        """
+        os.makedirs(self.plan.home, exist_ok=True)
+        command = self.command()
+        begin = time.monotonic()
+        self._process = Process(f"{self.kind}-{self.plan.port}", command, self.plan.home, self.environment())
+        self._process.wait_until(self._answers, self.start_limit, "its first answer", recheck=_POLL)
+        self.boot = time.monotonic() - begin
+        self.ready_at = time.time()
+        return self.boot
+
+    def stop(self) -> int:
+        """
+        End the process by SIGTERM and return its exit code.
+
+        @raise ProcessFailed: it did not end in time.
+        """
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait_ended(self.stop_limit)
+
+    def kill(self) -> None:
+        """End the process by SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+
+    def end(self) -> None:
+        """Leave nothing running, whatever state it is in; for clean-up."""
+        if self.running:
+            self.kill()
+
+    def wait_registered(self, broker: Node) -> None:
+        """Wait until this registry tells clients of C{broker}."""
+        assert self._process is not None
+        self._process.wait_until(
+            lambda: broker.address.encode() in (ask(self.plan, GET_BROKER_CLUSTER_INFO) or b""),
+            30,
+            f"the registration of {broker.address}",
+            recheck=_POLL,
+        )
+
+    def tail(self) -> str:
+        """Return the process's last lines."""
+        return "" if self._process is None else self._process.tail
+
+    def _answers(self) -> bool:
+        return ask(self.plan, self.ready_code) is not None
+
+    def _properties(self, name: str, settings: Mapping[str, str]) -> str:
+        path = os.path.join(self.plan.home, name)
+        with open(path, "w") as file:
+            file.writelines(f"{key}={value}\n" for key, value in settings.items())
+        return path
+
+
+class _Smartgo(Node):
+    """Ours, through the command a user has."""
+
+    def environment(self) -> dict[str, str]:
+        return {"PYTHONPATH": str(_ROOT), "SMARTGO_HOME": self.plan.home, "PYTHONUNBUFFERED": "1"}
+
+    def _twist(self, plugin: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "twisted", plugin, *arguments]
+
+    def _listen(self) -> str:
+        return f"tcp:{self.plan.port}:interface=127.0.0.1"
+
+
+class SmartgoRegistry(_Smartgo):
+    """C{twist smartgo-registry}."""
+
+    kind = "smartgo-registry"
+    ready_code = GET_BROKER_CLUSTER_INFO
+
+    def command(self) -> list[str]:
+        settings = {"kvConfigPath": os.path.join(self.plan.home, "kvConfig.json"), **self.plan.tls_settings()}
+        config = self._properties(f"registry-{self.plan.port}.conf", settings)
+        return self._twist("smartgo-registry", "--config", config, "--listen", self._listen())
+
+
+class SmartgoBroker(_Smartgo):
+    """C{twist smartgo-broker}."""
+
+    kind = "smartgo-broker"
+
+    def command(self) -> list[str]:
+        plan = self.plan
+        settings = {
+            "brokerName": plan.name,
+            "brokerClusterName": plan.cluster,
+            "brokerIP1": "127.0.0.1",
+            **SETTINGS,
+            **plan.settings,
+            **plan.tls_settings(),
+        }
+        config = self._properties(f"{plan.name}-{plan.port}.conf", settings)
+        where = ["--listen", self._listen(), "--store", plan.store, "--registry", plan.registry]
+        return self._twist("smartgo-broker", "--config", config, *where)
+
+
+class _Rocketmq(Node):
+    """The real one, 4.9.7."""
+
+    def environment(self) -> dict[str, str]:
+        return {"ROCKETMQ_HOME": rocketmq_home(self.plan.home)}
+
+    def _java(self, flags: list[str], main: str, *arguments: str) -> list[str]:
+        # user.home is where default paths of the jars begin
+        flags = [*flags, f"-Duser.home={self.plan.home}", f"-DlogRoot={self.plan.home}"]
+        if self.plan.tls is not None:
+            settings = {**self.plan.tls_settings(), "tls.test.mode.enable": "false", "tls.client.authServer": "true"}
+            file = self._properties(f"tls-{self.plan.port}.properties", settings)
+            mode = f"-Dtls.server.mode={self.plan.tls_mode}"
+            flags += [mode, "-Dtls.enable=true", "-Dtls.test.mode.enable=false", f"-Dtls.config.file={file}"]
+        return [*java_command(*flags, "-cp", f"{GENERATIONS['4.9'].jars}/*"), main, *arguments]
+
+
+class RocketmqRegistry(_Rocketmq):
+    """The real name server."""
+
+    kind = "rocketmq-namesrv"
+    ready_code = GET_BROKER_CLUSTER_INFO
+
+    def command(self) -> list[str]:
+        config = self._properties(f"namesrv-{self.plan.port}.properties", {"listenPort": str(self.plan.port)})
+        flags = ["-Xms32m", "-Xmx96m", "-XX:MaxDirectMemorySize=64m", "-XX:TieredStopAtLevel=1"]
+        return self._java(flags, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", config)
+
+
+class RocketmqBroker(_Rocketmq):
+    """The real broker."""
+
+    kind = "rocketmq-broker"
+    start_limit = 60.0
+    stop_limit = 40.0
+
+    def command(self) -> list[str]:
+        plan = self.plan
+        settings = {
+            "brokerClusterName": plan.cluster,
+            "brokerName": plan.name,
+            "brokerId": "0",
+            "listenPort": str(plan.port),
+            "haListenPort": str(plan.port + 1),
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "namesrvAddr": plan.registry,
+            "storePathRootDir": plan.store,
+            "storePathCommitLog": os.path.join(plan.store, "commitlog"),
+            **SETTINGS,
+            **plan.settings,
+        }
+        config = self._properties(f"{plan.name}-{plan.port}.properties", settings)
+        flags = ["-Xms96m", "-Xmx384m", "-XX:MaxDirectMemorySize=384m", "-XX:TieredStopAtLevel=1"]
+        return self._java(flags, "org.apache.rocketmq.broker.BrokerStartup", "-c", config)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """
+    One implementation of both roles.
+
+    @ivar restart_limit: seconds a broker may take to answer after a kill.
+    """
+
+    name: str
+    registry: type[Node]
+    broker: type[Node]
+    restart_limit: float
+
+
+SMARTGO = Peer("smartgo", SmartgoRegistry, SmartgoBroker, restart_limit=5.0)
+ROCKETMQ = Peer("rocketmq", RocketmqRegistry, RocketmqBroker, restart_limit=30.0)
+
+
+def chosen() -> Peer:
+    """Return the peer under test."""
+    return {"smartgo": SMARTGO, "rocketmq": ROCKETMQ}[os.environ.get("SMARTGO_INTEROP_PEER", "smartgo")]
+
+
+def ask(plan: Plan, code: int) -> bytes | None:
+    """
+    Send one request without fields and return the body of its answer; C{None} when nobody listens, the answer is an
+    error or there is none in two seconds. Written by hand: it must not depend on what is tested.
+    """
+    header = json.dumps({"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409}).encode()
+    frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+    try:
+        with socket.create_connection(("127.0.0.1", plan.port), 2) as plain:
+            plain.settimeout(2)
+            if plan.tls is None:
+                return _exchange(plain, frame)
+            context = ssl.create_default_context(cafile=plan.tls.authority)
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+                return _exchange(secure, frame)
+    except OSError:
+        return None
+
+
+def _exchange(connection: socket.socket, frame: bytes) -> bytes | None:
+    connection.sendall(frame)
+    with connection.makefile("rb") as stream:
+        total = int.from_bytes(stream.read(4), "big")
+        header = stream.read(int.from_bytes(stream.read(4), "big") & 0xFFFFFF)
+        body = stream.read(max(total - 4 - len(header), 0))
+    return body if header and json.loads(header)["code"] == 0 else None

@@ -1,0 +1,168 @@
+"""Stores that one of the two brokers wrote and the other opens."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any, TypeAlias
+
+from tests import golden_store
+from tests.interop.case import Cluster, InteropCase, driver
+from tests.interop.driver import Event
+from tests.interop.peers import ROCKETMQ, SMARTGO, chosen
+
+_GOLDEN_PORT = 21911  # the message ids of the golden stores name it
+_GOLDEN_SETTINGS = {
+    "mappedFileSizeCommitLog": str(golden_store.LOG_SIZE),
+    "mappedFileSizeConsumeQueue": str(golden_store.QUEUE_SIZE),
+    "maxHashSlotNum": str(golden_store.INDEX_SLOTS),
+    "maxIndexNum": str(golden_store.INDEX_ENTRIES),
+}
+
+Place: TypeAlias = tuple[str, int, int]  # topic, queue, offset
+
+
+def _place(event: Event) -> Place:
+    return str(event.get("readTopic", event["topic"])), event["queueId"], event["queueOffset"]
+
+
+class GoldenStoreTests(InteropCase):
+    """Stores of a real 4.9.7 broker, with the manifest of every message in them."""
+
+    def _read(self, name: str) -> tuple[dict[str, Any], Cluster, dict[Place, Event]]:
+        """Open a copy and read all its topics; returns the manifest, the running cluster and what was read."""
+        home = self.home
+        manifest = golden_store.unpack(name, os.path.join(home, "store"))
+        cluster = self.cluster(store=os.path.join(home, "store"), broker_port=_GOLDEN_PORT, settings=_GOLDEN_SETTINGS)
+        cluster.start()
+        topics = sorted({message["topic"] for message in manifest["messages"]})
+        call = driver("4.9").start("read", topics=topics, namesrv=cluster.namesrv)
+        read = {_place(event): event for event in call.all_of("message")}
+        self.assertEqual(call.of("stuck"), [])
+        # a real broker keeps no configuration of the op topic, so nobody can pull it: its messages are asked for by id
+        unrouted = {event["readTopic"] for event in call.of("unrouted")}
+        self.assertLessEqual(unrouted, {"RMQ_SYS_TRANS_OP_HALF_TOPIC"})
+        for message in manifest["messages"]:
+            if message["topic"] in unrouted:
+                event = driver("4.9").ask(
+                    "view", topic=message["topic"], offsetMsgId=message["msgId"], namesrv=cluster.namesrv
+                )
+                read[_place(event)] = event
+        return manifest, cluster, read
+
+    def _assert_whole(self, name: str) -> None:
+        manifest, cluster, read = self._read(name)
+        wanted = {_place(message): message for message in manifest["messages"]}
+        self.assertEqual(sorted(wanted.keys() - read.keys()), [], "in the manifest and not read")
+        for place, message in wanted.items():
+            got = read[place]
+            self.assertEqual(got["sha256"], message["bodySha256"], f"body at {place}")
+            self.assertEqual(got["offsetMsgId"], message["msgId"], f"id at {place}")
+            self.assertEqual(got["physicalOffset"], message["physicalOffset"], f"offset at {place}")
+            self.assertEqual(got["storedMs"], message["storeTimestamp"], f"store time at {place}")
+            self.assertEqual(got["reconsumeTimes"], message["reconsumeTimes"], f"retries at {place}")
+            told = {key: value for key, value in got["properties"].items() if key not in ("MIN_OFFSET", "MAX_OFFSET")}
+            self.assertEqual(told, message["properties"], f"properties at {place}")
+
+        # what is there beyond the manifest came due since: delayed messages, each once, as they were scheduled
+        scheduled = [message for message in manifest["messages"] if message["topic"] == "SCHEDULE_TOPIC_XXXX"]
+        due = Counter((message["properties"]["REAL_TOPIC"], message["bodySha256"]) for message in scheduled)
+        there = Counter((event["topic"], event["sha256"]) for event in read.values() if event["topic"] in dict(due))
+        for place in read.keys() - wanted.keys():
+            self.assertIn((place[0], read[place]["sha256"]), due, f"nobody sent what is at {place}")
+            self.assertLessEqual(there[place[0], read[place]["sha256"]], due[place[0], read[place]["sha256"]])
+
+        one = wanted["Plain", 0, 7]
+        seen = driver("5.3").ask("view", topic="Plain", offsetMsgId=one["msgId"], namesrv=cluster.namesrv)
+        self.assertEqual(seen["sha256"], one["bodySha256"])
+        by_key = driver("4.9").mqadmin(f"queryMsgByKey -n {cluster.namesrv} -t Plain -k key0")[0]
+        self.assertIn(wanted["Plain", 2, 0]["uniqKey"], by_key)
+
+    def test_clean(self) -> None:
+        """Every message of a store closed by a real broker is pulled, with its body, ids and properties."""
+        self._assert_whole("store-a")
+
+    def test_crash(self) -> None:
+        """Every message of a store copied under a running real broker is pulled, with its body, ids and properties."""
+        self._assert_whole("store-a-crash")
+
+    def test_progress(self) -> None:
+        """Groups of a real broker's store go on where they were: the offsets mqadmin shows are the stored ones."""
+        _, cluster, _ = self._read("store-a")
+        text = driver("4.9").mqadmin(f"consumerProgress -n {cluster.namesrv} -g PlainGroup")[0]
+        rows = {(row[0], row[2]): row for row in map(str.split, text.splitlines()) if row[1:2] == ["broker-a"]}
+        for queue in range(4):
+            self.assertEqual(rows["Plain", str(queue)][3:6], ["110", "110", "0"])
+        for queue, end in enumerate(("10", "16", "4")):
+            self.assertEqual(rows["Batch", str(queue)][3:6], [end, end, "0"])
+
+
+class BackTests(InteropCase):
+    """The way back: what the broker under test wrote, the real one reads."""
+
+    def test_back(self) -> None:
+        """A store that our broker wrote and closed is read whole by a real 4.9.7 broker, and can be written on."""
+        ours = self.cluster(chosen())
+        ours.start()
+        where, address = {"namesrv": ours.namesrv}, ours.broker.address
+        driver("4.9").ask("topic", topic="delayed", queues=1, address=address, **where)
+        topics = ["back", "delayed", "refused", "auto"]
+        for generation, encoding in (("4.9", "JSON"), ("5.3", "ROCKETMQ")):
+            client = driver(generation, encoding)
+            base = {"label": f"{generation}-{encoding}", **where}
+            client.ask("topic", topic="back", queues=3, address=address, **where)
+            client.ask("send", topic="back", count=60, tags=["A", "标签"], keys="k", properties={"p": "ü"}, **base)
+            client.ask("send", topic="back", count=10, first=100, size=100_000, compressible=True, **base)
+            client.ask("send", topic="back", count=10, first=200, size=60_000, **base)
+            client.ask("batch", topic="back", count=20, first=300, **base)
+            client.ask("send", topic="auto", count=5, **base)
+            client.ask("send", topic="delayed", count=3, delayLevel=1, **base)
+            client.ask("send", topic="delayed", count=3, first=10, delayLevel=18, **base)
+        client = driver("4.9")
+        for topic in ("refused", "%RETRY%refusing"):
+            client.ask("topic", topic=topic, queues=1, address=address, **where)
+        client.ask("send", topic="refused", count=2, **where)
+        consumer = client.start(
+            "push", name="refusing", group="refusing", topics={"refused": "*"}, failTimes=1, delayLevel=1, **where
+        )
+        consumer.wait_for("message", 4, 30)
+        client.ask("push.stop", name="refusing")
+        client.ask("await", topic="delayed", offset=5, **where)
+        topics += ["%RETRY%refusing", "SCHEDULE_TOPIC_XXXX"]
+        before = self._all(ours, topics)
+        offsets = client.ask("offsets", topic="refused", group="refusing", **where)["offsets"]
+        code = ours.broker.stop()
+        if ours.peer is SMARTGO:
+            self.assertEqual(code, 0)
+        self.assertFalse(os.path.exists(os.path.join(ours.broker.plan.store, "abort")))
+        ours.registry.stop()
+
+        real = self.cluster(ROCKETMQ, store=ours.broker.plan.store, broker_port=ours.broker.plan.port)
+        real.start()
+        after = self._all(real, topics)
+        self.assertEqual(sorted(before.keys() ^ after.keys()), [])
+        for place, event in before.items():
+            for field in ("sha256", "offsetMsgId", "msgId", "storedMs", "bornMs", "sysFlag", "flag", "reconsumeTimes"):
+                self.assertEqual(after[place].get(field), event.get(field), f"{field} at {place}")
+            for field in ("MIN_OFFSET", "MAX_OFFSET"):
+                event["properties"].pop(field), after[place]["properties"].pop(field)
+            self.assertEqual(after[place]["properties"], event["properties"], f"properties at {place}")
+        where = {"namesrv": real.namesrv}
+        self.assertEqual(client.ask("offsets", topic="refused", group="refusing", **where)["offsets"], offsets)
+        by_key = client.mqadmin(f"queryMsgByKey -n {real.namesrv} -t back -k k7")[0]
+        with_key = [event["msgId"] for event in before.values() if event.get("keys") == "k7"]
+        self.assertEqual(len(with_key), 2)
+        for each in with_key:
+            self.assertIn(each, by_key)
+        sent = client.start("send", topic="back", count=6, first=900, **where).all_of("sent")
+        ends = Counter(queue for topic, queue, _ in before if topic == "back")
+        self.assertEqual(
+            {event["queueOffset"] for event in sent if event["queueId"] == 0}, set(range(ends[0], ends[0] + 2))
+        )
+
+    def _all(self, cluster: Cluster, topics: list[str]) -> dict[Place, Event]:
+        call = driver("4.9").start("read", topics=topics, namesrv=cluster.namesrv)
+        events = call.all_of("message")
+        self.assertEqual(call.of("stuck"), [])
+        self.assertEqual(len(events), len({_place(event) for event in events}))
+        return {_place(event): event for event in events}

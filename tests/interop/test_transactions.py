@@ -1,0 +1,85 @@
+"""Transactions, requests with replies, and SQL filters."""
+
+from __future__ import annotations
+
+from tests.interop.case import InteropCase, driver, ids, ids_of, texts
+
+
+class TransactionTests(InteropCase):
+    """Half messages and what becomes of them."""
+
+    def _transactions(self, generation: str) -> None:
+        where = {"namesrv": self.shared().namesrv}
+        client = driver(generation)
+        topic = self.name("tx")
+        client.ask("topic", topic=topic, queues=1, address=self.shared().broker.address, **where)
+        consumer = client.start("push", name=topic, group=topic, topics={topic: "*"}, **where)
+        consumer.result()
+        self.addCleanup(client.ask, "push.stop", name=topic)
+        verdicts = ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW", "COMMIT_MESSAGE"]
+        call = client.start("transaction", topic=topic, group=f"{topic}-producer", verdicts=verdicts, **where)
+        sent = call.all_of("sent")
+        self.assertEqual({event["status"] for event in sent}, {"SEND_OK"})
+        consumer.wait_for("message", 3, 30)
+        self.assertEqual(sorted(texts(consumer.of("message"))), [f"{topic}-{n}" for n in (0, 2, 3)])
+        self.assertEqual({event["text"] for event in call.of("checked")}, {f"{topic}-2"})
+        by_text = {event["text"]: event for event in consumer.of("message")}
+        for event in sent:
+            if event["verdict"] != "ROLLBACK_MESSAGE":
+                self.assertEqual(by_text[f"{topic}-{event['n']}"]["sha256"], event["sha256"])
+
+    def test_4_9(self) -> None:
+        """Committed messages arrive, rolled back ones do not, undecided ones are asked for (4.9)."""
+        self._transactions("4.9")
+
+    def test_5_3(self) -> None:
+        """Committed messages arrive, rolled back ones do not, undecided ones are asked for (5.3)."""
+        self._transactions("5.3")
+
+
+class RequestTests(InteropCase):
+    """Request and reply; the synchronous request of 5.3.3 gives up by itself whatever the broker does."""
+
+    def test_request(self) -> None:
+        """A request is answered by the consumer that gets it, also when the two clients differ in generation."""
+        where = {"namesrv": self.shared().namesrv}
+        for generation in ("4.9", "5.3"):
+            topic = self.name("rpc")
+            driver("4.9").ask("topic", topic=topic, queues=1, address=self.shared().broker.address, **where)
+            replier = driver(generation)
+            consumer = replier.start("push", name=topic, group=topic, topics={topic: "*"}, reply=True, **where)
+            consumer.result()
+            self.addCleanup(replier.ask, "push.stop", name=topic)
+            answer = driver("4.9").ask("request", topic=topic, **where)
+            self.assertEqual(answer["text"], f"re: {topic}-0")
+
+
+class SqlTests(InteropCase):
+    """SQL92 filters."""
+
+    def _filtered(self, generation: str) -> None:
+        where = {"namesrv": self.shared().namesrv}
+        client = driver(generation)
+        topic = self.name("sql")
+        client.ask("topic", topic=topic, queues=2, address=self.shared().broker.address, **where)
+        wanted = "colour = 'red' AND n BETWEEN 5 AND 7"
+        consumer = client.start("push", name=topic, group=topic, topics={topic: wanted}, sql=True, **where)
+        consumer.result()
+        self.addCleanup(client.ask, "push.stop", name=topic)
+        expected = set()
+        for number in range(10):
+            for colour in ("red", "blue"):
+                properties = {"colour": colour, "n": str(number)}
+                sent = client.start("send", topic=topic, first=number, properties=properties, **where).all_of("sent")
+                if colour == "red" and 5 <= number <= 7:
+                    expected |= ids_of(sent)
+        consumer.wait(lambda: ids(consumer) >= expected, 30, "three messages")
+        self.assertEqual(ids(consumer), expected)
+
+    def test_4_9(self) -> None:
+        """A consumer with an SQL filter has exactly the messages whose properties match (4.9)."""
+        self._filtered("4.9")
+
+    def test_5_3(self) -> None:
+        """A consumer with an SQL filter has exactly the messages whose properties match (5.3)."""
+        self._filtered("5.3")
