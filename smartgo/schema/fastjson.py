@@ -24,8 +24,15 @@ T = TypeVar("T")
 DEPTH_LIMIT = 16
 """How deep plain JSON may be nested before it is refused."""
 
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_STRINGS = re.compile(rb'("(?:[^"\\]++|\\.)*+")', re.DOTALL)
+# The closing mark is optional: a string without an end would else be tried anew from every escaped mark within it.
+MARK_LIMIT = 2**20
+"""The most quote marks in a body whose bare keys have to be quoted: bounds what that costs."""
+
+OBJECT_KEY_LIMIT = 2**18
+"""The most bare object keys in a body."""
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_STRINGS = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)', re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _LONG_NUMBER = re.compile(rb"[0-9]{20}")
 
@@ -96,15 +103,19 @@ def quote_keys(data: bytes) -> bytes:
     >>> quote_keys(b'{{"queueId":0,"topic":"T"}:12}')
     b'{"{\\"queueId\\":0,\\"topic\\":\\"T\\"}":12}'
 
-    @raise BadBody: there are raw control characters, which JSON forbids.
+    @raise BadBody: there are raw control characters, which JSON forbids, or too many strings or object keys.
     """
     if _CONTROL.search(data) is not None:
         raise BadBody("JSON holds a raw control character")
+    if data.count(b'"') > MARK_LIMIT:
+        raise BadBody(f"body is no standard JSON and holds more than {MARK_LIMIT // 2} strings")
     pieces = _STRINGS.split(data)
     # Strings go out of the way, so that what looks like a key inside one is left alone.
     bare = b'"'.join(pieces[::2])
     bare = _INTEGER_KEY.sub(b"\\1\x00\\2\x00", bare)
-    bare = _OBJECT_KEY.sub(b"\x01\\1\x02", bare)
+    bare, keys = _OBJECT_KEY.subn(b"\x01\\1\x02", bare)
+    if keys > OBJECT_KEY_LIMIT:
+        raise BadBody(f"JSON holds more than {OBJECT_KEY_LIMIT} object keys")
     pieces[::2] = bare.split(b'"')
     return _MARKED_KEY.sub(_quote_object, b"".join(pieces)).replace(_QUOTE, b'"')
 
