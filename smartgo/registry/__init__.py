@@ -1,0 +1,1 @@
+"""The registry (name server): who serves which topic, kept in memory from what brokers register."""

@@ -1,0 +1,90 @@
+"""
+Namespaced settings, kept in C{kvConfig.json} as RocketMQ does.
+
+C{{"configTable":{"ORDER_TOPIC_CONFIG":{"topic":"broker-a:8;broker-b:8"}}}}. Source: C{KVConfigManager} of RocketMQ
+4.9.8; a namespace stays when its last key is deleted.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from smartgo.errors import QueryNotFound, RequestRefused
+from smartgo.schema.bodies import KVConfigTable
+from smartgo.tablefile import TableFile
+
+ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+"""The namespace of order topics: topic to C{brokerName:queueCount}, joined by C{;}."""
+
+SIZE_LIMIT = 16 * 1024 * 1024
+"""Characters of all names and values together."""
+
+
+class KvConfig:
+    """The table and its file. Called on the reactor thread."""
+
+    def __init__(self, file: TableFile, size_limit: int = SIZE_LIMIT) -> None:
+        self._file = file
+        self._size_limit = size_limit
+        self._size = 0
+        self._table: dict[str, dict[str, str]] = {}
+
+    def load(self) -> None:
+        """
+        Read the file; blocking.
+
+        @raise smartgo.errors.BrokenTable: it is there and cannot be read.
+        """
+        saved = self._file.load(KVConfigTable.decode)
+        self._table = {} if saved is None else saved.config_table
+        self._size = sum(_size(namespace, key, value) for namespace, key, value in self._items())
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """Return one value; C{None} where there is none."""
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> dict[str, str]:
+        """
+        Return all keys and values of a namespace; not to be changed.
+
+        @raise QueryNotFound: there is no such namespace.
+        """
+        found = self._table.get(namespace)
+        if found is None:
+            raise QueryNotFound(f"No config item, Namespace: {namespace}")
+        return found
+
+    def put(self, namespace: str, key: str, value: str) -> Deferred[None]:
+        """
+        Set a value; in effect at once, the Deferred fires when it is saved.
+
+        @raise RequestRefused: the table would grow beyond its limit.
+        """
+        old = self.get(namespace, key)
+        size = self._size + _size(namespace, key, value) - (0 if old is None else _size(namespace, key, old))
+        if size > self._size_limit and (old is None or len(value) > len(old)):
+            raise RequestRefused(f"the settings would be longer than {self._size_limit} characters")
+        self._size = size
+        self._table.setdefault(namespace, {})[key] = value
+        return self._save()
+
+    def delete(self, namespace: str, key: str) -> Deferred[None]:
+        """Remove a value, if it is there; as L{put}."""
+        old = self._table.get(namespace, {}).pop(key, None)
+        if old is not None:
+            self._size -= _size(namespace, key, old)
+        return self._save()
+
+    def settled(self) -> Deferred[None]:
+        """Fire when nothing is being saved any more."""
+        return self._file.settled()
+
+    def _save(self) -> Deferred[None]:
+        return self._file.save(KVConfigTable(self._table))
+
+    def _items(self) -> list[tuple[str, str, str]]:
+        return [(namespace, key, keys[key]) for namespace, keys in self._table.items() for key in keys]
+
+
+def _size(namespace: str, key: str, value: str) -> int:
+    return len(namespace) + len(key) + len(value)

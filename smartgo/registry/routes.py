@@ -1,0 +1,390 @@
+"""
+Who serves which topic: the registry's tables and their rules, without any socket.
+
+C{registry.md} sections 1 to 5, after C{RouteInfoManager} of RocketMQ 4.9.8. Stricter than that (reliability H6): one
+master for a broker name, one name for an address, as long as the first is alive. The tables keep these promises:
+
+ - every address of a broker name has a live entry, and the other way round;
+ - every broker name has an address, is in exactly one cluster, and every cluster has a name;
+ - every topic has a broker name that is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from zope.interface import implementer
+
+from smartgo.errors import BadName, RequestRefused
+from smartgo.registry.interfaces import BrokerSeen, IRoutes
+from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
+
+MASTER = 0
+"""The broker id of a master."""
+
+EXPIRY = 120.0
+"""Seconds of silence after which a broker is taken for dead."""
+
+READ, WRITE = 4, 2
+"""Bits of a topic's permission."""
+
+UNIT, UNIT_SUB = 1, 2
+"""Bits of a topic's sys flag."""
+
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,255}")
+_TOPIC = re.compile(r"[^\s\x00-\x1f\x7f]{1,512}")  # a host name as topic, a retry topic of a long group: all are seen
+_ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f;,]{1,255}:[0-9]{1,5}")
+
+
+class NameTaken(RequestRefused):
+    """A broker name or address that a living process holds (reliability H6)."""
+
+
+class TableFull(RequestRefused):
+    """More brokers or topics than the registry may hold."""
+
+
+class Registration(NamedTuple):
+    """What one broker says of itself."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    version: DataVersion
+    """Of C{topics}; differs when they changed."""
+    topics: Mapping[str, TopicConfig]
+
+
+class Registered(NamedTuple):
+    """What a slave is told of its master; empty for masters, and where no master is known."""
+
+    master_address: str | None
+    ha_address: str | None
+
+
+class _Live(msgspec.Struct):
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    version: DataVersion
+    heard: float
+    """Monotonic seconds."""
+    channel: object
+
+
+class _Broker(msgspec.Struct):
+    cluster: str
+    addresses: dict[int, str]
+
+
+@implementer(IRoutes)
+class RouteTable:
+    """
+    All routes. Mutable, single-threaded.
+
+    @ivar ordered: whether orders of topics are to be sent along with routes.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        expiry: float = EXPIRY,
+        max_topics: int = 200_000,
+        max_brokers: int = 10_000,
+    ) -> None:
+        """
+        @param seconds: the monotonic clock.
+        @param expiry: seconds of silence after which a broker is taken for dead.
+        """
+        self._seconds = seconds
+        self._expiry = expiry
+        self._max_topics = max_topics
+        self._max_brokers = max_brokers
+        self._queues: dict[str, dict[str, QueueData]] = {}
+        self._topics_of: dict[str, set[str]] = {}
+        self._brokers: dict[str, _Broker] = {}
+        self._clusters: dict[str, dict[str, None]] = {}
+        self._live: dict[str, _Live] = {}
+        self._addresses_of: dict[int, set[str]] = {}
+        """C{id} of a channel to what was registered over it; the live entries keep the channels alive."""
+
+    # -- what brokers do -----------------------------------------------------------------------------------
+
+    def register(self, one: Registration, channel: object) -> Registered:
+        """
+        Take a registration; all of it or nothing.
+
+        @param channel: the connection it came over, compared by identity.
+        @raise NameTaken: another living process is this master, or has this address.
+        @raise TableFull: too many brokers or topics.
+        @raise BadName: a name or an address that is none.
+        """
+        self._check_names(one)
+        self._check_free(one, channel)
+        topics = {name: config for name, config in one.topics.items() if _TOPIC.fullmatch(name)}
+        self._check_room(one, topics)
+
+        seen = self._live.get(one.address)
+        if seen is not None and seen.name != one.name:
+            self._drop(one.address)  # the process was given another name
+            seen = None
+        broker = self._join(one)
+        if seen is not None:
+            self._unlink(seen)
+            if seen.broker_id != one.broker_id:  # a slave became master, or the other way round
+                del broker.addresses[seen.broker_id]
+        holder = broker.addresses.get(one.broker_id)
+        if holder is not None and holder != one.address:
+            self._unlink(self._live.pop(holder))
+        broker.addresses[one.broker_id] = one.address
+        if one.broker_id == MASTER and (holder is None or seen is None or seen.version != one.version):
+            self._serve(one.name, topics)
+        self._live[one.address] = _Live(
+            one.cluster,
+            one.name,
+            one.broker_id,
+            one.address,
+            one.ha_address,
+            one.version,
+            self._seconds(),
+            channel,
+        )
+        self._addresses_of.setdefault(id(channel), set()).add(one.address)
+        master = broker.addresses.get(MASTER)
+        if one.broker_id == MASTER or master is None:
+            return Registered(None, None)
+        return Registered(master, self._live[master].ha_address)
+
+    def unregister(self, address: str, name: str, broker_id: int) -> bool:
+        """
+        Take a broker's farewell; return whether it was known.
+
+        RocketMQ removes whatever address has this name and id. Here it must be the one that says farewell, or a
+        second master that was refused would take the first one down with it.
+        """
+        seen = self._live.get(address)
+        if seen is None or (seen.name, seen.broker_id) != (name, broker_id):
+            return False
+        self._drop(address)
+        return True
+
+    def channel_gone(self, channel: object) -> list[BrokerSeen]:
+        """Forget what was registered over a connection that ended; return it."""
+        addresses = sorted(self._addresses_of.get(id(channel), ()))
+        return [self._drop(address) for address in addresses]
+
+    def expire(self) -> list[tuple[BrokerSeen, object]]:
+        """Forget who has been silent for too long; return them with their channels, which the caller closes."""
+        now = self._seconds()
+        silent = [one for one in self._live.values() if now - one.heard > self._expiry]
+        return [(self._drop(one.address), one.channel) for one in silent]
+
+    def version(self, address: str) -> DataVersion | None:
+        """Return the version of the topics that a broker registered last; C{None} for an unknown one."""
+        seen = self._live.get(address)
+        return None if seen is None else seen.version
+
+    def heard(self, address: str) -> None:
+        """Note that a broker is alive, if it is known."""
+        seen = self._live.get(address)
+        if seen is not None:
+            seen.heard = self._seconds()
+
+    # -- what administrators do ----------------------------------------------------------------------------
+
+    def wipe_write(self, name: str) -> int:
+        """Take the write permission from all topics of a broker, until it registers anew; return how many it has."""
+        return self._permit(name, lambda perm: perm & ~WRITE)
+
+    def add_write(self, name: str) -> int:
+        """Give all topics of a broker read and write permission, nothing else; return how many it has."""
+        return self._permit(name, lambda perm: READ | WRITE)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget who serves a topic: everybody, or the brokers of one cluster."""
+        names = list(self._queues.get(topic, ()))
+        for name in names:
+            if cluster is None or name in self._clusters.get(cluster, ()):
+                self._topics_of[name].discard(topic)
+                self._unserve(topic, name)
+
+    # -- what anybody asks ---------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Return who serves a topic, brokers in the order of their names; C{None} where nobody does."""
+        queues = self._queues.get(topic)
+        if queues is None:
+            return None
+        names = sorted(queues)
+        return TopicRouteData(
+            queue_datas=[queues[name] for name in names],
+            broker_datas=[self._broker_data(name) for name in names],
+            filter_server_table={},
+        )
+
+    def topics(self) -> list[str]:
+        """Return all topics."""
+        return list(self._queues)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Return the topics that brokers of a cluster serve; none for an unknown one."""
+        found: dict[str, None] = {}
+        for name in self._clusters.get(cluster, ()):
+            found.update(dict.fromkeys(sorted(self._topics_of.get(name, ()))))
+        return list(found)
+
+    def unit_topics(self, unit: bool | None, subscribed: bool | None) -> list[str]:
+        """
+        Return the topics whose sys flag has, or has not, these bits, as their first broker has it.
+
+        @param unit: bit 1, or C{None} for either.
+        @param subscribed: bit 2, or C{None} for either.
+        """
+        found = []
+        for topic, queues in self._queues.items():
+            flag = next(iter(queues.values())).topic_sys_flag
+            if unit in (None, bool(flag & UNIT)) and subscribed in (None, bool(flag & UNIT_SUB)):
+                found.append(topic)
+        return found
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Return the names of clusters and brokers, which are topics too, and any broker's address."""
+        names = {name: None for cluster, members in self._clusters.items() for name in (cluster, *members)}
+        return list(names), next(iter(self._live), None)
+
+    def cluster_info(self) -> ClusterInfo:
+        """Return all brokers by name, and all names by cluster."""
+        return ClusterInfo(
+            broker_addr_table={name: self._broker_data(name) for name in sorted(self._brokers)},
+            cluster_addr_table={cluster: sorted(self._clusters[cluster]) for cluster in sorted(self._clusters)},
+        )
+
+    def brokers(self) -> list[BrokerSeen]:
+        """Return every registered address."""
+        return [self._seen(one) for one in self._live.values()]
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def _check_names(self, one: Registration) -> None:
+        if not _NAME.fullmatch(one.cluster) or not _NAME.fullmatch(one.name):
+            raise BadName("clusterName and brokerName must be 1 to 255 characters without blanks")
+        if not _ADDRESS.fullmatch(one.address):
+            raise BadName("brokerAddr must be host:port")
+        if one.ha_address and not _ADDRESS.fullmatch(one.ha_address):
+            raise BadName("haServerAddr must be host:port")
+        if one.broker_id < MASTER:
+            raise BadName("brokerId must not be negative")
+
+    def _check_free(self, one: Registration, channel: object) -> None:
+        here = self._live.get(one.address)
+        if here is not None and here.name != one.name and here.channel is not channel and self._alive(here):
+            raise NameTaken(f"{one.address} is registered by broker {here.name}, heard from {self._age(here)} ago")
+        broker = self._brokers.get(one.name)
+        if broker is None:
+            return
+        others = [self._live[address] for address in broker.addresses.values() if address != one.address]
+        for other in filter(self._alive, others):
+            if broker.cluster != one.cluster:
+                raise NameTaken(
+                    f"broker {one.name} belongs to cluster {broker.cluster}, heard from {self._age(other)} ago"
+                )
+            if one.broker_id == MASTER and other.broker_id == MASTER:
+                raise NameTaken(
+                    f"{other.address} is the master of broker {one.name}, heard from {self._age(other)} ago; "
+                    f"it keeps the name until it stops or is silent for {self._expiry:g} s"
+                )
+
+    def _check_room(self, one: Registration, topics: Mapping[str, TopicConfig]) -> None:
+        if one.address not in self._live and len(self._live) >= self._max_brokers:
+            raise TableFull(f"{self._max_brokers} brokers are registered already")
+        if len(self._queues) + len(topics) > self._max_topics:
+            new = sum(topic not in self._queues for topic in topics)
+            if len(self._queues) + new > self._max_topics:
+                raise TableFull(f"with {new} more topics there would be more than {self._max_topics}")
+
+    def _alive(self, one: _Live) -> bool:
+        return self._seconds() - one.heard <= self._expiry
+
+    def _age(self, one: _Live) -> str:
+        return f"{self._seconds() - one.heard:.0f} s"
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def _join(self, one: Registration) -> _Broker:
+        broker = self._brokers.get(one.name)
+        if broker is None:
+            broker = self._brokers[one.name] = _Broker(one.cluster, {})
+        elif broker.cluster != one.cluster:  # nobody else of that name is alive: it has moved
+            self._leave(broker.cluster, one.name)
+            broker.cluster = one.cluster
+        self._clusters.setdefault(one.cluster, {})[one.name] = None
+        return broker
+
+    def _leave(self, cluster: str, name: str) -> None:
+        members = self._clusters[cluster]
+        del members[name]
+        if not members:
+            del self._clusters[cluster]
+
+    def _serve(self, name: str, topics: Mapping[str, TopicConfig]) -> None:
+        mine = self._topics_of.setdefault(name, set())
+        mine.update(topics)
+        for topic, config in topics.items():
+            queue = QueueData(
+                broker_name=name,
+                read_queue_nums=config.read_queue_nums,
+                write_queue_nums=config.write_queue_nums,
+                perm=config.perm,
+                topic_sys_flag=config.topic_sys_flag,
+            )
+            self._queues.setdefault(topic, {})[name] = queue
+
+    def _unserve(self, topic: str, name: str) -> None:
+        queues = self._queues[topic]
+        del queues[name]
+        if not queues:
+            del self._queues[topic]
+
+    def _permit(self, name: str, change: Callable[[int], int]) -> int:
+        topics = self._topics_of.get(name, set())
+        for topic in topics:
+            queues = self._queues[topic]
+            # A new value, as the broker's own table and answers under way may hold the old one.
+            queues[name] = msgspec.structs.replace(queues[name], perm=change(queues[name].perm))
+        return len(topics)
+
+    def _drop(self, address: str) -> BrokerSeen:
+        seen = self._live.pop(address)
+        self._unlink(seen)
+        broker = self._brokers[seen.name]
+        del broker.addresses[seen.broker_id]
+        if not broker.addresses:
+            del self._brokers[seen.name]
+            self._leave(broker.cluster, seen.name)
+            for topic in self._topics_of.pop(seen.name, ()):
+                self._unserve(topic, seen.name)
+        return self._seen(seen)
+
+    def _unlink(self, seen: _Live) -> None:
+        addresses = self._addresses_of.get(id(seen.channel))
+        if addresses is not None:
+            addresses.discard(seen.address)
+            if not addresses:
+                del self._addresses_of[id(seen.channel)]
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def _broker_data(self, name: str) -> BrokerData:
+        broker = self._brokers[name]
+        return BrokerData(cluster=broker.cluster, broker_name=name, broker_addrs=dict(sorted(broker.addresses.items())))
+
+    def _seen(self, one: _Live) -> BrokerSeen:
+        age = self._seconds() - one.heard
+        return BrokerSeen(one.cluster, one.name, one.broker_id, one.address, one.ha_address, age)

@@ -1,0 +1,94 @@
+"""The registry as a Service: its tables, the search for silent brokers, and what a server needs to serve them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from smartgo.config.settings import RegistryConfig
+from smartgo.env.interfaces import IEnvironment
+from smartgo.registry.kvconfig import KvConfig
+from smartgo.registry.requests import RegistryListener, RegistryProcessor
+from smartgo.registry.routes import EXPIRY, RouteTable
+from smartgo.remoting.interfaces import IPeer
+from smartgo.tablefile import TableFile
+
+FIRST_SCAN = 5.0
+"""Seconds from the start to the first search for silent brokers."""
+
+
+class RegistryService(Service):
+    """
+    A registry without its port: give C{processor} and C{listener} to a remoting server that runs as long as this.
+
+    @ivar routes: who serves which topic; provides L{smartgo.registry.interfaces.IRoutes}.
+    @ivar kv: the namespaced settings.
+    @ivar tables: the files that can be set aside when they are broken.
+    @ivar processor: L{smartgo.remoting.interfaces.IRequestProcessor}.
+    @ivar listener: L{smartgo.remoting.interfaces.IConnectionListener}.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, config: RegistryConfig, remote_config: bool = False) -> None:
+        """
+        @param config: settled by L{smartgo.config.loading.load}.
+        @param remote_config: whether settings may be changed over the network; only with access control.
+        """
+        self._env = env
+        self._config = config
+        self._loaded = False
+        self._first: IDelayedCall | None = None
+        self._loop = LoopingCall(self._scan)
+        self._loop.clock = env.clock
+        file = TableFile(env, config.kv_config_path)
+        self.tables = [file]
+        self.kv = KvConfig(file, config.max_kv_size)
+        self.routes = RouteTable(env.clock.seconds, EXPIRY, config.max_route_topics, config.max_route_brokers)
+        self.processor = RegistryProcessor(self.routes, self.kv, config, remote_config)
+        self.listener = RegistryListener(self.routes)
+
+    def load(self) -> None:
+        """
+        Read what was saved; blocking. Done by the start if nobody did it before.
+
+        @raise smartgo.errors.BrokenTable: the settings' file and its backup cannot be read.
+        """
+        self.kv.load()
+        self._loaded = True
+
+    def startService(self) -> None:
+        """Begin to look for silent brokers."""
+        if not self._loaded:
+            self.load()
+        super().startService()
+        self._first = self._env.clock.callLater(FIRST_SCAN, self._begin)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop looking; fires when all settings are saved."""
+        super().stopService()
+        if self._first is not None:
+            self._first.cancel()
+            self._first = None
+        if self._loop.running:
+            self._loop.stop()
+        return self.kv.settled()
+
+    def _begin(self) -> None:
+        self._first = None
+        self._loop.start(self._config.scan_not_active_broker_interval)
+
+    def _scan(self) -> None:
+        for seen, channel in self.routes.expire():
+            self._log.warn(
+                "broker {name} at {address} was silent for {age:.0f} s and is taken from the routes",
+                name=seen.name,
+                address=seen.address,
+                age=seen.age,
+            )
+            cast(IPeer, channel).close(f"broker {seen.name} was silent for {seen.age:.0f} s")

@@ -1,0 +1,48 @@
+"""A connection to a registry, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.command import Command, decode, encode
+
+
+@implementer(IPeer)
+class FakePeer:
+    """
+    A peer that is only looked at.
+
+    @ivar reasons: why it was closed, as often as it was.
+    """
+
+    def __init__(self, address: str = "10.0.0.1:50000") -> None:
+        self.address = address
+        self.host = bytes(8)
+        self.local_port = 9876
+        self.open = True
+        self.reasons: list[str] = []
+
+    def tell(self, command: Command) -> None:
+        """The registry sends nothing on its own."""
+        raise AssertionError("the registry sent a request")
+
+    def ask(self, command: Command, timeout: float) -> Deferred[Command]:
+        """The registry asks nothing."""
+        raise AssertionError("the registry sent a request")
+
+    def close(self, reason: str) -> None:
+        """Remember it."""
+        self.open = False
+        self.reasons.append(reason)
+
+
+def received(code: int, fields: Mapping[str, str] | None = None, body: bytes = b"", version: int = 409) -> Command:
+    """Return a request as it comes from the wire."""
+    command = Command.request(code, fields=fields, body=body)
+    command.version = version
+    command.opaque = 7
+    return decode(encode(command)[4:])
