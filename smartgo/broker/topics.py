@@ -1,0 +1,429 @@
+"""
+The broker's topics: their settings, who may bring one about, and how they are kept.
+
+Rules: C{broker.md} section 2, C{reliability.md} D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
+in place but replaced, so that a snapshot can be written by another thread.
+
+The file is RocketMQ's C{topics.json}. One member is smartgo's own, C{removedQueueTable}: a topic's name and how many
+queues it had when an operator deleted or shrank it. Without it, recovery could not tell a queue whose settings were
+lost from one that was taken away (RocketMQ ignores the member when it reads the file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.broker.pace import Pace
+from smartgo.broker.saving import Saving
+from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused, TopicNotExist
+from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from smartgo.schema.topics import (
+    BENCHMARK_TOPIC,
+    DEFAULT_TOPIC,
+    DLQ_PREFIX,
+    LMQ_PREFIX,
+    OFFSET_MOVED_EVENT,
+    REPLY_SUFFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPICS,
+    TEMPLATE_TOPIC,
+    check_topic,
+    is_system,
+    is_topic,
+)
+from smartgo.tablefile import TableFile
+
+READ, WRITE, INHERIT = 4, 2, 1
+"""Permission bits of a topic; the inherit bit makes it a template for others."""
+
+_ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
+_REMOVED_LIMIT = 20_000
+
+
+class _TopicsFile(TopicConfigSerializeWrapper):
+    """C{topics.json}."""
+
+    removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class TopicTable:
+    """
+    All topics of one broker, by name.
+
+    @ivar get: C{get(name)} returns the L{TopicConfig} or C{None}; a dict lookup, for the hot path.
+    @ivar version: changes with every change of the table; registries compare it.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IClock,
+        file: TableFile | None = None,
+        *,
+        fallback: TableFile | None = None,
+        sync: bool = False,
+        limit: int = 20_000,
+        per_second: int = 10,
+        queue_limit: int = 1024,
+        default_queues: int = 8,
+    ) -> None:
+        """
+        @param file: C{topics.json}; C{None} keeps the table in memory alone.
+        @param fallback: C{topic.json}, read where C{file} holds nothing; never written.
+        @param sync: a change counts only once it is durable (D15, SYNC_FLUSH).
+        @param limit: how many ordinary topics sends may bring about (L18).
+        @param per_second: how many a second one address may.
+        @param queue_limit: the most queues of a topic.
+        @param default_queues: queues of a topic that is re-created from what the store has.
+        """
+        self._clock = clock
+        self._file = file
+        self._fallback = fallback
+        self._sync = sync
+        self._limit = limit
+        self._pace = Pace(clock, per_second)
+        self._queue_limit = queue_limit
+        self._default_queues = default_queues
+        self._table: dict[str, TopicConfig] = {}
+        self._removed: dict[str, int] = {}
+        self._system: set[str] = set(SYSTEM_TOPICS)
+        self._ordinary = 0
+        self._unsaved: dict[str, int] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "topic table")
+        self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
+        self.get: Callable[[str], TopicConfig | None] = self._table.get
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._table)
+
+    def system_names(self) -> list[str]:
+        """The names that no client may create, change or delete, sorted."""
+        return sorted(self._system)
+
+    def is_system(self, name: str) -> bool:
+        """Whether no client may create, change or delete this topic (B6)."""
+        return name in self._system or is_system(name)
+
+    def wrapper(self, only: Collection[str] | None = None) -> TopicConfigSerializeWrapper:
+        """The table, or some topics of it, with the version: what is answered to 21 and sent to registries."""
+        if only is None:
+            table = dict(self._table)
+        else:
+            table = {name: self._table[name] for name in only if name in self._table}
+        return TopicConfigSerializeWrapper(topic_config_table=table, data_version=self.version)
+
+    def when_changed(self, callback: Callable[[str], None]) -> None:
+        """Call C{callback(topic)} after every topic that is created, changed or deleted."""
+        self._listeners.append(callback)
+
+    # -- creating and changing -----------------------------------------------------------------------------
+
+    def create_for_send(
+        self, topic: str, template: str | None, queue_nums: int, sys_flag: int, peer: IPeer
+    ) -> TopicConfig:
+        """
+        Bring about an unknown topic that is sent to, or return the known one (C{broker.md} section 2).
+
+        @param template: the topic to take permission and filter type from; it must have the inherit bit.
+        @param queue_nums: how many queues the sender would like; the template's number is the limit.
+        @raise TopicNotExist: the template is unknown or no template, or no queue is asked for.
+        @raise BadName: no topic may have this name.
+        @raise RequestRefused: too many topics, or too many at once from this address (L18).
+        """
+        known = self._table.get(topic)
+        if known is not None:
+            return known
+        check_topic(topic)
+        model = self._table.get(template) if template else None
+        queues = 0 if model is None else min(queue_nums, model.write_queue_nums, self._queue_limit)
+        if model is None or not model.perm & INHERIT or queues <= 0:
+            if topic.startswith(RETRY_PREFIX):
+                return self.create_for_group(topic, 1)
+            raise TopicNotExist(f"topic[{topic}] not exist, apply first please!")
+        if self._ordinary >= self._limit:
+            raise RequestRefused(f"topic[{topic}] is not created: there are {self._limit} topics already")
+        if not self._pace.take(peer.address.rpartition(":")[0]):
+            raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=model.perm & ~INHERIT,
+            topic_filter_type=model.topic_filter_type,
+            topic_sys_flag=sys_flag,
+        )
+        self._log.info(
+            "topic {topic} created by a send of {peer}: {queues} queues", topic=topic, peer=peer.address, queues=queues
+        )
+        return self._put(config)
+
+    def create_for_group(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
+        """
+        Bring about a retry or dead letter topic, or return the known one.
+
+        @raise BadName: the group's name is too long to make a topic of it.
+        """
+        known = self._table.get(topic)
+        if known is not None:
+            return known
+        check_topic(topic)
+        return self._put(_config(topic, queues, perm, sys_flag))
+
+    def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
+        """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
+        self._system.add(name)
+        known = self._table.get(name)
+        if known is not None:
+            return known
+        check_topic(name)
+        return self._put(_config(name, queues, perm, 0))
+
+    def update(self, config: TopicConfig) -> None:
+        """
+        Create a topic, or replace all its settings, for an administrator.
+
+        @raise BadName: no topic may have this name.
+        @raise RequestRefused: a system topic, or settings out of their ranges.
+        """
+        name = config.topic_name
+        check_topic(name)
+        if self.is_system(name):
+            raise RequestRefused(f"The topic[{name}] is conflict with system topic.")
+        for what, count in ("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums):
+            if not 0 <= count <= self._queue_limit:
+                raise RequestRefused(f"{what} {count} of topic[{name}] is outside 0..{self._queue_limit}")
+        if not 0 <= config.perm <= 15:
+            raise RequestRefused(f"perm {config.perm} of topic[{name}] is outside 0..15")
+        self._put(config)
+
+    def delete(self, name: str) -> bool:
+        """
+        Forget a topic's settings; false where there are none. Its queues are the store's affair.
+
+        @raise RequestRefused: a system topic.
+        """
+        if self.is_system(name):
+            raise RequestRefused(f"The topic[{name}] is conflict with system topic.")
+        config = self._table.pop(name, None)
+        if config is None:
+            return False
+        self._ordinary -= self._counts(name)
+        self._remember(name, config)
+        self._changed(name)
+        return True
+
+    def apply_order(self, ordered: Collection[str]) -> None:
+        """Mark these topics as ordered and all others as not, as a registry's ORDER_TOPIC_CONFIG says."""
+        turned = [config for name, config in self._table.items() if config.order != (name in ordered)]
+        for config in turned:
+            self._table[config.topic_name] = msgspec.structs.replace(config, order=not config.order)
+        if turned:
+            self._bump()
+
+    def replace_all(self, version: DataVersion, table: Mapping[str, TopicConfig]) -> None:
+        """Become a copy of a master's table, version included; names that are not allowed are left out."""
+        self._table.clear()
+        self._fill(table)
+        self.version = version
+        self._saving.changed()
+
+    # -- at start ------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """
+        Read the file; without one the table stays empty.
+
+        @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
+        """
+        saved = None if self._file is None else self._file.load(_TopicsFile.decode)
+        if saved is None and self._fallback is not None:
+            saved = self._fallback.load(_TopicsFile.decode)
+        if saved is not None:
+            self._fill(saved.topic_config_table)
+            self.version = saved.data_version
+            self._removed = dict(saved.removed_queue_table)
+
+    def create_built_in(
+        self,
+        cluster: str,
+        broker: str,
+        *,
+        auto_create: bool = True,
+        cluster_topic: bool = True,
+        broker_topic: bool = True,
+        trace_topic: str | None = None,
+        delay_levels: int = 18,
+    ) -> None:
+        """
+        Bring about the system topics of C{broker.md} section 2, after L{load}; saved settings of theirs are kept,
+        except that the template topics are templates exactly while C{auto_create} is on.
+
+        @param trace_topic: its name, where the broker takes message traces.
+        @param delay_levels: how many queues the schedule topic needs.
+        """
+        self.create_system(SELF_TEST_TOPIC, 1)
+        if auto_create:
+            self.create_system(TEMPLATE_TOPIC, self._default_queues, READ | WRITE | INHERIT)
+            self.create_system(DEFAULT_TOPIC, 16, READ | WRITE | INHERIT)
+        self.create_system(BENCHMARK_TOPIC, 1024)
+        self.create_system(cluster, 16, READ | WRITE | INHERIT if cluster_topic else INHERIT)
+        self.create_system(broker, 1, READ | WRITE | INHERIT if broker_topic else INHERIT)
+        self.create_system(OFFSET_MOVED_EVENT, 1)
+        schedule = self.create_system(SCHEDULE_TOPIC, delay_levels)
+        if schedule.read_queue_nums < delay_levels:
+            self._put(_config(SCHEDULE_TOPIC, delay_levels, schedule.perm, schedule.topic_sys_flag))
+        if trace_topic is not None:
+            self.create_system(trace_topic, 1)
+        self.create_system(cluster + REPLY_SUFFIX, 1)
+        for name in (TEMPLATE_TOPIC, DEFAULT_TOPIC):
+            config = self._table.get(name)
+            if config is not None and bool(config.perm & INHERIT) != auto_create:
+                self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
+
+    def adopt(self, queues: Iterable[tuple[str, int]]) -> list[str]:
+        """
+        Re-create what the store has and the table lost (D15), each with a warning.
+
+        An unknown topic gets the default settings; a known one becomes readable as far as the store has queues. Queues
+        that were taken away on purpose stay away. The broker's own topics come back silently: RocketMQ never had some
+        of them in its table. Light queues and what 5.x keeps for itself (C{rmq_sys_}) are no topics.
+
+        @param queues: (topic, queue id) of every queue that the store has.
+        @return: topics that were deleted and whose queues are there again: the store should drop them.
+        """
+        last: dict[str, int] = {}
+        for topic, queue_id in queues:
+            last[topic] = max(queue_id, last.get(topic, 0))
+        unwanted = []
+        for topic, highest in sorted(last.items()):
+            config = self._table.get(topic)
+            removed = self._removed.get(topic, 0)
+            if topic.startswith(LMQ_PREFIX) or (config is not None and self.is_system(topic)):
+                continue
+            if config is None and removed:
+                unwanted.append(topic)
+            elif topic in self._system:
+                self.create_system(topic, highest + 1)
+            elif is_system(topic):
+                self._log.debug("the store has queues of {topic}, which this broker does not serve", topic=topic)
+            elif not is_topic(topic):
+                self._log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
+            elif config is None:
+                count = highest + 1 if _of_group(topic) else max(highest + 1, self._default_queues)
+                self._log.warn(
+                    "topic {topic} was in the store but not in the table; it has {count} queues again",
+                    topic=topic,
+                    count=count,
+                )
+                self._put(_config(topic, count, READ | WRITE, 0))
+            elif highest >= max(config.read_queue_nums, removed):
+                self._log.warn(
+                    "topic {topic} had {count} queues in the store; they can be read again",
+                    topic=topic,
+                    count=highest + 1,
+                )
+                self._put(msgspec.structs.replace(config, read_queue_nums=highest + 1))
+        return unwanted
+
+    # -- durability ----------------------------------------------------------------------------------------
+
+    def durable(self, topic: str | None = None) -> Deferred[None] | None:
+        """
+        Wait for what has to be on disk before a code 0; C{None}: nothing. Under SYNC_FLUSH, ask before the answer to
+        every send of C{topic}, not of the one that created it alone: another may overtake the save.
+
+        @param topic: whose settings; C{None}: everybody's.
+        @raise ServiceNotAvailable: through the Deferred: the table could not be saved.
+        """
+        if not self._sync or not self._unsaved:
+            return None
+        generation = self._saving.generation if topic is None else self._unsaved.get(topic, 0)
+        waiter = self._saving.wait(generation)
+        if waiter is None and self._saving.saved == self._saving.generation:
+            self._unsaved.clear()
+        return waiter
+
+    def save(self) -> Deferred[None]:
+        """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
+        return self._saving.save()
+
+    def stop(self) -> Deferred[None]:
+        """Set no more timers and save what is not saved; fires and fails as L{save}."""
+        return self._saving.stop()
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> _TopicsFile:
+        return _TopicsFile(self._table, self.version, self._removed)
+
+    def _fill(self, table: Mapping[str, TopicConfig]) -> None:
+        for name, config in table.items():
+            if is_topic(name):
+                self._table[name] = (
+                    config if config.topic_name == name else msgspec.structs.replace(config, topic_name=name)
+                )
+            else:
+                self._log.warn("leaving out {topic}, which is no name for a topic", topic=name)
+        self._ordinary = sum(map(self._counts, self._table))
+
+    def _counts(self, name: str) -> bool:
+        return not _of_group(name) and not self.is_system(name)
+
+    def _remember(self, name: str, config: TopicConfig) -> None:
+        had = max(self._removed.pop(name, 0), config.read_queue_nums, config.write_queue_nums)
+        self._removed[name] = had
+        if len(self._removed) > _REMOVED_LIMIT:
+            del self._removed[next(iter(self._removed))]
+
+    def _put(self, config: TopicConfig) -> TopicConfig:
+        name = config.topic_name
+        old = self._table.get(name)
+        if old is None:
+            self._ordinary += self._counts(name)
+        elif max(old.read_queue_nums, old.write_queue_nums) > max(config.read_queue_nums, config.write_queue_nums):
+            self._remember(name, old)
+        if config.read_queue_nums >= self._removed.get(name, 0):
+            self._removed.pop(name, None)
+        self._table[name] = config
+        self._changed(name)
+        return config
+
+    def _changed(self, name: str) -> None:
+        self._bump()
+        if self._sync and self._saving.saved != self._saving.generation:
+            self._unsaved[name] = self._saving.generation
+        for callback in self._listeners:
+            callback(name)
+
+    def _bump(self) -> None:
+        self.version = DataVersion(timestamp=self._clock.wall_ms(), counter=self.version.counter + 1)
+        self._saving.changed()
+
+
+def _of_group(topic: str) -> bool:
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def _config(name: str, queues: int, perm: int, sys_flag: int) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
+    )

@@ -1,0 +1,1 @@
+"""The broker: its tables and request processors."""
