@@ -42,6 +42,21 @@ class Window(NamedTuple):
     """A second."""
 
 
+class Windows(NamedTuple):
+    """One number as tools ask for it (315), and what to divide by for its average."""
+
+    minute: Window
+    hour: Window
+    day: Window
+
+
+class Counted(NamedTuple):
+    """A statistics item: what it counts, and how many messages that came from."""
+
+    values: Windows
+    messages: Windows
+
+
 class Ring:
     """
     One number by time: the last minute in steps of 10 s, the last hour in 10 minutes, the last day in hours.
@@ -88,6 +103,10 @@ class Ring:
     def day(self, now: float) -> Window:
         """The last day, to the hour."""
         return self._window(now, _AT_DAY, _END, _DAY, 24)
+
+    def windows(self, now: float) -> Windows:
+        """All three."""
+        return Windows(self.minute(now), self.hour(now), self.day(now))
 
     def _window(self, now: float, begin: int, end: int, width: int, count: int) -> Window:
         slot = int(now) // _SLOT
@@ -315,9 +334,9 @@ class BrokerStats:
         flow = self._puts.get(topic)
         return 0.0 if flow is None else flow.nums.minute(self._seconds()).tps
 
-    def ring(self, name: str, key: str) -> Ring | None:
+    def counted(self, name: str, key: str) -> Counted | None:
         """
-        The ring behind a statistics name as tools know it, such as C{TOPIC_PUT_NUMS}; C{None}: never counted.
+        A statistics item by the name that tools know, such as C{TOPIC_PUT_NUMS}; C{None}: never counted.
 
         @param key: the topic, or C{topic@group}.
         """
@@ -328,7 +347,11 @@ class BrokerStats:
         elif table:
             topic, _, group = key.rpartition("@")
             flow = (self._gets if table == "gets" else self._back).get((topic, group))
-        return None if flow is None else (flow.nums if part == "nums" else flow.size)
+        if flow is None:
+            return None
+        now = self._seconds()
+        nums = flow.nums.windows(now)
+        return Counted(nums if part == "nums" else flow.size.windows(now), nums)
 
     def runtime(self) -> dict[str, str]:
         """What runtime information (28) says about traffic."""

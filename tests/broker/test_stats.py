@@ -168,12 +168,12 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertEqual((self.stats.put_tps("U"), self.stats.consume_tps("g", "U")), (0.0, 0.0))
         sums = {}
         for name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"):
-            ring = self.stats.ring(name, "T" if name.startswith("TOPIC") else "T@g")
-            assert ring is not None
-            sums[name] = ring.day(self.clock.seconds()).sum
-        self.assertEqual(list(sums.values()), [30, 3000, 15, 1500, 1])
-        self.assertIsNone(self.stats.ring("TOPIC_PUT_NUMS", "U"))
-        self.assertIsNone(self.stats.ring("NO_SUCH_NAME", "T"))
+            item = self.stats.counted(name, "T" if name.startswith("TOPIC") else "T@g")
+            assert item is not None
+            sums[name] = (item.values.day.sum, item.messages.day.sum)
+        self.assertEqual(list(sums.values()), [(30, 30), (3000, 30), (15, 15), (1500, 15), (1, 1)])
+        self.assertIsNone(self.stats.counted("TOPIC_PUT_NUMS", "U"))
+        self.assertIsNone(self.stats.counted("NO_SUCH_NAME", "T"))
 
     def test_forgets_the_deleted(self) -> None:
         """A deleted topic or group takes its flows along, and no other's."""
@@ -182,12 +182,12 @@ class BrokerStatsTests(SynchronousTestCase):
             for group in ("g", "h"):
                 self.stats.found(group, topic, 1, 1)
         self.stats.forget_topic("T")
-        self.assertIsNone(self.stats.ring("TOPIC_PUT_NUMS", "T"))
-        self.assertIsNone(self.stats.ring("GROUP_GET_NUMS", "T@g"))
-        self.assertIsNotNone(self.stats.ring("GROUP_GET_NUMS", "U@g"))
+        self.assertIsNone(self.stats.counted("TOPIC_PUT_NUMS", "T"))
+        self.assertIsNone(self.stats.counted("GROUP_GET_NUMS", "T@g"))
+        self.assertIsNotNone(self.stats.counted("GROUP_GET_NUMS", "U@g"))
         self.stats.forget_group("g")
-        self.assertIsNone(self.stats.ring("GROUP_GET_NUMS", "U@g"))
-        self.assertIsNotNone(self.stats.ring("GROUP_GET_NUMS", "U@h"))
+        self.assertIsNone(self.stats.counted("GROUP_GET_NUMS", "U@g"))
+        self.assertIsNotNone(self.stats.counted("GROUP_GET_NUMS", "U@h"))
 
     def test_bounded(self) -> None:
         """Beyond the limit new flows are not counted one by one, until others were idle for a day."""
@@ -195,13 +195,13 @@ class BrokerStatsTests(SynchronousTestCase):
         for number in range(5):
             stats.stored(f"T{number}", 1, 1)
         self.assertEqual((stats.put.total, stats.overflowed), (5, 2))
-        self.assertIsNone(stats.ring("TOPIC_PUT_NUMS", "T4"))
+        self.assertIsNone(stats.counted("TOPIC_PUT_NUMS", "T4"))
         self.clock.advance(86400 + 20)
         stats.stored("T0", 1, 1)
         stats.stored("T4", 1, 1)
-        self.assertIsNotNone(stats.ring("TOPIC_PUT_NUMS", "T4"))
-        self.assertIsNotNone(stats.ring("TOPIC_PUT_NUMS", "T0"))
-        self.assertIsNone(stats.ring("TOPIC_PUT_NUMS", "T1"))
+        self.assertIsNotNone(stats.counted("TOPIC_PUT_NUMS", "T4"))
+        self.assertIsNotNone(stats.counted("TOPIC_PUT_NUMS", "T0"))
+        self.assertIsNone(stats.counted("TOPIC_PUT_NUMS", "T1"))
 
     def test_no_timers(self) -> None:
         """Counting and asking leave no timer behind."""

@@ -1,0 +1,130 @@
+"""
+Requests of administrators about the broker as a whole: its settings (26, read only), its runtime information (28) and
+its counters (315).
+
+Rules: C{broker.md} section 14, C{reliability.md} X8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from zope.interface import implementer
+
+from smartgo.broker.stats import BrokerStats
+from smartgo.config.properties import render
+from smartgo.errors import RequestRefused
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.schema.bodies import BrokerStatsData, DataVersion, KVTable, StatsItem
+from smartgo.schema.codes import VERSION, RequestCode, Version
+from smartgo.schema.command import Command
+from smartgo.schema.headers.admin import BrokerConfigResponse, BrokerStatsRequest
+
+RUNTIME_DEFAULTS: Mapping[str, str] = {
+    "brokerActive": "true",
+    "brokerVersion": str(int(VERSION)),
+    "brokerVersionDesc": Version(VERSION).name,
+    "commitLogDirCapacity": "Total : 0 B, Free : 0 B.",
+    "commitLogDiskRatio": "0.0",
+    "commitLogMaxOffset": "0",
+    "commitLogMinOffset": "0",
+    "consumeQueueDiskRatio": "0.0",
+    "dispatchBehindBytes": "0",
+    "dispatchMaxBuffer": "0",
+    "earliestMessageTimeStamp": "-1",
+    "EndTransactionQueueSize": "0",
+    "EndTransactionThreadPoolQueueCapacity": "100000",
+    "getMessageEntireTimeMax": "0",
+    "pageCacheLockTimeMills": "0",
+    "pullThreadPoolQueueCapacity": "100000",
+    "pullThreadPoolQueueHeadWaitTimeMills": "0",
+    "pullThreadPoolQueueSize": "0",
+    "putLatency99": "0.00",
+    "putLatency999": "0.00",
+    "putMessageDistributeTime": "",
+    "putMessageEntireTimeMax": "0",
+    "queryThreadPoolQueueCapacity": "20000",
+    "queryThreadPoolQueueHeadWaitTimeMills": "0",
+    "queryThreadPoolQueueSize": "0",
+    "remainHowManyDataToCommit": "0 B",
+    "remainHowManyDataToFlush": "0 B",
+    "remainTransientStoreBufferNumbs": "2147483647",
+    "sendThreadPoolQueueCapacity": "10000",
+    "sendThreadPoolQueueHeadWaitTimeMills": "0",
+    "sendThreadPoolQueueSize": "0",
+    "startAcceptSendRequestTimeStamp": "0",
+}
+"""
+What tools expect to find and no part of this broker measures: it has no thread pools, and requests do not queue.
+
+Tools parse these texts without looking (the dashboard fails where one is missing), so each is always there.
+"""
+
+
+@implementer(IRequestProcessor)
+class BrokerAdmin:
+    """Show the broker's settings and how it is doing."""
+
+    codes = frozenset(
+        {
+            int(RequestCode.GET_BROKER_CONFIG),
+            int(RequestCode.GET_BROKER_RUNTIME_INFO),
+            int(RequestCode.VIEW_BROKER_STATS_DATA),
+        }
+    )
+
+    def __init__(
+        self,
+        stats: BrokerStats,
+        settings: Callable[[], Iterable[tuple[str, str]]],
+        version: Callable[[], DataVersion],
+        facts: Iterable[Callable[[], Mapping[str, str]]] = (),
+    ) -> None:
+        """
+        @param settings: every setting as (name, text), secrets hidden (X8).
+        @param version: of the settings; it changes when one does.
+        @param facts: what other parts (the store first) know; each overrides what is known before it.
+        """
+        self._stats = stats
+        self._settings = settings
+        self._version = version
+        self._facts = tuple(facts)
+
+    def process(self, peer: IPeer, request: Command) -> Answer:
+        """
+        Answer at once.
+
+        @raise RequestRefused: 315 of what was never counted.
+        """
+        if request.code == RequestCode.GET_BROKER_CONFIG:
+            header = BrokerConfigResponse(version=self._version().encode().decode())
+            return request.answer(header=header, body=render(self._settings()).encode())
+        if request.code == RequestCode.GET_BROKER_RUNTIME_INFO:
+            return request.answer(body=KVTable(table=self.runtime()).encode())
+        return request.answer(body=self._counter(request.read(BrokerStatsRequest)).encode())
+
+    def _counter(self, header: BrokerStatsRequest) -> BrokerStatsData:
+        counted = self._stats.counted(header.stats_name, header.stats_key)
+        if counted is None:
+            raise RequestRefused(f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
+        spans = zip(counted.values, counted.messages, strict=True)
+        return BrokerStatsData(
+            *(
+                StatsItem(value.sum, value.tps, value.sum / messages.sum if messages.sum else 0.0)
+                for value, messages in spans
+            )
+        )
+
+    def refuses(self) -> bool:
+        """Never."""
+        return False
+
+    def run_ended(self) -> None:
+        """Nothing is left to do after a run."""
+
+    def runtime(self) -> dict[str, str]:
+        """Runtime information as (28) answers it."""
+        table = {**RUNTIME_DEFAULTS, **self._stats.runtime()}
+        for more in self._facts:
+            table.update(more())
+        return table

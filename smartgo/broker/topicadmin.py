@@ -1,0 +1,163 @@
+"""
+Requests of administrators about topics: 17, 21, 202, 215, 300, 305, 351.
+
+Rules: C{broker.md} sections 2 and 14, C{reliability.md} D15, B6, X19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from smartgo.broker.consumers import ConsumerTable
+from smartgo.broker.offsets import OffsetTable
+from smartgo.broker.stats import BrokerStats
+from smartgo.broker.topics import TopicTable
+from smartgo.errors import RequestRefused, TopicNotExist
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.schema.bodies import GroupList, MessageQueue, TopicConfig, TopicList, TopicOffset, TopicStatsTable
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.topics import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    TopicConfigRequest,
+    TopicConsumersRequest,
+    TopicStatsRequest,
+)
+from smartgo.schema.topics import check_topic
+from smartgo.store.interfaces import IMessageStore
+
+
+@implementer(IRequestProcessor)
+class TopicAdmin:
+    """Show, create, change and delete topics."""
+
+    codes = frozenset(
+        {
+            int(RequestCode.UPDATE_AND_CREATE_TOPIC),
+            int(RequestCode.GET_ALL_TOPIC_CONFIG),
+            int(RequestCode.GET_TOPIC_STATS_INFO),
+            int(RequestCode.DELETE_TOPIC_IN_BROKER),
+            int(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO),
+            int(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER),
+            int(RequestCode.GET_TOPIC_CONFIG),
+        }
+    )
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        store: IMessageStore,
+        stats: BrokerStats,
+        *,
+        broker_name: str,
+        slave: bool = False,
+    ) -> None:
+        """@param slave: the tables are copies of a master's, and are not changed by requests."""
+        self._topics = topics
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._stats = stats
+        self._broker_name = broker_name
+        self._slave = slave
+        self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._all,
+            RequestCode.GET_TOPIC_STATS_INFO: self._state,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self._delete,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._consumed_by,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system,
+            RequestCode.GET_TOPIC_CONFIG: self._one,
+        }
+
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        """
+        Answer at once, except where a change has to become durable or the store is asked for times.
+
+        @raise RequestRefused: as the code's row in C{broker.md} says.
+        """
+        return self._handlers[request.code](request)
+
+    def refuses(self) -> bool:
+        """Never."""
+        return False
+
+    def run_ended(self) -> None:
+        """Nothing is left to do after a run."""
+
+    def _update(self, request: Command) -> Answer | Deferred[Answer]:
+        self._check_master("topic")
+        header = request.read(CreateTopicRequest)
+        config = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+        )
+        self._topics.update(config)
+        waiting = self._topics.durable(header.topic)
+        return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
+
+    def _delete(self, request: Command) -> Deferred[Answer]:
+        self._check_master("topic")
+        topic = request.read(DeleteTopicRequest).topic
+        check_topic(topic)
+        self._topics.delete(topic)
+        self._stats.forget_topic(topic)
+        return Deferred.fromCoroutine(self._drop(request, topic, self._topics.durable(topic)))
+
+    async def _drop(self, request: Command, topic: str, waiting: Deferred[None] | None) -> Answer:
+        if waiting is not None:
+            await waiting
+        if topic not in self._topics:  # a send may have brought it about again
+            await self._store.delete_topic(topic)
+        return request.answer()
+
+    def _all(self, request: Command) -> Answer:
+        return request.answer(body=self._topics.wrapper().encode())
+
+    def _one(self, request: Command) -> Answer:
+        topic = request.read(TopicConfigRequest).topic
+        config = self._topics.get(topic)
+        if config is None:
+            raise TopicNotExist(f"No topic in this broker. topic: {topic}")
+        return request.answer(body=config.encode())
+
+    def _system(self, request: Command) -> Answer:
+        return request.answer(body=TopicList(topic_list=self._topics.system_names()).encode())
+
+    def _consumed_by(self, request: Command) -> Answer:
+        topic = request.read(TopicConsumersRequest).topic
+        groups = sorted({*self._consumers.subscribers(topic), *self._offsets.groups_of(topic)})
+        return request.answer(body=GroupList(group_list=groups).encode())
+
+    def _state(self, request: Command) -> Deferred[Answer]:
+        topic = request.read(TopicStatsRequest).topic
+        config = self._topics.get(topic)
+        if config is None:
+            raise TopicNotExist(f"topic[{topic}] not exist")
+        return Deferred.fromCoroutine(self._measure(request, config))
+
+    async def _measure(self, request: Command, config: TopicConfig) -> Answer:
+        topic = config.topic_name
+        table = {}
+        for queue_id in range(config.write_queue_nums):
+            minimum, maximum = self._store.bounds(topic, queue_id)
+            stored_ms = await self._store.stored_ms(topic, queue_id, maximum - 1) if maximum > minimum else 0
+            queue = MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
+            table[queue] = TopicOffset(min_offset=minimum, max_offset=maximum, last_update_timestamp=max(0, stored_ms))
+        body = TopicStatsTable(offset_table=table, topic_put_tps=self._stats.put_tps(topic))
+        return request.answer(body=body.encode())
+
+    def _check_master(self, what: str) -> None:
+        if self._slave:
+            raise RequestRefused(f"can't modify {what} on a slave, ask the master")

@@ -1,0 +1,433 @@
+"""Requests of administrators: topics, groups, the broker."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from smartgo.broker.admin import BrokerAdmin
+from smartgo.broker.consumers import ConsumerTable
+from smartgo.broker.groupadmin import GroupAdmin
+from smartgo.broker.groups import GroupTable
+from smartgo.broker.heartbeat import HeartbeatProcessor
+from smartgo.broker.offsets import OffsetTable
+from smartgo.broker.producers import ProducerTable
+from smartgo.broker.stats import BrokerStats
+from smartgo.broker.topicadmin import TopicAdmin
+from smartgo.broker.topics import TopicTable
+from smartgo.errors import BadBody, BadName, ConsumerNotOnline, GroupNotExist, RequestRefused, TopicNotExist
+from smartgo.remoting.interfaces import IRequestProcessor
+from smartgo.schema.bodies import DataVersion, TopicConfig
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command, decode
+from smartgo.tablefile import TableFile
+from tests.broker.doubles import FakePeer, FakeStore, body_of, received, request
+from tests.broker.test_heartbeat import GOLDEN, consumer, subscription
+from tests.fakes import FakeEnvironment
+
+
+class AdminCase(SynchronousTestCase):
+    """All tables, and the processors that show them."""
+
+    sync = False
+    slave = False
+
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        clock = self.env.clock
+        self.topics = TopicTable(clock, TableFile(self.env, "/c/topics.json"), sync=self.sync)
+        self.groups = GroupTable(clock, TableFile(self.env, "/c/groups.json"), sync=self.sync)
+        self.offsets = OffsetTable(clock)
+        self.consumers = ConsumerTable(clock)
+        self.producers = ProducerTable(clock)
+        self.stats = BrokerStats(clock)
+        self.store = FakeStore()
+        store: Any = self.store
+        self.topic_admin = TopicAdmin(
+            self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a", slave=self.slave
+        )
+        self.group_admin = GroupAdmin(
+            self.groups, self.topics, self.offsets, self.consumers, self.producers, store, self.stats,
+            broker_name="broker-a", slave=self.slave,
+        )  # fmt: skip
+        self.broker_admin = BrokerAdmin(
+            self.stats,
+            lambda: [("brokerName", "broker-a"), ("path", "a b\\c")],
+            lambda: DataVersion(timestamp=5, counter=3),
+        )
+        self.heartbeats = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
+        self.processors: dict[int, Any] = {}
+        for processor in (self.topic_admin, self.group_admin, self.broker_admin):
+            verifyObject(IRequestProcessor, processor)
+            for code in processor.codes:
+                self.processors[code] = processor
+
+    def raw(self, code: int, body: Any = b"", **fields: Any) -> Any:
+        """Ask; a Deferred may come back."""
+        texts = {name: str(value) for name, value in fields.items()}
+        return self.processors[code].process(FakePeer(), request(code, None, body, **texts))
+
+    def ask(self, code: int, body: Any = b"", **fields: Any) -> Command:
+        """Ask, and return the answer as it is read."""
+        answer = self.raw(code, body, **fields)
+        return received(self.successResultOf(answer) if isinstance(answer, Deferred) else answer)
+
+    def show(self, code: int, **fields: Any) -> Any:
+        """The JSON body of the answer."""
+        return msgspec.json.decode(self.ask(code, **fields).body)
+
+    def create(self, topic: str = "T", **fields: Any) -> Command:
+        """17."""
+        wanted = {
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6,
+            "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
+        } | fields  # fmt: skip
+        return self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **wanted)
+
+    def beat(self, peer: FakePeer, client: str, consumers: Any = (), producers: Any = ()) -> None:
+        """A heartbeat."""
+        body = {
+            "clientID": client,
+            "consumerDataSet": list(consumers),
+            "producerDataSet": [{"groupName": name} for name in producers],
+        }
+        self.heartbeats.process(peer, request(RequestCode.HEART_BEAT, None, body))
+
+
+def by_queue(table: dict[str, Any]) -> dict[tuple[str, int], Any]:
+    """A table keyed by (topic, queue id) instead of text."""
+    keys = {text: json.loads(text) for text in table}
+    assert all(one["brokerName"] == "broker-a" for one in keys.values())
+    return {(keys[text]["topic"], keys[text]["queueId"]): value for text, value in table.items()}
+
+
+class TopicAdminTests(AdminCase):
+    """Topics."""
+
+    def test_create(self) -> None:
+        """17 creates a topic, and replaces all its settings."""
+        answer = self.create(order="true", topicSysFlag=1, perm=4, readQueueNums=3)
+        self.assertEqual((answer.code, answer.body), (0, b""))
+        self.assertEqual(
+            self.show(RequestCode.GET_TOPIC_CONFIG, topic="T"),
+            {
+                "topicName": "T", "readQueueNums": 3, "writeQueueNums": 2, "perm": 4, "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": 1, "order": True,
+            },
+        )  # fmt: skip
+        self.create()
+        self.assertEqual(
+            self.topics.get("T"), TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2, perm=6)
+        )
+
+    def test_create_refused(self) -> None:
+        """17 refuses system topics, bad names and bad numbers with 1, and creates nothing."""
+        for fields in ({"topic": "TBW102"}, {"topic": "a/b"}, {"topic": "T", "readQueueNums": 2000}, {"perm": 99}):
+            with self.assertRaises(RequestRefused) as caught:
+                self.create(**fields)
+            self.assertEqual(caught.exception.code, 1)
+        self.assertEqual(len(self.topics), 0)
+
+    def test_all(self) -> None:
+        """21 shows the whole table with its version."""
+        self.create("T")
+        shown = self.show(RequestCode.GET_ALL_TOPIC_CONFIG)
+        self.assertEqual(list(shown["topicConfigTable"]), ["T"])
+        self.assertEqual(shown["dataVersion"]["counter"], self.topics.version.counter)
+        self.assertNotIn("removedQueueTable", shown)
+
+    def test_one(self) -> None:
+        """351 answers 17 for what is not there."""
+        with self.assertRaises(TopicNotExist) as caught:
+            self.ask(RequestCode.GET_TOPIC_CONFIG, topic="T")
+        self.assertEqual(caught.exception.code, 17)
+
+    def test_delete(self) -> None:
+        """215 removes settings, counters and queues; the groups' offsets stay."""
+        self.create("T")
+        self.offsets.commit("g", "T", 0, 5)
+        self.stats.stored("T", 1, 1)
+        self.store.stored["T", 0] = (0, [1])
+        self.assertEqual(self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code, 0)
+        self.assertEqual((len(self.topics), self.store.deleted), (0, ["T"]))
+        self.assertIsNone(self.stats.counted("TOPIC_PUT_NUMS", "T"))
+        self.assertEqual(self.offsets.query("g", "T", 0), 5)
+
+    def test_delete_unknown(self) -> None:
+        """215 of what is not there is answered 0, as its queues may still be; of a system topic 1."""
+        self.assertEqual(self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="U").code, 0)
+        self.assertEqual(self.store.deleted, ["U"])
+        for name, error in (("TBW102", RequestRefused), ("a/b", BadName)):
+            with self.assertRaises(error):
+                self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic=name)
+        self.assertEqual(self.store.deleted, ["U"])
+
+    def test_system(self) -> None:
+        """305 lists the system topics."""
+        self.topics.create_built_in("C", "B")
+        shown = self.show(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)["topicList"]
+        self.assertLessEqual({"TBW102", "C", "B", "C_REPLY_TOPIC", "SCHEDULE_TOPIC_XXXX"}, set(shown))
+
+    def test_consumers(self) -> None:
+        """300 lists the groups that subscribe to a topic or have offsets in it."""
+        self.offsets.commit("b", "T", 0, 1)
+        self.offsets.commit("c", "U", 0, 1)
+        self.beat(FakePeer(), "c1", [consumer("a", subscription("T")), consumer("d", subscription("U"))])
+        self.assertEqual(self.show(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="T"), {"groupList": ["a", "b"]})
+        self.assertEqual(self.show(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="V"), {"groupList": []})
+
+    def test_state(self) -> None:
+        """202 shows bounds and the time of the newest message of every write queue, and what came in lately."""
+        self.create("T", readQueueNums=4)
+        self.store.stored["T", 0] = (3, [1000, 2000])
+        self.stats.stored("T", 30, 3000)
+        self.env.clock.advance(30)
+        shown = self.show(RequestCode.GET_TOPIC_STATS_INFO, topic="T")
+        self.assertEqual(
+            by_queue(shown["offsetTable"]),
+            {
+                ("T", 0): {"lastUpdateTimestamp": 2000, "maxOffset": 5, "minOffset": 3},
+                ("T", 1): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
+            },
+        )
+        self.assertEqual(shown["topicPutTps"], 1.0)
+        with self.assertRaises(TopicNotExist):
+            self.ask(RequestCode.GET_TOPIC_STATS_INFO, topic="U")
+
+
+class GroupAdminTests(AdminCase):
+    """Groups."""
+
+    def test_update(self) -> None:
+        """200 creates a group, and replaces all its settings; 352 and 201 show it."""
+        body = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": False, "attributes": {}, "brokerId": 0}
+        self.assertEqual(self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body).code, 0)
+        shown = self.show(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="g")
+        self.assertEqual((shown["retryMaxTimes"], shown["consumeEnable"]), (3, False))
+        self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {"groupName": "g"})
+        shown = self.show(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        self.assertEqual(shown["subscriptionGroupTable"]["g"]["retryMaxTimes"], 16)
+        self.assertEqual(shown["dataVersion"]["counter"], self.groups.version.counter)
+
+    def test_update_refused(self) -> None:
+        """200 refuses what it cannot read and what is no group."""
+        for body, error in ((b"{", BadBody), ({"groupName": "a/b"}, BadName)):
+            with self.assertRaises(error):
+                self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
+
+    def test_one(self) -> None:
+        """352 answers 26 for what is not there, and creates nothing."""
+        with self.assertRaises(GroupNotExist) as caught:
+            self.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="g")
+        self.assertEqual((caught.exception.code, len(self.groups)), (26, 0))
+
+    def test_delete(self) -> None:
+        """207 removes a group, and its offsets where 4.x or 5.x asks for that."""
+        for fields, kept in (({}, 5), ({"removeOffset": "true"}, None), ({"cleanOffset": "true"}, None)):
+            self.groups.find("g")
+            self.offsets.commit("g", "T", 0, 5)
+            self.assertEqual(self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="g", **fields).code, 0)
+            self.assertEqual((self.offsets.query("g", "T", 0), "g" in self.groups), (kept, False))
+        self.assertEqual(self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="unknown").code, 0)
+
+    def test_consumer_connections(self) -> None:
+        """203 shows who is connected and what the group subscribes to; 206 where nobody is."""
+        self.beat(FakePeer("192.0.2.9:5"), "c1", [consumer("g", subscription("T", "A", 7))])
+        shown = self.show(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="g")
+        self.assertEqual(
+            shown["connectionSet"],
+            [{"clientAddr": "192.0.2.9:5", "clientId": "c1", "language": "PYTHON", "version": 409}],
+        )
+        self.assertEqual(
+            [shown[name] for name in ("consumeType", "messageModel", "consumeFromWhere")],
+            ["CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET"],
+        )
+        self.assertEqual(shown["subscriptionTable"], {"T": subscription("T", "A", 7)})
+        with self.assertRaises(ConsumerNotOnline) as caught:
+            self.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="h")
+        self.assertEqual((caught.exception.code, str(caught.exception)), (206, "the consumer group[h] not online"))
+
+    def test_producer_connections(self) -> None:
+        """204 shows who is connected; 1 for an unknown group."""
+        self.beat(FakePeer("192.0.2.9:5"), "c1", producers=["p"])
+        shown = self.show(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="p")
+        self.assertEqual([one["clientId"] for one in shown["connectionSet"]], ["c1"])
+        with self.assertRaises(RequestRefused) as caught:
+            self.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="q")
+        self.assertEqual(caught.exception.code, 1)
+
+    def test_all_producers(self) -> None:
+        """328 shows the producers of all groups."""
+        self.beat(FakePeer("192.0.2.9:5"), "c1", producers=["p", "q"])
+        shown = self.show(RequestCode.GET_ALL_PRODUCER_INFO)["data"]
+        one = {
+            "clientId": "c1", "remoteIP": "192.0.2.9", "language": "PYTHON", "version": 409,
+            "lastUpdateTimestamp": self.env.clock.wall_ms(),
+        }  # fmt: skip
+        self.assertEqual(shown, {"p": [one], "q": [one]})
+
+    def test_progress(self) -> None:
+        """208 compares offsets and ends of every read queue of all the group's topics."""
+        self.create("T")
+        self.create("%RETRY%g", readQueueNums=1)
+        self.store.stored["T", 0] = (0, [1000, 2000, 3000])
+        self.store.stored["T", 1] = (0, [1500])
+        self.offsets.commit("g", "T", 0, 2)
+        self.offsets.commit("g", "%RETRY%g", 0, 0)
+        self.offsets.commit("g", "deleted", 0, 9)
+        self.stats.found("g", "T", 30, 1)
+        self.env.clock.advance(30)
+        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
+        rows = {
+            key: [one["brokerOffset"], one["consumerOffset"], one["lastTimestamp"]]
+            for key, one in by_queue(shown["offsetTable"]).items()
+        }
+        self.assertEqual(rows, {("T", 0): [3, 2, 2000], ("T", 1): [1, 0, 0], ("%RETRY%g", 0): [0, 0, 0]})
+        self.assertEqual(shown["consumeTps"], 1.0)
+
+    def test_progress_in_one_topic(self) -> None:
+        """208 for one topic shows that one, also where the group has no offsets there; unknown topics are left out."""
+        self.create("T")
+        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g", topic="T")
+        self.assertEqual(sorted(by_queue(shown["offsetTable"])), [("T", 0), ("T", 1)])
+        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g", topic="U")
+        self.assertEqual((shown["offsetTable"], shown["consumeTps"]), ({}, 0.0))
+
+    def test_progress_of_connected_group(self) -> None:
+        """208 leaves out topics that the connected group no longer subscribes to."""
+        for topic in "TU":
+            self.create(topic, readQueueNums=1)
+            self.offsets.commit("g", topic, 0, 0)
+        self.beat(FakePeer(), "c1", [consumer("g", subscription("U"))])
+        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
+        self.assertEqual(list(by_queue(shown["offsetTable"])), [("U", 0)])
+
+    def test_all_offsets(self) -> None:
+        """43 shows the whole table of offsets."""
+        self.offsets.commit("g", "T", 3, 9)
+        self.assertEqual(self.show(RequestCode.GET_ALL_CONSUMER_OFFSET), {"offsetTable": {"T@g": {"3": 9}}})
+
+
+class SlaveTests(AdminCase):
+    """A slave."""
+
+    slave = True
+
+    def test_refuses_changes(self) -> None:
+        """A slave's tables are its master's: 17, 215, 200 and 207 are refused with 1."""
+        with self.assertRaises(RequestRefused):
+            self.create()
+        for code, body, fields in (
+            (RequestCode.DELETE_TOPIC_IN_BROKER, b"", {"topic": "T"}),
+            (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {"groupName": "g"}, {}),
+            (RequestCode.DELETE_SUBSCRIPTIONGROUP, b"", {"groupName": "g"}),
+        ):
+            with self.assertRaises(RequestRefused) as caught:
+                self.ask(code, body, **fields)
+            self.assertEqual(caught.exception.code, 1)
+        self.assertEqual((len(self.topics), len(self.groups), self.store.deleted), (0, 0, []))
+
+
+class SyncTests(AdminCase):
+    """A broker under SYNC_FLUSH."""
+
+    sync = True
+
+    def test_durable_first(self) -> None:
+        """Changes are answered once they are on disk; queues go after the settings."""
+        self.env.threads.held.add("tables")
+        for code, body, fields in (
+            (RequestCode.UPDATE_AND_CREATE_TOPIC, b"", {
+                "topic": "T", "defaultTopic": "", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+                "topicFilterType": "SINGLE_TAG", "order": "false"}),
+            (RequestCode.DELETE_TOPIC_IN_BROKER, b"", {"topic": "T"}),
+            (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {"groupName": "g"}, {}),
+            (RequestCode.DELETE_SUBSCRIPTIONGROUP, b"", {"groupName": "g"}),
+        ):  # fmt: skip
+            answer = self.raw(code, body, **fields)
+            assert isinstance(answer, Deferred)
+            self.assertNoResult(answer)
+            self.assertEqual(self.store.deleted, [])
+            self.env.threads.release("tables")
+            self.assertEqual(received(self.successResultOf(answer)).code, 0)
+            self.store.deleted.clear()
+
+    def test_created_again(self) -> None:
+        """A topic that a send brings about again while its deletion is written keeps its queues."""
+        self.topics.update(TopicConfig(topic_name="T"))
+        self.env.threads.held.add("tables")
+        answer = self.raw(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+        self.topics.update(TopicConfig(topic_name="T"))
+        self.env.threads.release("tables")
+        self.assertEqual(received(self.successResultOf(answer)).code, 0)
+        self.assertEqual(self.store.deleted, [])
+
+
+class BrokerAdminTests(AdminCase):
+    """The broker as a whole."""
+
+    def test_settings(self) -> None:
+        """26 shows the settings as lines that can be read back, and their version as JSON."""
+        answer = self.ask(RequestCode.GET_BROKER_CONFIG)
+        self.assertEqual(answer.body, b"brokerName=broker-a\npath=a b\\\\c\n")
+        self.assertEqual(msgspec.json.decode(answer.fields["version"]), {"counter": 3, "timestamp": 5})
+
+    def test_statistics(self) -> None:
+        """315 shows one counter over a minute, an hour and a day; 1 where nothing was ever counted."""
+        self.stats.stored("T", 30, 6000)
+        self.env.clock.advance(30)
+        self.stats.stored("T", 30, 3000)
+        for name, total, tps, average in (("TOPIC_PUT_NUMS", 60, 2.0, 1.0), ("TOPIC_PUT_SIZE", 9000, 300.0, 150.0)):
+            shown = self.show(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey="T")
+            self.assertEqual(shown, {
+                f"stats{span}": {"sum": total, "tps": tps, "avgpt": average} for span in ("Minute", "Hour", "Day")
+            })  # fmt: skip
+        self.env.clock.advance(60)
+        shown = self.show(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_SIZE", statsKey="T")
+        self.assertEqual(
+            (shown["statsMinute"], shown["statsHour"]["sum"]), ({"sum": 0, "tps": 0.0, "avgpt": 0.0}, 9000)
+        )
+        with self.assertRaises(RequestRefused) as caught:
+            self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName="GROUP_GET_NUMS", statsKey="T@g")
+        self.assertEqual(str(caught.exception), "The stats <GROUP_GET_NUMS> <T@g> not exist")
+
+    def recorded(self) -> set[str]:
+        """The keys of a real broker's runtime information."""
+        with open(os.path.join(GOLDEN, "client-4.9-json.jsonl"), encoding="utf-8") as lines:
+            for line in lines:
+                one = json.loads(line)
+                if one.get("reply_to") == "GET_BROKER_RUNTIME_INFO":
+                    return set(msgspec.json.decode(decode(bytes.fromhex(one["hex"])[4:]).body)["table"])
+        raise AssertionError("nothing recorded")
+
+    def test_runtime(self) -> None:
+        """28 has every key that a real broker has, all of them text, none of them empty where tools parse it."""
+        table = self.show(RequestCode.GET_BROKER_RUNTIME_INFO)["table"]
+        wanted = {
+            key for key in self.recorded() if not key.startswith(("scheduleMessageOffset", "commitLogDiskRatio_"))
+        }
+        self.assertLessEqual(wanted, set(table))
+        for key in ("getTransferredTps", "brokerActive"):
+            self.assertIn(key, table)
+        self.assertEqual((table["brokerVersion"], table["brokerVersionDesc"]), ("409", "V4_9_8"))
+        for key in table:
+            self.assertIsInstance(table[key], str, key)
+            if key.endswith("Tps"):
+                self.assertEqual(len([float(one) for one in table[key].split(" ")]), 3, key)
+
+    def test_facts(self) -> None:
+        """What other parts know overrides the defaults."""
+        admin = BrokerAdmin(
+            self.stats,
+            list,
+            lambda: DataVersion(timestamp=1, counter=0),
+            [lambda: {"commitLogMaxOffset": "77", "more": "1"}],
+        )
+        table = body_of(admin.process(FakePeer(), request(RequestCode.GET_BROKER_RUNTIME_INFO)))["table"]
+        self.assertEqual((table["commitLogMaxOffset"], table["more"], table["commitLogMinOffset"]), ("77", "1", "0"))
