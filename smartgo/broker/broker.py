@@ -1,0 +1,434 @@
+"""
+The assembly of a broker: store, tables, processors, ports, registration, in the order in which they start and stop.
+
+Start: the store is opened and recovered, tables are loaded, what the store has and the tables lost is re-created,
+delayed messages begin, the ports open, the registries are told. Stop is the other way round (reliability D14): no new
+connections, requests in flight are answered, registries are told, offsets are saved, the store is flushed and closed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.broker.admin import BrokerAdmin
+from smartgo.broker.announce import Announcer, Identity
+from smartgo.broker.consumers import ConsumerTable
+from smartgo.broker.delay import DelayProgress, DelayQueues
+from smartgo.broker.dlq import RetryTopics, SendBackProcessor
+from smartgo.broker.groupadmin import GroupAdmin
+from smartgo.broker.groups import GroupTable
+from smartgo.broker.heartbeat import HeartbeatProcessor
+from smartgo.broker.hold import PullHold
+from smartgo.broker.offsetrequests import OffsetProcessor
+from smartgo.broker.offsets import OffsetTable
+from smartgo.broker.producers import ProducerTable
+from smartgo.broker.pull import PullProcessor
+from smartgo.broker.query import QueryProcessor
+from smartgo.broker.rebalance import LockTable, RebalanceProcessor
+from smartgo.broker.send import SendProcessor
+from smartgo.broker.stats import BrokerStats
+from smartgo.broker.terms import durability, size_text, store_settings
+from smartgo.broker.topicadmin import TopicAdmin
+from smartgo.broker.topics import READ, WRITE, TopicTable
+from smartgo.config.catalog import as_text, settings_of
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.interfaces import IConnectionListener, IPeer
+from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.server import RemotingServer
+from smartgo.remoting.tls import ClientTLS, ServerTLS
+from smartgo.schema.bodies import DataVersion
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.message import pack_host
+from smartgo.schema.record import decode as decode_record
+from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.store.messagestore import MessageStore
+from smartgo.tablefile import TableFile
+
+_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  looked for, not bound
+
+
+@implementer(IConnectionListener)
+class _Connections:
+    """Tells the tables of clients when a connection has ended."""
+
+    def __init__(self, heartbeat: HeartbeatProcessor) -> None:
+        self._heartbeat = heartbeat
+
+    def active(self, peer: IPeer) -> None:
+        """Nothing is known about it yet."""
+
+    def connected(self, peer: IPeer) -> None:
+        """Nothing is known about it yet."""
+
+    def first_frame(self, peer: IPeer) -> None:
+        """Heartbeats tell who it is."""
+
+    def idle(self, peer: IPeer, seconds: float) -> None:
+        """It is closed next."""
+
+    def disconnected(self, peer: IPeer, reason: Failure) -> None:
+        """The other side ended it."""
+        self._heartbeat.disconnected(peer)
+
+    def closed(self, peer: IPeer) -> None:
+        """We ended it."""
+        self._heartbeat.disconnected(peer)
+
+    def failed(self, peer: IPeer, failure: Failure) -> None:
+        """Its end follows."""
+
+
+class Broker(Service):
+    """
+    One broker.
+
+    @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
+    @ivar tables: the files that can be set aside when they are broken.
+    @ivar store, topics, groups, offsets, consumers, producers, stats: its parts, for those built on it.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        configuration: Configuration,
+        tls: ServerTLS | None = None,
+        client_tls: ClientTLS | None = None,
+        limits: Limits = SERVER,
+        on_store_failed: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """
+        @param tls: certificate and key of the ports, loaded.
+        @param client_tls: how registries are spoken to, where that is by TLS.
+        @param limits: what connections may take.
+        @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
+        @raise SettingError: the configuration is of no use on this machine.
+        """
+        self._env = env
+        self._configuration = configuration
+        self._tls = tls
+        self._limits = limits
+        self._on_store_failed = on_store_failed
+        self._client = RemotingClient(env, tls=client_tls)
+        self._server: RemotingServer | None = None
+        self._opened = False
+        self._earliest_ms = -1
+        self._announcing = False
+        self.ready: Deferred[Broker] = Deferred()
+        self._starting: Deferred[None] = succeed(None)
+        self._version = DataVersion(timestamp=env.clock.wall_ms(), counter=0)
+        config = configuration.broker
+        self.address = f"{self._advertised(config.broker_ip1)}:{config.listen_port}"
+        self._store_host = self._packed(self.address)
+        self._build()
+
+    # -- who we are ------------------------------------------------------------------------------------------
+
+    def _advertised(self, address: str) -> str:
+        """The address that clients are told: as configured, else the one that faces the registry."""
+        if address and address not in _WILDCARDS:
+            return address
+        registries = self._configuration.broker.namesrv_addr
+        host, _, port = (registries[0] if registries else "192.0.2.1:9876").rpartition(":")
+        found: str = self._env.host.address_towards(host, int(port))
+        return found
+
+    def _packed(self, address: str) -> bytes:
+        host, _, port = address.rpartition(":")
+        try:
+            return pack_host(host, int(port))
+        except ValueError:
+            pass
+        try:
+            return pack_host(self._env.host.resolve(host), int(port))
+        except OSError:
+            raise SettingError(f"brokerIP1={host}: no such host") from None
+
+    # -- what we are made of ---------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        env, configuration = self._env, self._configuration
+        config, limits = configuration.broker, configuration.limits
+        clock = env.clock
+        settings = store_settings(configuration.store)
+        sync = settings.sync_flush
+        root = configuration.store.store_path_root_dir
+        self._tables = posixpath.join(root, "config")
+        self.tables: list[TableFile] = []
+
+        def file(name: str) -> TableFile:
+            self.tables.append(TableFile(env, posixpath.join(self._tables, name)))
+            return self.tables[-1]
+
+        self.store = MessageStore(env, root, settings)
+        self.store.when_failed(self._store_failed)
+        self.stats = BrokerStats(clock)
+        self.topics = TopicTable(
+            clock,
+            file("topics.json"),
+            fallback=file("topic.json"),
+            sync=sync,
+            limit=limits.max_topics,
+            per_second=limits.max_topics_per_second,
+            queue_limit=limits.max_queues_per_topic,
+            default_queues=config.default_topic_queue_nums,
+        )
+        self.groups = GroupTable(
+            clock,
+            file("subscriptionGroup.json"),
+            sync=sync,
+            auto_create=config.auto_create_subscription_group,
+            limit=limits.max_groups,
+        )
+        self.offsets = OffsetTable(clock, file("consumerOffset.json"), interval=config.flush_consumer_offset_interval)
+        self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups)
+        self.producers = ProducerTable(clock, limits.max_groups)
+        self.hold = PullHold(clock, limits.max_held_pulls, limits.max_held_pulls_per_connection)
+        self.progress = DelayProgress(
+            clock, self.store, file("delayOffset.json"), configuration.store.flush_delay_offset_interval
+        )
+        self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
+        self.progress.offsets = self.delay.offsets
+        self.store.subscribe(self.hold)
+        self.store.subscribe(self.delay)
+        self._heartbeat = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
+        readable, writable = bool(config.broker_permission & READ), bool(config.broker_permission & WRITE)
+        retries = RetryTopics(self.topics, self.groups)
+        processors = [
+            SendProcessor(
+                self.store,
+                self.topics,
+                retries,
+                self.stats,
+                env.random,
+                settings.delay_levels,
+                cluster=config.broker_cluster_name,
+                broker=self.address,
+                store_host=self._store_host,
+                writable=writable,
+                region=config.region_id,
+                trace_on=config.trace_on,
+            ),
+            PullProcessor(
+                clock,
+                self.store,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.consumers,
+                self.hold,
+                self.stats,
+                broker=self.address,
+                broker_name=config.broker_name,
+                store_host=self._store_host,
+                readable=readable,
+                slave_read=config.slave_read_enable,
+                long_polling=config.long_polling_enable,
+                short_polling=config.short_polling_time_mills,
+            ),
+            SendBackProcessor(
+                self.store,
+                self.groups,
+                retries,
+                self.stats,
+                env.random,
+                settings.delay_levels,
+                broker=self.address,
+                store_host=self._store_host,
+                writable=writable,
+            ),
+            OffsetProcessor(self.offsets, self.topics, self.store, limits.max_groups),
+            QueryProcessor(self.store),
+            self._heartbeat,
+            RebalanceProcessor(LockTable(clock), self.topics),
+            TopicAdmin(
+                self.topics, self.offsets, self.consumers, self.store, self.stats, broker_name=config.broker_name
+            ),
+            GroupAdmin(
+                self.groups,
+                self.topics,
+                self.offsets,
+                self.consumers,
+                self.producers,
+                self.store,
+                self.stats,
+                broker_name=config.broker_name,
+            ),
+            BrokerAdmin(self.stats, self._settings, lambda: self._version, (self._facts,)),
+        ]
+        self._dispatcher = Dispatcher(processors)
+        self._fast = Dispatcher(processors, without=PullProcessor.codes)
+        self._announcer = Announcer(
+            clock,
+            self._client.ask,
+            self.topics,
+            lambda: config.namesrv_addr,
+            Identity(
+                config.broker_cluster_name,
+                config.broker_name,
+                config.broker_id,
+                self.address,
+                f"{self._advertised(config.broker_ip2)}:{configuration.ha_port}",
+            ),
+            period=config.register_name_server_period,
+            timeout=config.register_broker_timeout_mills,
+            force=config.force_register,
+            compressed=config.compressed_register,
+            permission=lambda: config.broker_permission,
+        )
+
+    def _settings(self) -> Iterable[tuple[str, str]]:
+        """Every setting as (name, text), for whoever asks for the configuration (26)."""
+        tables: dict[str, msgspec.Struct] = {
+            "broker": self._configuration.broker,
+            "store": self._configuration.store,
+            "ha": self._configuration.ha,
+            "tls": self._configuration.tls,
+        }
+        for table, values in tables.items():
+            for setting in settings_of(table):
+                yield setting.name, as_text(getattr(values, setting.attribute))
+
+    def _facts(self) -> dict[str, str]:
+        """What the store adds to the runtime information (28)."""
+        first, end = self.store.log_bounds()
+        total, free = self._env.files.usage(self._configuration.store.store_path_root_dir)
+        if self._earliest_ms < 0 < end:
+            self.store.at(first).addCallbacks(self._note_earliest, lambda failure: None)
+        facts = {
+            "earliestMessageTimeStamp": str(self._earliest_ms),
+            "commitLogMinOffset": str(first),
+            "commitLogMaxOffset": str(end),
+            "commitLogDiskRatio": str(1 - free / total) if total else "0.0",
+            "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
+            "remainHowManyDataToFlush": size_text(end - self.store.flushed),
+        }
+        for level, offset in self.delay.offsets.items():
+            facts[f"scheduleMessageOffset_{level}"] = f"{offset},{self.store.bounds(SCHEDULE_TOPIC, level - 1)[1]}"
+        return facts
+
+    def _note_earliest(self, record: bytes) -> None:
+        self._earliest_ms = decode_record(record).stored_ms
+
+    def _may_notify(self, group: str) -> bool:
+        if not self._configuration.broker.notify_consumer_ids_changed_enable:
+            return False
+        config = self.groups.get(group)
+        return config is None or config.notify_consumer_ids_changed_enable
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Begin to start; see C{ready}."""
+        super().startService()
+        self._starting = Deferred.fromCoroutine(self._start()).addCallbacks(self._started, self._not_started)
+
+    def _started(self, _: object) -> None:
+        self.ready.callback(self)
+
+    def _not_started(self, failure: Failure) -> None:
+        self.ready.errback(failure)
+
+    async def _start(self) -> None:
+        configuration = self._configuration
+        config = configuration.broker
+        await self.store.open()
+        self._opened = True
+        self.store.startService()
+        self._env.files.make_directories(self._tables)
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        self.topics.create_built_in(
+            config.broker_cluster_name,
+            config.broker_name,
+            auto_create=config.auto_create_topic_enable,
+            cluster_topic=config.cluster_topic_enable,
+            broker_topic=config.broker_topic_enable,
+            trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
+            delay_levels=DelayLevels.parse(configuration.store.message_delay_level).highest,
+        )
+        self.groups.create_built_in()
+        for topic in self.topics.adopt(self.store.queues()):
+            await self.store.delete_topic(topic)
+        self.delay.start(self.progress.load())
+        await self._listen()
+        self._announcer.startService()
+        self._announcing = True
+        if config.namesrv_addr:
+            await self._announcer.first_round
+        self._log.info("durability: {durability}", durability=durability(configuration.store, config.broker_role))
+        self._log.info(
+            "broker {name} is ready at {address}, store {root}",
+            name=config.broker_name,
+            address=self.address,
+            root=configuration.store.store_path_root_dir,
+        )
+
+    async def _listen(self) -> None:
+        config = self._configuration.broker
+        listener = _Connections(self._heartbeat)
+        server = RemotingServer(
+            self._env,
+            endpoint(config.bind_address, config.listen_port),
+            self._dispatcher,
+            listener,
+            self._limits,
+            self._tls,
+        )
+        if config.fast_listen_port is not None:
+            server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._fast)
+        self._server = server
+        await server.open()
+
+    # -- stop ------------------------------------------------------------------------------------------------
+
+    def stopService(self) -> Deferred[None]:
+        """Stop in order; fires when nothing is left, whatever went wrong on the way."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        await self._starting
+        self.delay.stop()
+        if self._announcing:
+            await self._step("the registries", self._announcer.stopService)
+        if self._server is not None:
+            await self._step("the ports", self._server.stopService)
+        self.hold.stop()
+        self._heartbeat.stop()
+        await self._step("the client", self._client.stop)
+        if not self._opened:
+            await self._step("the store", self.store.stopService)
+            return
+        await self._step("the delivery positions", self.progress.stop)
+        for what, table in (("topics", self.topics), ("groups", self.groups), ("consumer offsets", self.offsets)):
+            await self._step(f"the {what}", table.stop)
+        await self._step("the store", self.store.stopService)
+
+    async def _step(self, what: str, stop: Callable[[], object]) -> None:
+        """Stop one part; its failure is logged and does not keep the others from stopping."""
+        try:
+            await maybeDeferred(stop)
+        except Exception:
+            self._log.failure("{what}: not stopped in order", what=what)
+
+    def _store_failed(self, reason: str) -> None:
+        self._log.critical("the store takes no more messages: {reason}", reason=reason)
+        if self._configuration.store.on_store_error == "exit":
+            self._on_store_failed(reason)

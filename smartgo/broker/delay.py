@@ -1,0 +1,287 @@
+"""
+Delayed messages (C{broker.md} section 5): kept in C{SCHEDULE_TOPIC_XXXX}, one queue a level, delivered when due.
+
+The third field of a unit there is the deliver time. One timer waits for the earliest of the levels' next messages; an
+arrival sets it anew. It looks at the wall clock again each second at the latest while something waits, so that a clock
+that was set delays nothing by more than that.
+
+A message is delivered with the properties it was stored with, DELAY, REAL_TOPIC and REAL_QID included, as RocketMQ
+4.9.7 does (its source removes DELAY after it has built the stored string).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock
+from smartgo.errors import BadHeader, BadRecord, MessageIllegal, NoSuchMessage, RequestRefused
+from smartgo.schema import properties as names
+from smartgo.schema.consumequeue import Unit
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.message import Message, StoredMessage
+from smartgo.schema.properties import decode, encode, tag_code
+from smartgo.schema.record import decode as decode_record
+from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from smartgo.store.interfaces import IArrivalListener, IMessageStore, PutStatus
+from smartgo.tablefile import TableFile
+
+_LEVEL: Final = re.compile("-?[0-9]{1,10}")
+_RETRY_SECONDS: Final = 10.0  # after an error, as RocketMQ
+_LOOK_AGAIN_SECONDS: Final = 1.0
+_TURN: Final = 64  # messages of one level delivered before the reactor is given back
+
+
+def level_of(properties: Mapping[str, str], levels: DelayLevels) -> int:
+    """
+    Return the delay level that a message asks for, cut to the highest; 0 for none.
+
+    @raise BadHeader: DELAY is no number.
+    """
+    text = properties.get(names.DELAY)
+    if text is None:
+        return 0
+    if _LEVEL.fullmatch(text) is None:
+        raise BadHeader(f"the property DELAY is no number: {text[:32]!r}")
+    return min(int(text), levels.highest)
+
+
+def divert(message: Message, properties: Mapping[str, str], level: int) -> Message:
+    """
+    Return the message that waits in the schedule topic for C{message}.
+
+    @param properties: those of C{message}, decoded.
+    """
+    carried = dict(properties)
+    carried[names.REAL_TOPIC] = message.topic
+    carried[names.REAL_QID] = str(message.queue_id)
+    return Message(
+        SCHEDULE_TOPIC,
+        level - 1,
+        message.body,
+        encode(carried),
+        message.flag,
+        message.sys_flag,
+        message.born_ms,
+        message.born_host,
+        message.store_host,
+        message.reconsume_times,
+        message.prepared_offset,
+    )
+
+
+def deliverable(stored: StoredMessage) -> Message | None:
+    """Return what to append when a scheduled message is due; C{None} where it has to be discarded."""
+    properties = decode(stored.properties)
+    topic = properties.get(names.REAL_TOPIC)
+    queue = properties.get(names.REAL_QID, "")
+    if topic is None or topic == HALF_TOPIC or not (queue.isascii() and queue.isdigit()):
+        return None
+    return Message(
+        topic,
+        int(queue),
+        bytes(stored.body),
+        stored.properties,
+        stored.flag,
+        stored.sys_flag,
+        stored.born_ms,
+        stored.born_host,
+        stored.store_host,
+        stored.reconsume_times,
+        stored.prepared_offset,
+        tag_code(properties.get(names.TAGS)),
+    )
+
+
+@implementer(IArrivalListener)
+class DelayQueues:
+    """
+    The delivery of one broker's delayed messages.
+
+    @ivar offsets: level -> logical offset of its next message to be delivered; what C{delayOffset.json} holds.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IClock,
+        store: IMessageStore,
+        levels: DelayLevels,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        @param changed: told whenever C{offsets} changed.
+        """
+        self._clock = clock
+        self._store = store
+        self._levels = levels
+        self._changed = changed
+        self._timer: IDelayedCall | None = None
+        self._timer_at = 0.0
+        self._running = False
+        self._busy: set[int] = set()
+        self.offsets: dict[int, int] = {}
+
+    def start(self, offsets: Mapping[int, int]) -> None:
+        """Begin, from what was saved; an offset outside its queue is moved to its nearest end."""
+        for level in range(1, self._levels.highest + 1):
+            low, high = self._store.bounds(SCHEDULE_TOPIC, level - 1)
+            self.offsets[level] = min(max(offsets.get(level, low), low), high)
+        self._running = True
+        self._turn()
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
+        """A message was scheduled: its deliver time may be the earliest now."""
+        if topic == SCHEDULE_TOPIC and self._running:
+            self._wait((min(tag_codes) - self._clock.wall_ms()) / 1000)
+
+    def _wait(self, seconds: float) -> None:
+        seconds = min(max(seconds, 0.0), _LOOK_AGAIN_SECONDS)
+        at = self._clock.seconds() + seconds
+        if self._timer is None:
+            self._timer = self._clock.callLater(seconds, self._turn)
+            self._timer_at = at
+        elif at < self._timer_at:
+            self._timer.reset(seconds)
+            self._timer_at = at
+
+    def _turn(self) -> None:
+        """Look at every level that is not being delivered from just now."""
+        self._timer = None
+        for level in self.offsets:
+            if level not in self._busy:
+                self._busy.add(level)
+                Deferred.fromCoroutine(self._deliver_due(level)).addBoth(self._looked_at, level)
+
+    def _looked_at(self, result: float | Failure | None, level: int) -> None:
+        self._busy.discard(level)
+        if isinstance(result, Failure):
+            self._log.failure("delay level {delay} is not delivered from for now", result, delay=level)
+            result = _RETRY_SECONDS
+        if result is not None and self._running:
+            self._wait(result)
+
+    async def _deliver_due(self, level: int) -> float | None:
+        """Deliver some of what is due of one level; return the seconds until it is to be looked at again, if ever."""
+        offset = self.offsets[level]
+        units = self._store.units(SCHEDULE_TOPIC, level - 1, offset, _TURN)
+        if not units:
+            return self._skip(level, offset)
+        now = self._clock.wall_ms()
+        latest = now + self._levels.delay_ms(level)
+        try:
+            for unit in units:
+                # Later than the level allows means that the clock was set back: deliver now.
+                if now < unit.tag_hash <= latest:
+                    return (unit.tag_hash - now) / 1000
+                if not self._running:
+                    return None
+                await self._deliver(unit)
+                offset += 1
+                self.offsets[level] = offset
+                self._changed()
+        except RequestRefused as error:
+            self._log.warn("delay level {delay} is not delivered from for now: {error}", delay=level, error=str(error))
+            return _RETRY_SECONDS
+        finally:
+            self._store.end_run()
+        return 0.0
+
+    def _skip(self, level: int, offset: int) -> float | None:
+        """Step over entries that are gone; C{None} at the end of the queue."""
+        low, high = self._store.bounds(SCHEDULE_TOPIC, level - 1)
+        if offset < low:
+            self.offsets[level] = low
+            self._changed()
+            return 0.0
+        return None if offset >= high else _RETRY_SECONDS
+
+    async def _deliver(self, unit: Unit) -> None:
+        """
+        Append the delivered copy of one scheduled message, or discard what can never be delivered.
+
+        @raise RequestRefused: the store takes nothing at the moment.
+        """
+        offset = unit.commitlog_offset
+        try:
+            message = deliverable(decode_record(await self._store.at(offset, unit.size)))
+            if message is None:
+                self._log.error("the delayed message at {offset} has no destination, it is discarded", offset=offset)
+            else:
+                self._store.append((message,))
+        except (NoSuchMessage, BadRecord, MessageIllegal) as error:
+            self._log.error("the delayed message at {offset} is discarded: {error}", offset=offset, error=str(error))
+
+
+class DelayProgress:
+    """
+    How far each level has been delivered, kept in RocketMQ's C{delayOffset.json}.
+
+    An offset is saved only once everything it passed is on the disk: saved before, a power failure would lose the
+    delivered copy of a message that nobody delivers again.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IClock, store: IMessageStore, file: TableFile, interval: float = 10.0) -> None:
+        """
+        @param file: C{delayOffset.json}.
+        @param interval: seconds from a change to the save that holds it.
+        """
+        self._clock = clock
+        self._store = store
+        self._file = file
+        self._interval = interval
+        self._timer: IDelayedCall | None = None
+        self.offsets: Mapping[int, int] = {}
+
+    def load(self) -> dict[int, int]:
+        """Return what was saved. @raise BrokenTable: it cannot be read."""
+        saved = self._file.load()
+        table = saved.get("offsetTable") if isinstance(saved, dict) else None
+        if not isinstance(table, dict):
+            return {}
+        found = {}
+        for level, offset in table.items():
+            if str(level).isdecimal() and isinstance(offset, int) and offset >= 0:
+                found[int(level)] = offset
+        return found
+
+    def changed(self) -> None:
+        """Save the offsets some time soon."""
+        if self._timer is None:
+            self._timer = self._clock.callLater(self._interval, self._save)
+
+    def stop(self) -> Deferred[None]:
+        """Save what is not saved; fires when it is."""
+        if self._timer is None:
+            return succeed(None)
+        self._timer.cancel()
+        return self._save()
+
+    def _save(self) -> Deferred[None]:
+        self._timer = None
+        return Deferred.fromCoroutine(self._save_flushed()).addErrback(self._failed)
+
+    async def _save_flushed(self) -> None:
+        taken = {str(level): offset for level, offset in self.offsets.items()}
+        if await self._store.flush() is PutStatus.OK:
+            await self._file.save({"offsetTable": taken})
+
+    def _failed(self, failure: Failure) -> None:
+        self._log.failure("the delivery positions of delayed messages were not saved", failure)

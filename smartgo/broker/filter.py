@@ -1,0 +1,88 @@
+"""
+Which messages of a queue a subscription lets in (C{broker.md} section 8).
+
+The broker compares 32-bit tag hashes; the client compares the tags themselves once more. SQL92 expressions are
+answered as a RocketMQ broker with C{enablePropertyFilter=false} does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from zope.interface import implementer
+
+from smartgo.errors import RequestRefused, SubscriptionParseFailed
+from smartgo.schema.consumequeue import Unit
+from smartgo.schema.properties import tag_code
+from smartgo.store.interfaces import IMessageFilter
+
+ALL: Final = "*"
+TAG: Final = "TAG"
+
+_CACHED: Final = 4096
+_EXPRESSION_LIMIT: Final = 4096  # characters (reliability L23)
+
+
+@implementer(IMessageFilter)
+class TagFilter:
+    """Lets in messages with one of some tags, by the hash in the ConsumeQueue unit."""
+
+    def __init__(self, codes: frozenset[int]) -> None:
+        """
+        @param codes: the signed 32-bit Java hashes of the tags.
+        """
+        self._codes = codes
+
+    def by_unit(self, unit: Unit) -> bool:
+        """Compare the hash."""
+        return unit.tag_hash in self._codes
+
+    def by_content(self, properties: Mapping[str, str], body: memoryview) -> bool:
+        """Nothing more to compare here."""
+        return True
+
+    def needs_content(self) -> bool:
+        """Never."""
+        return False
+
+    def hashes(self) -> frozenset[int]:
+        """The hashes let in."""
+        return self._codes
+
+
+_filters: dict[str, TagFilter | None] = {}
+
+
+def tag_filter(expression: str | None) -> TagFilter | None:
+    """
+    Return the filter of a tag expression (C{A || B}), C{None} where everything passes.
+
+    @raise SubscriptionParseFailed: the expression is over 4 KiB, or names no tag.
+    """
+    if not expression or expression == ALL:
+        return None
+    try:
+        return _filters[expression]
+    except KeyError:
+        pass
+    if len(expression) > _EXPRESSION_LIMIT:
+        raise SubscriptionParseFailed(f"the subscription expression is longer than {_EXPRESSION_LIMIT} characters")
+    tags = [tag for part in expression.split("||") if (tag := part.strip())]
+    if not tags:
+        raise SubscriptionParseFailed("parse the consumer's subscription failed")
+    found = TagFilter(frozenset(map(tag_code, tags)))
+    if len(_filters) >= _CACHED:
+        _filters.clear()
+    _filters[expression] = found
+    return found
+
+
+def check_type(expression_type: str | None) -> None:
+    """
+    Let a tag expression pass.
+
+    @raise RequestRefused: it is of another type, with the remark of a broker that has property filters off.
+    """
+    if expression_type and expression_type != TAG:
+        raise RequestRefused(f"The broker does not support consumer to filter message by {expression_type}")

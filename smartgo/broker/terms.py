@@ -1,0 +1,53 @@
+"""A broker's configuration and state in other rooms' terms: the store's settings, and sentences for operators."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartgo.config.settings import StoreConfig
+from smartgo.schema.delay import DelayLevels
+from smartgo.store.settings import StoreSettings
+
+SYNC: Final = "SYNC_FLUSH"
+
+
+def store_settings(config: StoreConfig) -> StoreSettings:
+    """Return the store's part of a configuration in the store's own terms."""
+    return StoreSettings(
+        log_file_size=config.mapped_file_size_commit_log,
+        queue_file_size=config.mapped_file_size_consume_queue,
+        commitlog_directory=config.store_path_commit_log or None,
+        max_message_size=config.max_message_size,
+        sync_flush=config.flush_disk_type == SYNC,
+        dispatch_after_flush=config.dispatch_after_flush,
+        flush_interval=config.flush_interval_commit_log,
+        sync_flush_timeout=config.sync_flush_timeout,
+        memory_ratio=config.access_message_in_memory_max_ratio / 100,
+        memory_size=config.max_transfer_bytes_on_message_in_memory,
+        memory_count=config.max_transfer_count_on_message_in_memory,
+        disk_size=config.max_transfer_bytes_on_message_in_disk,
+        disk_count=config.max_transfer_count_on_message_in_disk,
+        delay_levels=DelayLevels.parse(config.message_delay_level),
+    )
+
+
+def durability(store: StoreConfig, role: str) -> str:
+    """Say in one line what an acknowledged message survives (reliability D1)."""
+    if store.flush_disk_type == SYNC:
+        loss = "an acknowledged message is on the disk: it survives the process and a power failure"
+    else:
+        loss = (
+            "an acknowledged message survives the process; a power failure loses at most the last 1.0 s or 16 MiB, "
+            "whichever is less"
+        )
+    return f"{store.flush_disk_type}, {role}: {loss}"
+
+
+def size_text(size: int) -> str:
+    """Write a size as RocketMQ does in its runtime information: C{1.50 GiB}."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.2f} {unit}" if unit != "B" else f"{size} B"
+        value /= 1024
+    return f"{value:.2f} TiB"

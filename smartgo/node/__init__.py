@@ -1,0 +1,1 @@
+"""The assemblies that twistd runs: registry, broker, or both in one process."""

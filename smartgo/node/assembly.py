@@ -1,0 +1,79 @@
+"""What the assemblies have in common: from parsed options to a Service that twistd runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
+
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.env.real import RealEnvironment
+from smartgo.node.options import NodeOptions, configure
+from smartgo.node.process import Process, checked, reset_broken
+
+_log = Logger()
+
+
+class Node(MultiService):
+    """
+    Services over one environment, whose threads end after them.
+
+    @ivar env: the environment.
+    @ivar configuration: the settings they run with.
+    """
+
+    def __init__(self, env: IEnvironment, configuration: Configuration) -> None:
+        super().__init__()
+        self.env = env
+        self.configuration = configuration
+
+    def startService(self) -> None:
+        """Say what is odd about the settings, now that there is a log; then start the services."""
+        for warning in self.configuration.warnings:
+            _log.warn("{warning}", warning=warning)
+        super().startService()
+
+    def stopService(self) -> Deferred[None]:
+        """Stop the services one after another, the last first, so that a broker can say farewell; then the threads."""
+        self.running = 0
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        for service in reversed(list(self)):
+            try:
+                await maybeDeferred(service.stopService)
+            except Exception:
+                _log.failure("{service}: not stopped in order", service=type(service).__name__)
+        await self.env.threads.stop()
+
+
+def make_service(
+    options: NodeOptions,
+    prepare: Callable[[IEnvironment, Configuration], Any],
+    assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process], list[Any]],
+) -> Node:
+    """
+    Assemble a process; what cannot work ends it here with one sentence, before twistd makes it a daemon.
+
+    @param prepare: finds out what can be wrong; what it returns (certificates) goes to C{assemble}.
+    @param assemble: returns the services, in the order in which they start.
+    @raise SystemExit: status 75 or 78, see L{smartgo.node.process}.
+    """
+    from twisted.internet import reactor
+
+    env = RealEnvironment(reactor)
+    process = Process(reactor, options.program)
+    configuration: Configuration = checked(options.program, configure, env, options)
+    prepared = checked(options.program, prepare, env, configuration)
+    node = Node(env, configuration)
+    services = checked(options.program, assemble, env, options, configuration, prepared, process)
+    tables = [table for service in services for table in service.tables]
+    checked(options.program, reset_broken, tables, options["reset-broken"])
+    for service in services:
+        service.setServiceParent(node)
+    process.install()
+    return node

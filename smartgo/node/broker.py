@@ -1,0 +1,61 @@
+"""The broker as a process: C{twistd smartgo-broker}."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartgo.broker.broker import Broker
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.node.assembly import Node, make_service
+from smartgo.node.options import BrokerOptions as Options
+from smartgo.node.options import NodeOptions
+from smartgo.node.process import Process, check_bind, client_tls, probe_ports, probe_store, server_limits, server_tls
+from smartgo.remoting.tls import ServerTLS
+
+__all__ = ["Options", "makeService"]
+
+_BUILT_ROLES: Final = ("ASYNC_MASTER",)
+
+
+def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:
+    """
+    Find out what can be wrong with a broker; return the certificate of its ports.
+
+    @raise SettingError: a setting that cannot be followed, or a port in use.
+    @raise StoreHeld: the store is another process's.
+    """
+    config = configuration.broker
+    if config.broker_role not in _BUILT_ROLES:
+        raise SettingError(f"brokerRole={config.broker_role} is not built yet; ASYNC_MASTER is")
+    check_bind(config.bind_address, config.allow_insecure, "the broker")
+    tls = server_tls(env, configuration.tls)
+    probe_ports(
+        env,
+        (
+            (config.bind_address, config.listen_port, "the broker"),
+            (config.bind_address, config.fast_listen_port or 0, "the broker's fast port"),
+        ),
+    )
+    probe_store(env, configuration.store.store_path_root_dir)
+    return tls
+
+
+def assemble(
+    env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
+) -> list[Broker]:
+    """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
+    client = client_tls(env, configuration.tls)
+    limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
+    broker = Broker(env, configuration, tls, client, limits, process.failed_store)
+    for one in (tls, client):
+        if one is not None:
+            process.on_reload(one.reload)
+    process.watch(broker.ready)
+    return [broker]
+
+
+def makeService(options: Options) -> Node:
+    """Assemble a broker."""
+    return make_service(options, prepare, assemble)

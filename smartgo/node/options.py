@@ -1,0 +1,186 @@
+"""The command line that the assemblies share, and how it becomes a checked configuration."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from twisted.python import usage
+
+from smartgo.config.loading import ALL, BROKER, REGISTRY, Configuration, Surroundings, load
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+
+_ENDPOINT = re.compile(r"(?:tcp:)?(?P<port>\d{1,5})(?::interface=(?P<interface>[^:]*(?:\\:[^:]*)*))?")
+_HOST_PORT = re.compile(r"(?P<interface>\[[0-9a-fA-F:]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(?P<port>\d{1,5})")
+
+
+def listen_flags(text: str, table: str) -> dict[str, str]:
+    """
+    Return the settings that an address to listen on stands for.
+
+    @param text: C{tcp:10911:interface=127.0.0.1}, C{10911} or C{127.0.0.1:10911}.
+    @param table: whose settings: C{broker} or C{registry}.
+    @raise SettingError: it is none of these.
+    """
+    found = _ENDPOINT.fullmatch(text) or _HOST_PORT.fullmatch(text)
+    if found is None:
+        raise SettingError(
+            f"--listen {text}: not an address to listen on; write tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT"
+        )
+    flags = {f"{table}.listenPort": found["port"]}
+    if found["interface"]:
+        flags[f"{table}.bindAddress"] = found["interface"].replace("\\", "").strip("[]")
+    return flags
+
+
+class NodeOptions(usage.Options):
+    """
+    What every assembly understands.
+
+    @cvar program: the command's name, and that of its pid and log files.
+    @cvar tables: which settings its configuration file may hold.
+    @cvar listens: the table that C{--listen} sets.
+    """
+
+    program: ClassVar[str] = "smartgo"
+    tables: ClassVar[Sequence[str]] = ALL
+    listens: ClassVar[str] = "broker"
+
+    optParameters: ClassVar[Sequence[Sequence[Any]]] = [
+        ["config", "c", None, "Settings: our TOML, or an unchanged RocketMQ broker.conf or namesrv.properties."],
+        ["listen", "l", None, "Where to serve clients: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
+    ]
+    optFlags: ClassVar[Sequence[Sequence[Any]]] = [
+        ["allow-insecure", None, "Listen on other than loopback addresses although no client has to say who it is."],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self["settings"] = {}
+        self["reset-broken"] = []
+
+    def opt_set(self, text: str) -> None:
+        """
+        Override one setting: NAME=VALUE, as in the configuration file. May be repeated.
+        """
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise usage.UsageError(f"--set {text}: write NAME=VALUE")
+        self["settings"][name] = value
+
+    def opt_reset_broken(self, path: str) -> None:
+        """
+        Begin a table anew whose file and backup are both unreadable; the file is kept as FILE.broken.
+        """
+        self["reset-broken"].append(path)
+
+    opt_s = opt_set
+
+    def postOptions(self) -> None:
+        """Give pid and log file the command's own name, so that several start from one directory; keep them private."""
+        parent = self.parent
+        if parent is None:
+            return
+        if parent.get("pidfile") == "twistd.pid":
+            parent["pidfile"] = f"{self.program}.pid"
+        if parent.get("logfile") is None and not parent.get("nodaemon"):
+            parent["logfile"] = f"{self.program}.log"
+        if parent.get("umask") is None:
+            parent["umask"] = 0o077
+
+    def flags(self) -> dict[str, str]:
+        """The settings given on the command line. @raise SettingError: an address that cannot be read."""
+        flags: dict[str, str] = dict(self["settings"])
+        if self["listen"]:
+            flags.update(listen_flags(self["listen"], self.listens))
+        if self["allow-insecure"]:
+            for table in ("broker", "registry"):
+                if table in self.tables:
+                    flags[f"{table}.allowInsecure"] = "true"
+        return flags
+
+
+class RegistryOptions(NodeOptions):
+    """The command line of a registry."""
+
+    program = "smartgo-registry"
+    tables: ClassVar[Sequence[str]] = REGISTRY
+    listens = "registry"
+    longdesc = (
+        "A registry (RocketMQ's name server): brokers register their topics here, clients ask it for routes. "
+        "It keeps nothing but namespaced settings on disk. Listens on 127.0.0.1:9876 unless told otherwise."
+    )
+
+
+class BrokerOptions(NodeOptions):
+    """The command line of a broker."""
+
+    program = "smartgo-broker"
+    tables: ClassVar[Sequence[str]] = BROKER
+    longdesc = (
+        "A broker: takes messages, keeps them in RocketMQ's store files, hands them out. Listens on 127.0.0.1:10911, "
+        "and on the port two below for clients' fast channel, unless told otherwise. Registers with every registry "
+        "named by --registry, by namesrvAddr in its configuration, or by NAMESRV_ADDR in the environment."
+    )
+    optParameters: ClassVar[Sequence[Sequence[Any]]] = [
+        ["store", "d", None, "Directory of the store; one written by RocketMQ 4.9 is opened as it is."],
+        ["registry", "r", None, "Registries to register with: HOST:PORT;HOST:PORT..."],
+    ]
+
+    def flags(self) -> dict[str, str]:
+        """The settings given on the command line."""
+        flags = super().flags()
+        if self["store"]:
+            flags["storePathRootDir"] = self["store"]
+        if self["registry"]:
+            flags["namesrvAddr"] = self["registry"]
+        return flags
+
+
+class AllOptions(BrokerOptions):
+    """The command line of registry and broker in one process."""
+
+    program = "smartgo"
+    tables: ClassVar[Sequence[str]] = ALL
+    longdesc = (
+        "A registry and a broker in one process, for a start. The registry listens on 127.0.0.1:9876, the broker on "
+        "127.0.0.1:10911, unless told otherwise; the broker registers with this registry and with those named by "
+        "--registry."
+    )
+    optParameters: ClassVar[Sequence[Sequence[Any]]] = [
+        ["registry-listen", None, None, "Where the registry serves: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
+    ]
+
+    def flags(self) -> dict[str, str]:
+        """The settings given on the command line."""
+        flags = super().flags()
+        if self["registry-listen"]:
+            flags.update(listen_flags(self["registry-listen"], "registry"))
+        return flags
+
+
+def configure(env: IEnvironment, options: NodeOptions) -> Configuration:
+    """
+    Read the configuration file, put the command line over it, check it all.
+
+    @raise SettingError: one sentence for the person who started us.
+    """
+    path = options["config"] or ""
+    data = None
+    if path:
+        try:
+            data = env.files.read(path)
+        except OSError as error:
+            raise SettingError(f"--config {path}: {error.strerror or error}") from None
+    surroundings = Surroundings(env.host.name, env.host.home(), env.host.variable)
+    return load(surroundings, options.tables, path, data, options.flags())
+
+
+def end(program: str, sentence: str, status: int) -> None:
+    """Say one sentence on standard error and exit. @raise SystemExit: always."""
+    sys.stderr.write(f"{program}: {sentence}\n")
+    sys.stderr.flush()
+    raise SystemExit(status)

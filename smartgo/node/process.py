@@ -1,0 +1,259 @@
+"""
+What concerns the process as a whole: checks before it becomes a daemon, signals, the exit status.
+
+Exit statuses are those of C{sysexits.h}: 75 where another try may succeed (a held store, a busy port), 78 for a wrong
+setting, 74 when the store fails for good.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRunning
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.config.settings import LimitsConfig, TlsConfig
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError, StoreError, StoreHeld
+from smartgo.node.options import end
+from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.limits import Limits
+from smartgo.remoting.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
+from smartgo.tablefile import TableFile
+
+FAILED: Final = 74
+TRY_AGAIN: Final = 75
+WRONG_SETTING: Final = 78
+
+_log = Logger()
+
+
+def check_bind(address: str, allowed: bool, what: str) -> None:
+    """
+    Refuse to serve the world without knowing who asks (reliability X1).
+
+    @param what: who listens, such as C{the broker}.
+    @raise SettingError: the address is no loopback address and nobody allowed that.
+    """
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = address == "localhost"
+    if not loopback and not allowed:
+        raise SettingError(
+            f"{what} would listen on {address}, where anybody can reach it and nobody has to say who he is; "
+            "use a loopback address, or say --allow-insecure (allowInsecure=true) if the network is trusted"
+        )
+
+
+def probe_ports(env: IEnvironment, ports: Iterable[tuple[str, int, str]]) -> None:
+    """
+    See whether all ports are free before anything is started.
+
+    @param ports: interface, port, and what for.
+    @raise PortTaken: one is in use.
+    @raise SettingError: one is not ours to listen on.
+    """
+    for interface, port, what in ports:
+        if not port:
+            continue
+        try:
+            env.network.probe(endpoint(interface, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortTaken(f"port {port} of {interface}, for {what}, is in use by another process") from None
+            raise SettingError(f"cannot listen on port {port} of {interface}: {error.strerror}") from None
+
+
+def probe_store(env: IEnvironment, root: str) -> None:
+    """
+    See whether the store can be ours, before anything is started.
+
+    @raise StoreHeld: it is another process's.
+    @raise SettingError: the directory cannot be made or used.
+    """
+    try:
+        env.files.make_directories(root)
+        env.files.lock_directory(root).release()
+    except OSError as error:
+        raise SettingError(f"the store directory {root} cannot be used: {error.strerror}") from None
+
+
+def reset_broken(tables: Sequence[TableFile], paths: Iterable[str]) -> None:
+    """
+    Set files aside that cannot be read, so that their tables begin anew.
+
+    @param paths: of the main files, as the refusal to start named them.
+    @raise SettingError: one of them belongs to no table.
+    """
+    by_path = {table.path: table for table in tables}
+    for path in paths:
+        table = by_path.get(path)
+        if table is None:
+            raise SettingError(f"--reset-broken {path}: no table of this process; there are {', '.join(by_path)}")
+        for moved in table.set_aside():
+            _log.warn("{path} was set aside as {moved}; the table begins anew", path=path, moved=moved)
+
+
+def server_tls(env: IEnvironment, config: TlsConfig) -> ServerTLS | None:
+    """
+    Load the certificate of our ports.
+
+    @return: C{None} where TLS is off.
+    @raise SettingError: it cannot be used, or the private key is readable by others.
+    """
+    if config.mode == Mode.DISABLED:
+        return None
+    if config.server_cert_path is None or config.server_key_path is None:
+        raise SettingError(f"tls.server.mode={config.mode} needs tls.server.certPath and tls.server.keyPath")
+    return ServerTLS(
+        env,
+        config.server_cert_path,
+        config.server_key_path,
+        config.server_key_password,
+        mode=Mode(config.mode),
+        trust=config.server_trust_cert_path,
+        clients=ClientCertificates(config.server_need_client_auth),
+    )
+
+
+def client_tls(env: IEnvironment, config: TlsConfig) -> ClientTLS | None:
+    """
+    Load what we speak TLS with towards others.
+
+    @return: C{None} where we speak plainly.
+    @raise SettingError: it cannot be used.
+    """
+    if not config.client_enable:
+        return None
+    return ClientTLS(
+        env,
+        trust=config.client_trust_cert_path,
+        certificate=config.client_cert_path,
+        key=config.client_key_path,
+        password=config.client_key_password,
+    )
+
+
+def server_limits(config: LimitsConfig, idle: float) -> Limits:
+    """
+    Return the limits of a server's connections.
+
+    @param idle: seconds of silence after which a connection is closed.
+    """
+    return Limits(
+        frame=config.frame_max_length,
+        connections=config.max_connections,
+        per_address=config.max_connections_per_address,
+        first_frame=config.first_frame_timeout,
+        partial=config.frame_timeout,
+        idle=idle,
+        in_flight=config.max_requests_in_flight,
+        unsent_pause=config.unsent_pause_size,
+        unsent_resume=config.unsent_resume_size,
+        unsent_close=config.unsent_max_size,
+    )
+
+
+class PortTaken(SettingError):
+    """A port is in use: another try may succeed."""
+
+
+def status_of(error: BaseException) -> int:
+    """The exit status that an error at the start ends with."""
+    if isinstance(error, PortTaken | StoreHeld):
+        return TRY_AGAIN
+    return FAILED if isinstance(error, StoreError) else WRONG_SETTING
+
+
+class Process:
+    """This process: its signals, and its end."""
+
+    def __init__(self, reactor: Any, program: str) -> None:
+        self._reactor = reactor
+        self._program = program
+        self._status = 0
+        self._reloads: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        """Take the signals over once the reactor runs; the exit status is ours."""
+        atexit.register(self._leave)
+        self._reactor.callWhenRunning(self._handle_signals)
+
+    def _handle_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._reactor.callFromThread(self.stop))
+        signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self.reload))
+
+    def on_reload(self, reload: Callable[[], None]) -> None:
+        """Call this at SIGHUP."""
+        self._reloads.append(reload)
+
+    def reload(self) -> None:
+        """Read again what can be read again; what cannot be used stays as it was."""
+        for reload in self._reloads:
+            try:
+                reload()
+            except SettingError as error:
+                _log.error("not reloaded: {error}", error=str(error))
+
+    def stop(self, status: int = 0) -> None:
+        """
+        Stop the reactor, which stops all services (D14). Only the first call counts, but for the exit status, which
+        the first failure decides.
+        """
+        self._status = self._status or status
+        if not self._reactor.running:  # services start before the reactor does
+            self._reactor.callWhenRunning(self.stop)
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            self._reactor.stop()
+        except ReactorNotRunning:
+            pass
+
+    def watch(self, starting: Deferred[Any]) -> None:
+        """End the process if this start fails."""
+        starting.addErrback(self._fail)
+
+    def _fail(self, failure: Failure) -> None:
+        error = failure.value
+        if isinstance(error, SettingError | StoreError):
+            _log.critical("{program}: {sentence}", program=self._program, sentence=str(error))
+            sys.stderr.write(f"{self._program}: {error}\n")
+            self.stop(status_of(error))
+        else:
+            _log.failure("{program} cannot start", failure, program=self._program)
+            sys.stderr.write(f"{self._program}: cannot start: {error}\n")
+            self.stop(FAILED)
+
+    def failed_store(self, reason: str) -> None:
+        """End because the store failed for good."""
+        _log.critical("{program} ends: the store failed: {reason}", program=self._program, reason=reason)
+        self.stop(FAILED)
+
+    def _leave(self) -> None:
+        if self._status:
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._status)
+
+
+def checked(program: str, check: Any, *args: Any) -> Any:
+    """Call C{check(*args)}; say its error in one sentence and exit. @raise SystemExit: it raised a known error."""
+    try:
+        return check(*args)
+    except (SettingError, StoreError) as error:
+        end(program, str(error), status_of(error))

@@ -1,0 +1,104 @@
+"""The registry as a process: C{twistd smartgo-registry}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.node.assembly import Node, make_service
+from smartgo.node.options import NodeOptions
+from smartgo.node.options import RegistryOptions as Options
+from smartgo.node.process import Process, check_bind, probe_ports, server_limits, server_tls
+from smartgo.registry.service import RegistryService
+from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.server import RemotingServer
+from smartgo.remoting.tls import ServerTLS
+
+__all__ = ["Options", "Registry", "makeService"]
+
+
+class Registry(MultiService):
+    """
+    A registry and its port.
+
+    @ivar ready: fires with this once clients can connect, or fails with why not.
+    @ivar tables: the files that can be set aside when they are broken.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, configuration: Configuration, tls: ServerTLS | None = None) -> None:
+        """
+        @param tls: certificate and key of the port, loaded.
+        """
+        super().__init__()
+        config = configuration.registry
+        self._registry = RegistryService(env, config)
+        self._address = f"{config.bind_address}:{config.listen_port}"
+        self._server = RemotingServer(
+            env,
+            endpoint(config.bind_address, config.listen_port),
+            Dispatcher([self._registry.processor]),
+            self._registry.listener,
+            server_limits(configuration.limits, config.server_channel_max_idle_time_seconds),
+            tls,
+        )
+        self.tables = self._registry.tables
+        self.ready: Deferred[Registry] = Deferred()
+
+    def startService(self) -> None:
+        """Load the settings, then listen; see C{ready}."""
+        try:
+            self._registry.load()
+        except SettingError:
+            self.ready.errback()
+            return
+        self._registry.setServiceParent(self)
+        self._server.setServiceParent(self)
+        super().startService()
+        self._server.open().addCallbacks(self._listens, self.ready.errback)
+
+    def _listens(self, _: object) -> None:
+        self._log.info("registry is ready at {address}", address=self._address)
+        self.ready.callback(self)
+
+    def stopService(self) -> Deferred[Any]:
+        """Stop listening, then save."""
+        stopping: Deferred[Any] = super().stopService()
+        return stopping
+
+
+def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:
+    """
+    Find out what can be wrong with a registry; return the certificate of its port.
+
+    @raise SettingError: a setting that cannot be followed, or a port in use.
+    """
+    config = configuration.registry
+    check_bind(config.bind_address, config.allow_insecure, "the registry")
+    tls = server_tls(env, configuration.tls)
+    probe_ports(env, ((config.bind_address, config.listen_port, "the registry"),))
+    return tls
+
+
+def assemble(
+    env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
+) -> list[Registry]:
+    """Return the registry; the process ends if it cannot start."""
+    registry = Registry(env, configuration, tls)
+    if tls is not None:
+        process.on_reload(tls.reload)
+    process.watch(registry.ready)
+    return [registry]
+
+
+def makeService(options: Options) -> Node:
+    """Assemble a registry."""
+    return make_service(options, prepare, assemble)

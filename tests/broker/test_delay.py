@@ -1,0 +1,277 @@
+"""Delayed messages: diverted on the way in, delivered when due and never early, positions saved behind the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.broker.delay import DelayProgress, DelayQueues, deliverable, divert, level_of
+from smartgo.errors import BadHeader, ServiceNotAvailable
+from smartgo.schema import properties as names
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.message import Message, pack_host
+from smartgo.schema.properties import decode, encode, tag_code
+from smartgo.schema.record import decode as decode_record
+from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from smartgo.store.interfaces import PutStatus, ReadLimit
+from smartgo.store.messagestore import MessageStore
+from smartgo.store.settings import StoreSettings
+from smartgo.tablefile import TableFile
+from tests.fakes import FakeEnvironment
+
+LEVELS = DelayLevels.parse("1s 5s 10s")
+HOST = pack_host("10.0.0.1", 5555)
+
+
+def message(properties: Mapping[str, str], topic: str = "T", queue: int = 2) -> Message:
+    """A message as the send path makes it."""
+    return Message(topic, queue, b"body", encode(properties), 7, 0, 1_600_000_000_000, HOST, HOST, 3)
+
+
+class LevelTests(SynchronousTestCase):
+    def test_level(self) -> None:
+        """The level is the property DELAY, cut to the highest there is; 0 without one."""
+        for text, level in (("1", 1), ("3", 3), ("99", 3), ("0", 0), ("-2", -2)):
+            self.assertEqual(level_of({names.DELAY: text}, LEVELS), level, text)
+        self.assertEqual(level_of({}, LEVELS), 0)
+
+    def test_no_number(self) -> None:
+        """Anything but a decimal number is refused."""
+        for text in ("x", "1.5", "1_0", "\u0661", " 1", "+1", "9" * 30):
+            self.assertRaises(BadHeader, level_of, {names.DELAY: text}, LEVELS)
+
+
+class DivertTests(SynchronousTestCase):
+    def test_there_and_back(self) -> None:
+        """A diverted message knows its topic and queue; what is delivered goes there, with the same properties."""
+        asked = {names.DELAY: "2", names.TAGS: "TagA", names.WAIT: "true"}
+        waiting = divert(message(asked), asked, 2)
+        self.assertEqual((waiting.topic, waiting.queue_id), (SCHEDULE_TOPIC, 1))
+        self.assertEqual(decode(waiting.properties), {**asked, names.REAL_TOPIC: "T", names.REAL_QID: "2"})
+        env = FakeEnvironment()
+        store = open_store(env)
+        appended = store.append((waiting,))
+        store.end_run()
+        record = decode_record(self.successResultOf(store.at(appended.offset)))
+        delivered = deliverable(record)
+        assert delivered is not None
+        self.assertEqual((delivered.topic, delivered.queue_id, delivered.tag_code), ("T", 2, tag_code("TagA")))
+        self.assertEqual(delivered.properties, waiting.properties)
+        self.assertEqual(
+            (delivered.body, delivered.flag, delivered.born_ms, delivered.born_host, delivered.reconsume_times),
+            (b"body", 7, 1_600_000_000_000, HOST, 3),
+        )
+        self.successResultOf(store.stopService())
+
+    def test_no_destination(self) -> None:
+        """Without a destination, or with that of half messages, there is nothing to deliver."""
+        env = FakeEnvironment()
+        store = open_store(env)
+        for carried in (
+            {names.DELAY: "1"},
+            {names.REAL_TOPIC: "T"},
+            {names.REAL_TOPIC: "T", names.REAL_QID: "x"},
+            {names.REAL_TOPIC: HALF_TOPIC, names.REAL_QID: "0"},
+        ):
+            appended = store.append((message(carried, SCHEDULE_TOPIC, 0),))
+            self.assertIsNone(deliverable(decode_record(self.successResultOf(store.at(appended.offset)))), carried)
+        store.end_run()
+        self.successResultOf(store.stopService())
+
+
+def open_store(env: FakeEnvironment) -> MessageStore:
+    """A store in memory."""
+    settings = StoreSettings(log_file_size=1 << 20, queue_file_size=2000, delay_levels=LEVELS)
+    store = MessageStore(env, "/store", settings)
+    opening = store.open()
+    assert opening.called
+    store.startService()
+    return store
+
+
+class DelayQueuesTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """A store in memory, and its delayed messages."""
+        self.env = FakeEnvironment()
+        self.store = open_store(self.env)
+        self.changes = 0
+        self.delay = self.make()
+
+    def make(self) -> DelayQueues:
+        """A delivery that has not been started."""
+        delay = DelayQueues(self.env.clock, self.store, LEVELS, self.changed)
+        self.store.subscribe(delay)
+        return delay
+
+    def changed(self) -> None:
+        """Count."""
+        self.changes += 1
+
+    def schedule(self, level: int, **more: str) -> None:
+        """Send a message that waits."""
+        asked = {names.DELAY: str(level), **more}
+        self.store.append((divert(message(asked), asked, level),))
+        self.store.end_run()
+
+    def delivered(self) -> int:
+        """How many messages are in the destination."""
+        return self.store.bounds("T", 2)[1]
+
+    def test_on_time(self) -> None:
+        """A message is delivered when its time has come, not a tenth of a second before, and once."""
+        self.delay.start({})
+        self.schedule(3)
+        self.env.clock.pump([1.0] * 9 + [0.9])
+        self.assertEqual(self.delivered(), 0)
+        self.env.clock.pump([0.1])
+        self.assertEqual(self.delivered(), 1)
+        self.env.clock.pump([1.0] * 30)
+        self.assertEqual((self.delivered(), self.delay.offsets), (1, {1: 0, 2: 0, 3: 1}))
+
+    def test_order_of_levels(self) -> None:
+        """A short delay that is asked for later comes before a long one."""
+        self.delay.start({})
+        self.schedule(3, KEYS="slow")
+        self.env.clock.advance(1)
+        self.schedule(1, KEYS="quick")
+        self.env.clock.pump([0.5, 0.5])
+        result = self.store.read("T", 2, 0, ReadLimit(), None)
+        self.assertEqual(result.count, 1)
+        self.assertIn(b"quick", bytes(result.parts[0]))
+
+    def test_many(self) -> None:
+        """However many are due at once, all are delivered, in order, and the reactor gets its turns."""
+        self.delay.start({})
+        for number in range(300):
+            self.schedule(1, KEYS=f"k{number}")
+        self.env.clock.advance(1)
+        self.assertLess(self.delivered(), 300)
+        self.env.clock.pump([0] * 10)
+        self.assertEqual((self.delivered(), self.changes), (300, 300))
+
+    def test_resumed(self) -> None:
+        """After a restart delivery goes on behind what was delivered; what became due meanwhile comes at once."""
+        self.delay.start({})
+        self.schedule(1)
+        self.schedule(1)
+        self.delay.stop()
+        self.env.clock.advance(60)
+        self.assertEqual(self.delivered(), 0)
+        again = self.make()
+        again.start({1: 1})
+        self.assertEqual((self.delivered(), again.offsets[1]), (1, 2))
+        again.stop()
+
+    def test_position_outside(self) -> None:
+        """A saved position beyond its queue is moved to the queue's end."""
+        self.schedule(1)
+        self.delay.start({1: 40, 2: 7})
+        self.assertEqual(self.delay.offsets, {1: 1, 2: 0, 3: 0})
+
+    def test_wall_clock_forward(self) -> None:
+        """A wall clock set forward past the due time delivers within a second."""
+        self.delay.start({})
+        self.schedule(3)
+        self.env.clock.wall_offset_ms += 3_600_000
+        self.env.clock.pump([1.0])
+        self.assertEqual(self.delivered(), 1)
+
+    def test_wall_clock_back(self) -> None:
+        """After the wall clock was set back, a message whose due time is further away than its level is delivered."""
+        self.delay.start({})
+        self.schedule(3)
+        self.env.clock.wall_offset_ms -= 3_600_000
+        self.env.clock.pump([1.0])
+        self.assertEqual(self.delivered(), 1)
+
+    def test_refused_for_now(self) -> None:
+        """While the store takes nothing, nothing is lost: it is tried again ten seconds later."""
+        self.delay.start({})
+        self.schedule(1)
+        append = self.store.append
+
+        def refuse(messages: object) -> None:
+            raise ServiceNotAvailable("disk full")
+
+        self.patch(self.store, "append", refuse)
+        self.env.clock.pump([1.0, 1.0])
+        self.assertEqual(self.delay.offsets[1], 0)
+        self.patch(self.store, "append", append)
+        self.env.clock.pump([1.0] * 10)
+        self.assertEqual((self.delay.offsets[1], self.delivered()), (1, 1))
+
+    def test_discarded(self) -> None:
+        """A message without a destination is left out with an error in the log, the next one is delivered."""
+        self.delay.start({})
+        self.store.append((message({names.DELAY: "1"}, SCHEDULE_TOPIC, 0),))
+        self.schedule(1)
+        self.env.clock.pump([1.0, 0])
+        self.assertEqual((self.delivered(), self.delay.offsets[1]), (1, 2))
+
+    def test_idle(self) -> None:
+        """With nothing scheduled there is no timer, and after stopping there is none either."""
+        before = len(self.env.clock.getDelayedCalls())
+        self.delay.start({})
+        self.assertEqual(len(self.env.clock.getDelayedCalls()), before)
+        self.schedule(2)
+        self.delay.stop()
+        self.successResultOf(self.store.stopService())
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+
+
+class DelayProgressTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """Positions over a store whose flush a test decides."""
+        self.env = FakeEnvironment()
+        self.env.files.make_directories("/config")
+        self.flushes: list[Deferred[PutStatus]] = []
+        self.progress = self.make()
+
+    def make(self) -> DelayProgress:
+        """Positions that were not loaded."""
+        test = self
+
+        class Store:
+            def flush(self) -> Deferred[PutStatus]:
+                test.flushes.append(Deferred())
+                return test.flushes[-1]
+
+        return DelayProgress(self.env.clock, Store(), TableFile(self.env, "/config/delayOffset.json"))  # type: ignore[arg-type]
+
+    def test_saved_after_flush(self) -> None:
+        """Ten seconds after a change the positions are saved, once the disk has everything that they passed."""
+        offsets = self.progress.offsets = {1: 5, 3: 7}
+        self.progress.changed()
+        self.progress.changed()
+        self.env.clock.advance(10)
+        offsets[1] = 6
+        self.assertFalse(self.env.files.exists("/config/delayOffset.json"))
+        self.flushes[0].callback(PutStatus.OK)
+        self.assertEqual(self.make().load(), {1: 5, 3: 7})
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+
+    def test_not_saved(self) -> None:
+        """When the disk refuses, the old positions stay."""
+        self.progress.offsets = {1: 5}
+        self.progress.changed()
+        self.env.clock.advance(10)
+        self.flushes[0].callback(PutStatus.FLUSH_DISK_TIMEOUT)
+        self.assertEqual(self.make().load(), {})
+
+    def test_stop(self) -> None:
+        """Stopping saves what is not saved, and nothing where nothing changed."""
+        self.assertIsNone(self.successResultOf(self.progress.stop()))
+        self.progress.offsets = {2: 9}
+        self.progress.changed()
+        stopping = self.progress.stop()
+        self.assertNoResult(stopping)
+        self.flushes[0].callback(PutStatus.OK)
+        self.successResultOf(stopping)
+        self.assertEqual((self.make().load(), self.env.clock.getDelayedCalls()), ({2: 9}, []))
+
+    def test_rocketmq_form(self) -> None:
+        """The file that RocketMQ writes, with bare integer keys, is read."""
+        self.env.files.create("/config/delayOffset.json", b'{\n\t"offsetTable":{3:7,1:5\n\t}\n}')
+        self.assertEqual(self.progress.load(), {1: 5, 3: 7})

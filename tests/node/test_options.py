@@ -1,0 +1,105 @@
+"""The command line of the assemblies: addresses, settings, files, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.python.usage import UsageError
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.errors import SettingError
+from smartgo.node.all import with_own_registry
+from smartgo.node.options import AllOptions, BrokerOptions, NodeOptions, RegistryOptions, configure, listen_flags
+from tests.fakes import FakeEnvironment
+
+
+class ListenTests(SynchronousTestCase):
+    def test_forms(self) -> None:
+        """An address is an endpoint description, ADDRESS:PORT, or a port."""
+        for text, port, address in (
+            ("tcp:10911:interface=127.0.0.1", "10911", "127.0.0.1"),
+            ("tcp:10911", "10911", None),
+            ("tcp:10911:interface=\\:\\:1", "10911", "::1"),
+            ("127.0.0.1:21911", "21911", "127.0.0.1"),
+            ("[::1]:21911", "21911", "::1"),
+            ("9876", "9876", None),
+        ):
+            flags = listen_flags(text, "broker")
+            self.assertEqual((flags["broker.listenPort"], flags.get("broker.bindAddress")), (port, address), text)
+
+    def test_refused(self) -> None:
+        """Anything else is refused, naming what was written and what may be."""
+        for text in ("", "abc", "udp:1", "tcp:", "1.2.3.4:", "tcp:10911:backlog=5", "127.0.0.1:10911/x"):
+            error = self.assertRaises(SettingError, listen_flags, text, "broker")
+            self.assertIn("ADDRESS:PORT", str(error))
+
+
+class OptionsTests(SynchronousTestCase):
+    def parse(self, options: NodeOptions, *arguments: str, files: dict[str, bytes] | None = None) -> Any:
+        """The configuration that a command line gives."""
+        env = FakeEnvironment()
+        for path, data in (files or {}).items():
+            env.files.create(path, data)
+        options.parseOptions(list(arguments))
+        return configure(env, options)
+
+    def test_defaults(self) -> None:
+        """Without a word everything is on loopback, and no registry is known."""
+        found = self.parse(BrokerOptions())
+        self.assertEqual(
+            (found.broker.bind_address, found.broker.listen_port, found.broker.namesrv_addr), ("127.0.0.1", 10911, ())
+        )
+        self.assertEqual(self.parse(RegistryOptions()).registry.listen_port, 9876)
+
+    def test_flags(self) -> None:
+        """Flags set what they name."""
+        found = self.parse(
+            BrokerOptions(), "--listen", "127.0.0.1:21911", "--store", "/s", "--registry", "a:1;b:2",
+            "--set", "flushDiskType=SYNC_FLUSH", "--set", "brokerName=broker-a",
+        )  # fmt: skip
+        self.assertEqual((found.broker.listen_port, found.store.store_path_root_dir), (21911, "/s"))
+        self.assertEqual(found.broker.namesrv_addr, ("a:1", "b:2"))
+        self.assertEqual((found.store.flush_disk_type, found.broker.broker_name), ("SYNC_FLUSH", "broker-a"))
+
+    def test_file_and_flags(self) -> None:
+        """A RocketMQ file is read as it is; the command line is stronger."""
+        files = {"/broker.conf": b"listenPort=30911\nbrokerName=broker-b\n"}
+        found = self.parse(BrokerOptions(), "--config", "/broker.conf", "--listen", "40911", files=files)
+        self.assertEqual((found.broker.listen_port, found.broker.broker_name), (40911, "broker-b"))
+
+    def test_missing_file(self) -> None:
+        """A configuration file that is not there is named."""
+        error = self.assertRaises(SettingError, self.parse, BrokerOptions(), "--config", "/nowhere.conf")
+        self.assertIn("/nowhere.conf", str(error))
+
+    def test_bad_set(self) -> None:
+        """An override without a value, or of an unknown name, is refused."""
+        self.assertRaises(UsageError, self.parse, BrokerOptions(), "--set", "listenPort")
+        error = self.assertRaises(SettingError, self.parse, BrokerOptions(), "--set", "listenPrt=1")
+        self.assertIn("listenPrt", str(error))
+
+    def test_all(self) -> None:
+        """Both in one process: each has its own address, and the broker registers with the registry beside it."""
+        found = self.parse(AllOptions(), "--listen", "20911", "--registry-listen", "127.0.0.1:29876", "-r", "x:9876")
+        self.assertEqual((found.broker.listen_port, found.registry.listen_port), (20911, 29876))
+        self.assertEqual(with_own_registry(found).broker.namesrv_addr, ("127.0.0.1:29876", "x:9876"))
+
+    def test_allow_insecure(self) -> None:
+        """The flag covers whatever the command runs."""
+        found = self.parse(AllOptions(), "--allow-insecure")
+        self.assertTrue(found.broker.allow_insecure and found.registry.allow_insecure)
+        self.assertTrue(self.parse(RegistryOptions(), "--allow-insecure").registry.allow_insecure)
+
+    def test_own_files(self) -> None:
+        """Each command has pid and log files of its own name, unless told otherwise."""
+        options: Any = BrokerOptions()
+        options.parent = {"pidfile": "twistd.pid", "logfile": None, "nodaemon": False, "umask": None}
+        options.parseOptions([])
+        self.assertEqual(
+            options.parent,
+            {"pidfile": "smartgo-broker.pid", "logfile": "smartgo-broker.log", "nodaemon": False, "umask": 0o077},
+        )
+        options.parent = {"pidfile": "/run/mine.pid", "logfile": None, "nodaemon": True, "umask": 0o022}
+        options.parseOptions([])
+        self.assertEqual(options.parent["pidfile"], "/run/mine.pid")
+        self.assertEqual((options.parent["logfile"], options.parent["umask"]), (None, 0o022))
