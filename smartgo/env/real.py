@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, quoteStringArgument, serverFromString
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, serverFromString
 from twisted.internet.interfaces import (
     IDelayedCall,
     IListeningPort,
@@ -128,11 +128,6 @@ class RealNetwork:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
-
-
-def tcp_description(interface: str, port: int) -> str:
-    """The endpoint description of a TCP port on one interface."""
-    return f"tcp:{port}:interface={quoteStringArgument(interface)}"
 
 
 @implementer(IThreads)

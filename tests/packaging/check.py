@@ -96,7 +96,10 @@ def main() -> None:
             text = run(os.path.join(binaries, "twistd"), command, "--help", cwd=away)
             expect("--config" in text, f"twistd {command} --help explains itself")
         expect("demo" in run(os.path.join(binaries, "smartgo"), "--help", cwd=away), "smartgo --help lists demo")
-        code = "import smartgo.plugins, sys; from twisted.plugin import getPlugins, IPlugin; list(getPlugins(IPlugin, smartgo.plugins)); print('found', 'pyspark' in sys.modules)"
+        code = (
+            "import smartgo.plugins, sys; from twisted.plugin import getPlugins, IPlugin; "
+            "list(getPlugins(IPlugin, smartgo.plugins)); print('found', 'pyspark' in sys.modules)"
+        )
         expect("found False" in run(python, "-c", code, cwd=away), "the extensions are found, Spark is not loaded")
         files = run(python, "-m", "pip", "show", "-f", "smartgo", cwd=away)
         expect("tests/" not in files and "benchmarks/" not in files, "no tests are installed")
