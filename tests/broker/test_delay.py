@@ -149,10 +149,10 @@ class DelayQueuesTests(SynchronousTestCase):
             self.schedule(1, KEYS=f"k{number}")
         self.env.clock.advance(1)
         self.assertEqual((self.delivered(), self.changes), (300, 300))
-        keys = []
-        for begin in range(0, 300, 32):
-            for record in records(b"".join(self.store.read("T", 2, begin, ReadLimit(), None).parts)):
-                keys.append(decode(record.properties)["KEYS"])
+        keys: list[str] = []
+        while len(keys) < 300:
+            found = self.store.read("T", 2, len(keys), ReadLimit(), None)
+            keys += [decode(record.properties)["KEYS"] for record in records(b"".join(found.parts))]
         self.assertEqual(keys, [f"k{number}" for number in range(300)])
 
     def test_resumed(self) -> None:
