@@ -1,0 +1,43 @@
+"""Log lines about peers, rationed: who sends rubbish a thousand times a second gets one line a minute."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+_EVERY = 60.0  # seconds
+_REMEMBERED = 4096  # addresses
+
+
+class Complaints:
+    """
+    One WARN a peer address and minute (reliability L1).
+
+    @ivar suppressed: how many were not logged.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._logged: dict[str, float] = {}  # IP address -> when last logged, in that order
+        self.suppressed = 0
+
+    def warn(self, ip: str, sentence: str, **fields: object) -> None:
+        """
+        Log a sentence about a peer, unless there was one in the last minute.
+
+        @param ip: the address that complaints are counted by; a port would change with each connection.
+        @param sentence: a fixed log format; C{fields} are its names.
+        """
+        now = self._clock.seconds()
+        last = self._logged.get(ip)
+        if last is not None:
+            if now - last < _EVERY:
+                self.suppressed += 1
+                return
+            del self._logged[ip]
+        elif len(self._logged) >= _REMEMBERED:
+            del self._logged[next(iter(self._logged))]
+        self._logged[ip] = now
+        self._log.warn(sentence, **fields)

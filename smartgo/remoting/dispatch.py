@@ -1,0 +1,280 @@
+"""
+From frames to answers: request code -> processor; refusals, unknown codes and bugs -> response codes.
+
+The answers to the requests of one read are collected and leave together, after every processor that was given one has
+heard that the run is over. An answer that needs time is a Deferred: it leaves when it fires.
+
+Source of the codes and remarks: C{remoting/netty/NettyRemotingAbstract.java}, C{processRequestCommand}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
+from smartgo.remoting.faults import Faults
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
+from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
+
+if TYPE_CHECKING:
+    from smartgo.remoting.connection import Connection
+
+REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
+STOPPING: Final = "the server is stopping, this request was given up"
+
+
+class Held(Deferred[Answer]):
+    """
+    An answer that is late because the peer asked for it: a long poll.
+
+    It does not count as a request in flight (L12). It is cancelled when its connection ends and when the server
+    stops; a canceller may then answer by C{callback}, else the peer is told 14 where it can still be told.
+    """
+
+
+class _Family:
+    """A processor's methods, bound once."""
+
+    __slots__ = ("process", "refuses", "run_ended")
+
+    def __init__(self, processor: IRequestProcessor) -> None:
+        self.process: Callable[[IPeer, Command], Answer | Deferred[Answer]] = processor.process
+        self.refuses: Callable[[], bool] = processor.refuses
+        self.run_ended: Callable[[], None] = processor.run_ended
+
+
+class Dispatcher:
+    """
+    The requests that one kind of port answers.
+
+    One dispatcher may serve any number of connections.
+    """
+
+    def __init__(
+        self,
+        processors: Iterable[IRequestProcessor] = (),
+        hooks: Iterable[IRequestHook] = (),
+        without: Collection[int] = (),
+        faults: Faults | None = None,
+    ) -> None:
+        """
+        @param processors: who answers; no two of them the same code.
+        @param hooks: see every request before and every answer after it, in this order.
+        @param without: codes not answered here although a processor could (the fast port and PULL_MESSAGE).
+        @param faults: numbers the bugs; dispatchers of one process share it so that numbers are unique.
+        @raise ValueError: two processors claim a code.
+        """
+        self._families: dict[int, _Family] = {}
+        for processor in processors:
+            family = _Family(processor)
+            for code in processor.codes:
+                if code in self._families:
+                    raise ValueError(f"two processors claim request code {code}")
+                self._families[code] = family
+        for code in without:
+            self._families.pop(code, None)
+        self._hooks = tuple(hooks)
+        self._faults = Faults() if faults is None else faults
+
+    @property
+    def codes(self) -> frozenset[int]:
+        """The request codes that are answered."""
+        return frozenset(self._families)
+
+    # -- the hot path --------------------------------------------------------------------------------------
+
+    def run(self, peer: Connection, frames: Sequence[bytes]) -> int:
+        """
+        Take frames in order and put the answers that are ready into C{peer.out}.
+
+        It stops early when the answers fill C{peer.room}, when too many requests are in flight, or when the
+        connection is being ended.
+
+        @return: how many frames were taken, one at least.
+        @raise FramingError: a header length that is none, or a header that our decoder fails on; the frames before
+            it were answered.
+        """
+        find = self._families.get
+        hooks = self._hooks
+        append = peer.out.append
+        room = peer.room
+        touched: list[_Family] = []
+        last: _Family | None = None
+        taken = 0
+        answer: Answer | Deferred[Answer]
+        try:
+            for frame in frames:
+                taken += 1
+                try:
+                    request = decode(frame)
+                except BadHeader as error:
+                    room -= self._unreadable(peer, error)
+                    if room < 0:
+                        break
+                    continue
+                except FramingError:
+                    raise
+                except Exception:
+                    raise FramingError(f"a frame cannot be read ({self._faults.remark(Failure())})") from None
+                if request.flag & RESPONSE:
+                    peer.heard(request)
+                    if not peer.open:
+                        break
+                    continue
+                try:
+                    family = find(request.code)
+                    if hooks and (passing := self._before(peer, request)) is not None:
+                        answer = self._process_after(passing, peer, request, family)
+                    elif family is None:
+                        raise CodeNotSupported(request.code)
+                    elif family.refuses():
+                        raise SystemBusy(REJECTED)
+                    else:
+                        if family is not last:
+                            last = family
+                            if family not in touched:
+                                touched.append(family)
+                        answer = family.process(peer, request)
+                except RequestRefused as refusal:
+                    answer = request.answer(refusal.code, str(refusal))
+                except Exception:
+                    answer = request.answer(1, self._faults.remark(Failure()))
+                if type(answer) is bytes and not hooks and not request.flag & ONE_WAY:
+                    append(answer)
+                    room -= len(answer)
+                elif isinstance(answer, Deferred):
+                    Later(self, peer, request, answer)
+                    if peer.full:
+                        break
+                else:
+                    room -= self._reply(peer, request, answer)
+                if room < 0 or not peer.open:
+                    break
+        finally:
+            for family in touched:
+                try:
+                    family.run_ended()
+                except Exception:
+                    self._faults.remark(Failure())
+        return taken
+
+    # -- beside it -----------------------------------------------------------------------------------------
+
+    def reply(self, peer: Connection, request: Command, answer: Answer) -> None:
+        """Send an answer that was late."""
+        self._reply(peer, request, answer)
+
+    def _reply(self, peer: Connection, request: Command, answer: Answer) -> int:
+        """Put an answer of any kind into C{peer}; return how many bytes that was."""
+        for hook in self._hooks:
+            try:
+                hook.after(peer, request, answer)
+            except Exception:
+                self._faults.remark(Failure())
+        if answer is None or request.flag & ONE_WAY:
+            return 0
+        if isinstance(answer, list):
+            return peer.put_pieces(answer)
+        if not isinstance(answer, bytes):
+            try:
+                answer = encode(answer)
+            except Exception:
+                answer = encode(request.answer(1, self._faults.remark(Failure())))
+        return peer.put(answer)
+
+    def _unreadable(self, peer: Connection, error: BadHeader) -> int:
+        """Answer a header that cannot be read, where its opaque could and it was no answer itself."""
+        peer.unreadable(error)
+        flag = error.flag or 0
+        if error.opaque is None or flag & (RESPONSE | ONE_WAY):
+            return 0
+        request = Command.request(0)
+        request.opaque = error.opaque
+        request.encoding = error.encoding
+        return peer.put(encode(request.answer(error.code, str(error))))
+
+    def _before(self, peer: Connection, request: Command) -> Deferred[None] | None:
+        """Ask the hooks; a Deferred where one of them needs time."""
+        hooks = self._hooks
+        for index, hook in enumerate(hooks):
+            waiting = hook.before(peer, request)
+            if waiting is not None:
+                return Deferred.fromCoroutine(_all_pass(waiting, hooks[index + 1 :], peer, request))
+        return None
+
+    def _process_after(
+        self, passing: Deferred[None], peer: Connection, request: Command, family: _Family | None
+    ) -> Deferred[Answer]:
+        """Process a request, alone and not in a run, once its hooks have let it pass."""
+
+        def process(_: None) -> Answer | Deferred[Answer]:
+            if family is None:
+                raise CodeNotSupported(request.code)
+            if family.refuses():
+                raise SystemBusy(REJECTED)
+            try:
+                return family.process(peer, request)
+            finally:
+                family.run_ended()
+
+        return passing.addCallback(process)
+
+    def refusal(self, request: Command, failure: Failure) -> Command:
+        """Return the answer to a request whose Deferred failed."""
+        error = failure.value
+        if isinstance(error, RequestRefused):
+            return request.answer(error.code, str(error))
+        if isinstance(error, CancelledError):
+            return request.answer(ServiceNotAvailable.code, STOPPING)
+        return request.answer(1, self._faults.remark(failure))
+
+
+async def _all_pass(waiting: Deferred[None], rest: Sequence[IRequestHook], peer: IPeer, request: Command) -> None:
+    await waiting
+    for hook in rest:
+        passing = hook.before(peer, request)
+        if passing is not None:
+            await passing
+
+
+class Later:
+    """
+    A request whose answer is a Deferred.
+
+    @ivar held: it waits because the peer wants it to.
+    """
+
+    __slots__ = ("_deferred", "_dispatcher", "_peer", "_request", "held")
+
+    def __init__(self, dispatcher: Dispatcher, peer: Connection, request: Command, deferred: Deferred[Answer]) -> None:
+        self._dispatcher = dispatcher
+        self._peer = peer
+        self._request = request
+        self._deferred = deferred
+        self.held = isinstance(deferred, Held)
+        peer.begun(self)
+        deferred.addCallbacks(self._answered, self._failed)
+
+    def _answered(self, answer: Answer) -> None:
+        if self._peer.done(self):
+            self._dispatcher.reply(self._peer, self._request, answer)
+
+    def _failed(self, failure: Failure) -> None:
+        if self._peer.done(self):
+            self._dispatcher.reply(self._peer, self._request, self._dispatcher.refusal(self._request, failure))
+
+    def cancel(self) -> None:
+        """Let a held answer go."""
+        self._deferred.cancel()
+
+    def give_up(self) -> None:
+        """Answer in the processor's place; what it says later is dropped."""
+        self._failed(Failure(CancelledError()))
+
+
+NOTHING: Final = Dispatcher()
+"""Answers every request with 3."""

@@ -1,0 +1,172 @@
+"""
+What is done for all connections of a process together, so that none needs a timer of its own.
+
+ - once a reactor turn: connections that something was put into outside their own reading write it out
+ - once a second: whoever's time has come looks at what he may have missed (limits L8 to L13)
+ - when the earliest deadline of a call comes: calls that brought no answer fail
+
+A timer that fires late means that this process stood still (stopped, swapped out, busy): what the peers sent
+meanwhile lies unread in the sockets. Both judges then wait for one more turn, in which it is read, before they call
+anybody idle or late.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from smartgo.remoting.complaints import Complaints
+from smartgo.remoting.counts import Counts
+
+INTERVAL: Final = 1.0  # seconds between two looks
+_NEVER: Final = float("inf")
+_LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a standstill
+
+
+class Member(Protocol):
+    """Who is looked at."""
+
+    @property
+    def check_at(self) -> float:
+        """When L{check} is due next, in seconds of the clock; any earlier value asks for the next look."""
+
+    def check(self, now: float) -> None:
+        """Look at what time may have brought, after which C{check_at} is another."""
+
+
+class Woken(Protocol):
+    """Who has something to do at the end of this turn."""
+
+    def turn(self) -> None:
+        """Do it."""
+
+
+class Asker(Protocol):
+    """Who waits for answers."""
+
+    def expire(self, now: float) -> float:
+        """Fail what waited too long; return the earliest deadline that is left, infinity for none."""
+
+
+class Rounds:
+    """
+    The shared timers of a process's connections; servers and clients are given the same one.
+
+    @ivar clock: the clock that all times here are of.
+    @ivar complaints: rationed warnings about peers.
+    @ivar counts: what happened since the start.
+    @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
+        never thought older than it is.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self.clock = clock
+        self.complaints = Complaints(clock)
+        self.counts = Counts()
+        self.stamp = clock.seconds() + INTERVAL
+        self._members: dict[Member, None] = {}
+        self._looks: IDelayedCall | None = None
+        self._look_due = 0.0
+        self._look_waits = False
+        self._woken: list[Woken] = []
+        self._askers: dict[Asker, None] = {}
+        self._deadline: IDelayedCall | None = None
+        self._deadline_due = 0.0
+
+    # -- once a second -------------------------------------------------------------------------------------
+
+    def join(self, member: Member) -> None:
+        """Look at this one too, from now on."""
+        self._members[member] = None
+        if self._looks is None:
+            now = self.clock.seconds()
+            self.stamp = now + INTERVAL
+            self._look_due = now + INTERVAL
+            self._looks = self.clock.callLater(INTERVAL, self._look)
+
+    def leave(self, member: Member) -> None:
+        """Look no more. Harmless when it was not looked at."""
+        self._members.pop(member, None)
+        if not self._members and self._looks is not None:
+            self._looks.cancel()
+            self._looks = None
+
+    def _look(self) -> None:
+        now = self.clock.seconds()
+        self.stamp = now + INTERVAL
+        if now - self._look_due > _LATE:
+            self._look_due = now
+            self._looks = self.clock.callLater(0, self._look)
+            return
+        self._look_due = now + INTERVAL
+        self._looks = self.clock.callLater(INTERVAL, self._look)
+        for member in [member for member in self._members if member.check_at <= now]:
+            try:
+                member.check(now)
+            except Exception:
+                self._log.failure("looking at {member} failed", member=member)
+
+    # -- once a turn ---------------------------------------------------------------------------------------
+
+    def wake(self, who: Woken) -> None:
+        """Call C{who.turn()} once, at the end of this reactor turn; the caller asks once a turn."""
+        if not self._woken:
+            self.clock.callLater(0, self._turn)
+        self._woken.append(who)
+
+    def _turn(self) -> None:
+        woken, self._woken = self._woken, []
+        for who in woken:
+            try:
+                who.turn()
+            except Exception:
+                self._log.failure("the turn of {who} failed", who=who)
+
+    # -- deadlines -----------------------------------------------------------------------------------------
+
+    def expect(self, asker: Asker, deadline: float) -> None:
+        """Call C{asker.expire()} when this time has come."""
+        self._askers[asker] = None
+        self._expect_at(deadline)
+
+    def no_more(self, asker: Asker) -> None:
+        """This one waits for nothing any longer."""
+        self._askers.pop(asker, None)
+        if not self._askers and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expect_at(self, deadline: float) -> None:
+        if self._deadline is None:
+            self._set_deadline(deadline)
+        elif deadline < self._deadline_due:
+            self._deadline.cancel()
+            self._set_deadline(deadline)
+
+    def _set_deadline(self, deadline: float) -> None:
+        self._deadline_due = deadline
+        self._deadline = self.clock.callLater(max(0.0, deadline - self.clock.seconds()), self._expire)
+
+    def _expire(self) -> None:
+        self._deadline = None
+        now = self.clock.seconds()
+        if now - self._deadline_due > _LATE:
+            self._set_deadline(now)
+            return
+        nearest = _NEVER
+        for asker in list(self._askers):
+            try:
+                left = asker.expire(now)
+            except Exception:
+                self._log.failure("expiring the calls of {asker} failed", asker=asker)
+                left = _NEVER
+            if left == _NEVER:
+                self._askers.pop(asker, None)
+            else:
+                nearest = min(nearest, left)
+        if nearest < _NEVER:
+            self._expect_at(nearest)

@@ -1,0 +1,98 @@
+"""When a connection has been waited for long enough: L9 to L11 and the time of L13. Sans-IO: stamps are compared."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartgo.remoting.limits import NEVER, Limits
+
+AT_ONCE: Final = 0.0  # before any time of a clock
+
+
+class Watch:
+    """
+    The stamps of one connection, all in seconds of the caller's clock.
+
+    @ivar heard_at: when bytes last came.
+    @ivar moved_at: when bytes last went out.
+    @ivar full_since: since when more is unsent than should be; infinity while that is not so.
+    @ivar look_at: when to look next; may be set to L{AT_ONCE}.
+    """
+
+    __slots__ = (
+        "_due", "_late", "_limits", "_partial_at", "_partial_frames", "_partial_size", "full_since", "heard_at",
+        "look_at", "moved_at",
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.heard_at = 0.0
+        self.moved_at = 0.0
+        self.full_since = NEVER
+        self.look_at = AT_ONCE
+        self._due = NEVER  # when what is expected first must have come
+        self._late = ""
+        self._partial_at = NEVER  # when the frame that is unfinished was first seen, or last found growing
+        self._partial_frames = 0
+        self._partial_size = 0
+
+    def expect_handshake(self, now: float) -> None:
+        """The transport is up; TLS comes first."""
+        self.heard_at = self.moved_at = now
+        self._expect(now + self._limits.handshake, f"no TLS handshake within {self._limits.handshake:g} s")
+
+    def expect_frame(self, now: float) -> None:
+        """The first frame comes next."""
+        self.heard_at = self.moved_at = now
+        self._expect(now + self._limits.first_frame, f"no whole frame within {self._limits.first_frame:g} s")
+
+    def expect_nothing(self) -> None:
+        """The first frame has come."""
+        self._expect(NEVER, "")
+
+    def _expect(self, due: float, late: str) -> None:
+        self._due = due
+        self._late = late
+        self.look_at = AT_ONCE
+
+    def idle_for(self, now: float) -> float:
+        """How long nothing happened, in seconds; not above zero where something just did."""
+        return now - max(self.heard_at, self.moved_at)
+
+    def look(self, now: float, frames: int, partial: int, unsent: int) -> str:
+        """
+        Say what the peer did not do in time; empty where all is well. Sets C{look_at} anew.
+
+        @param frames: how many whole frames came so far.
+        @param partial: how many bytes of an unfinished one, C{0} while we are not reading.
+        @param unsent: bytes that it has not taken.
+        """
+        limits = self._limits
+        if now >= self._due:
+            return self._late
+        if now - self.full_since >= limits.unsent_seconds:
+            return f"{unsent} B unsent for {limits.unsent_seconds:g} s"
+        if self._dawdles(now, frames, partial):
+            return f"a frame grew by less than {limits.partial_rate} B/s for {limits.partial:g} s"
+        if self._partial_at != NEVER or self.full_since != NEVER:
+            self.look_at = AT_ONCE
+        else:
+            self.look_at = min(self._due, max(self.heard_at, self.moved_at) + limits.idle)
+        return ""
+
+    def _dawdles(self, now: float, frames: int, partial: int) -> bool:
+        """Whether a frame that was begun grows too slowly (L10)."""
+        if not partial:
+            self._partial_at = NEVER
+            return False
+        if self._partial_at == NEVER or frames != self._partial_frames:
+            self._partial_at = now
+            self._partial_frames = frames
+            self._partial_size = partial
+            return False
+        if now - self._partial_at < self._limits.partial:
+            return False
+        grown = partial - self._partial_size
+        self._partial_at = now
+        self._partial_size = partial
+        return grown < self._limits.partial_rate * self._limits.partial

@@ -1,0 +1,66 @@
+"""Certificates for tests, made when needed."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.fakes import FakeFiles
+
+
+class Authority:
+    """
+    An authority that signs what it is asked to.
+
+    @ivar pem: its certificate.
+    """
+
+    def __init__(self, name: str = "test authority") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, *names: str, password: str | None = None) -> tuple[bytes, bytes]:
+        """Return a certificate for DNS names or IP addresses, and its private key, both as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+        builder = _builder(subject, self._name, key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password is not None:
+            encryption = serialization.BestAvailableEncryption(password.encode())
+        return (
+            certificate.public_bytes(serialization.Encoding.PEM),
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption),
+        )
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return x509.CertificateBuilder(
+        issuer, subject, key, x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=1)
+    )
+
+
+def place(files: FakeFiles, path: str, data: bytes, mode: int = 0o600) -> str:
+    """Put a file where the product finds it; return its path."""
+    if files.exists(path):
+        files.remove(path)
+    files.create(path, data)
+    files.modes[path] = mode
+    return path
