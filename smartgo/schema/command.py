@@ -15,22 +15,20 @@ import msgspec
 from msgspec import Struct
 
 from smartgo.errors import BadFrameLength, BadHeader, BadHeaderLength
-from smartgo.schema.codes import LANGUAGE, LANGUAGE_CODES, VERSION, LanguageCode
+from smartgo.schema.codes import LANGUAGE, LANGUAGE_CODES, VERSION
 from smartgo.schema.commandbinary import BinaryHeader, decode_binary, encode_binary
 from smartgo.schema.commandjson import HOT_HEADERS, JsonHeader, decode_json, encode_json, hot_decoder
 from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, prefix_struct, word_struct
+from smartgo.schema.commandlayout import ONE_WAY as ONE_WAY
+from smartgo.schema.commandlayout import RESPONSE as RESPONSE
 from smartgo.schema.headerfields import Header, from_fields, to_fields
+from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.headers.send import SendRequestV2
 from smartgo.schema.responses import offset_response as offset_response
 from smartgo.schema.responses import pull_response as pull_response
 from smartgo.schema.responses import send_response as send_response
 
 H = TypeVar("H", bound=Header)
-
-RESPONSE = 1
-"""Flag bit: this is a response."""
-
-ONE_WAY = 2
-"""Flag bit: this request is never answered."""
 
 FRAME_LIMIT = 16 * 1024 * 1024
 """The longest frame, length word excluded (reliability L1)."""
@@ -38,8 +36,7 @@ FRAME_LIMIT = 16 * 1024 * 1024
 _unpack_word = word_struct.unpack_from
 _pack_prefix = prefix_struct.pack
 _decode_hot = hot_decoder.decode
-_OTHER = int(LanguageCode.OTHER)
-_SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError)
 
 
 class Command(Struct, gc=False, eq=False):
@@ -178,33 +175,48 @@ def decode(frame: bytes) -> Command:
     if size < 4:
         raise BadFrameLength(size, 4, FRAME_LIMIT)
     (word,) = _unpack_word(frame)
+    if word > HEADER_LIMIT or word > size - 4:
+        # Not JSON, whose encoding byte is 0, or too long.
+        return _decode_other(frame, word)
+    end = word + 4
+    raw = frame[4:end]
+    try:
+        hot = _decode_hot(raw)
+        language = LANGUAGE_CODES[hot.language]
+    except _SURPRISES:
+        return _command(decode_json(raw), JSON, frame[end:], raw)
+    header = hot.extFields
+    kind = header.__class__
+    fields: dict[str, str] | None = None
+    if kind is dict:
+        fields, header = header, None
+        if len(hot.extFields) > FIELD_LIMIT:
+            raise BadHeader(f"more than {FIELD_LIMIT} ext fields", hot.opaque, hot.flag)
+    elif (
+        kind is not PullRequest
+        and (kind is not SendRequestV2 or header.batch or header.unit_mode)
+        and not _spelled_out(hot.truths, header, raw)
+    ):
+        return _command(decode_json(raw), JSON, frame[end:], raw)
+    return Command(
+        hot.code, hot.opaque, hot.flag, language, hot.version, hot.remark, JSON, frame[end:], header, raw, fields
+    )
+
+
+def _spelled_out(truths: tuple[tuple[str, bytes], ...], header: object, raw: bytes) -> bool:
+    """Check that what was read as true is true for Java too."""
+    return all(spelled in raw for attribute, spelled in truths if getattr(header, attribute, None) is True)
+
+
+def _decode_other(frame: bytes, word: int) -> Command:
+    size = len(frame)
     end = 4 + (word & 0xFFFFFF)
     if end > size or end > HEADER_LIMIT + 4:
         raise BadHeaderLength(end - 4, min(size - 4, HEADER_LIMIT))
+    if word >> 24 != BINARY:
+        raise BadHeaderLength(word, HEADER_LIMIT)
     raw = frame[4:end]
-    body = frame[end:]
-    if word >> 24:
-        if word >> 24 != BINARY:
-            raise BadHeaderLength(word, HEADER_LIMIT)
-        return _command(decode_binary(raw), BINARY, body, raw)
-    try:
-        hot = _decode_hot(raw)
-    except _SURPRISES:
-        return _command(decode_json(raw), JSON, body, raw)
-    header = hot.extFields
-    fields: dict[str, str] | None = None
-    if header is None or header.__class__ is dict:
-        header, fields = None, header or {}
-        if len(fields) > FIELD_LIMIT:
-            raise BadHeader(f"more than {FIELD_LIMIT} ext fields", hot.opaque, hot.flag)
-    elif hot.flag & RESPONSE:
-        return _command(decode_json(raw), JSON, body, raw)
-    else:
-        for attribute, spelled in hot.truths:
-            if getattr(header, attribute) and spelled not in raw:
-                return _command(decode_json(raw), JSON, body, raw)
-    language = LANGUAGE_CODES.get(hot.language, _OTHER)
-    return Command(hot.code, hot.opaque, hot.flag, language, hot.version, hot.remark, JSON, body, header, raw, fields)
+    return _command(decode_binary(raw), BINARY, frame[end:], raw)
 
 
 def _command(parts: JsonHeader | BinaryHeader, encoding: int, body: bytes, raw: bytes) -> Command:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, defstruct
 
 from smartgo.errors import BadBody, BadHeader
 from smartgo.schema.codes import LANGUAGE_CODES, LANGUAGE_NAMES, LanguageCode, RequestCode, ResponseCode
-from smartgo.schema.commandlayout import FIELD_LIMIT, JSON
+from smartgo.schema.commandlayout import FIELD_LIMIT, JSON, ONE_WAY
 from smartgo.schema.fastjson import loads
 from smartgo.schema.headerfields import INT32_MAX, INT32_MIN, Header, Int32
 from smartgo.schema.headers.offsets import QueryOffsetRequest, UpdateOffsetRequest
@@ -83,10 +83,17 @@ class _Envelope(Struct, gc=False, forbid_unknown_fields=True):
 
 
 def _tagged(code: int, fields: Any) -> type[Struct]:
-    members = [
-        ("extFields", fields | None, None),
-        *((name, kind, default) for name, kind, default in _members() if name not in ("code", "extFields")),
-    ]
+    typed = isinstance(fields, type) and issubclass(fields, Header)
+    members = []
+    for each in msgspec.structs.fields(_Envelope):
+        kind = each.type
+        if each.name == "extFields":
+            kind = fields | None
+        elif each.name == "flag" and typed:
+            # Responses whose code equals a request's have other fields: they are a surprise.
+            kind = Literal[0, ONE_WAY]
+        if each.name != "code":
+            members.append((each.name, kind, each.default))
     return defstruct(
         f"Envelope{int(code)}",
         members,
@@ -94,22 +101,16 @@ def _tagged(code: int, fields: Any) -> type[Struct]:
         tag=int(code),
         gc=False,
         forbid_unknown_fields=True,
-        namespace={"code": int(code), "truths": _truths(fields)},
+        namespace={"code": int(code), "truths": _truths(fields) if typed else ()},
     )
 
 
-def _truths(fields: Any) -> tuple[tuple[str, bytes], ...]:
+def _truths(header_type: type[Header]) -> tuple[tuple[str, bytes], ...]:
     """Name the booleans of a typed header, with what the raw header holds where one is true."""
-    if not isinstance(fields, type) or not issubclass(fields, Header):
-        return ()
-    names = [
-        (each.name, each.encode_name) for each in msgspec.structs.fields(fields) if each.type in (bool, bool | None)
-    ]
-    return tuple((attribute, b'"%s":"true"' % name.encode()) for attribute, name in names)
-
-
-def _members() -> list[tuple[str, Any, Any]]:
-    return [(each.name, each.type, each.default) for each in msgspec.structs.fields(_Envelope)]
+    fields = msgspec.structs.fields(header_type)
+    return tuple(
+        (each.name, b'"%s":"true"' % each.encode_name.encode()) for each in fields if each.type in (bool, bool | None)
+    )
 
 
 def _hot_union() -> Any:

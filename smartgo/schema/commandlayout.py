@@ -45,6 +45,12 @@ from smartgo.schema.fixed import fixed
 JSON = 0
 BINARY = 1
 
+RESPONSE = 1
+"""Flag bit: this is a response."""
+
+ONE_WAY = 2
+"""Flag bit: this request is never answered."""
+
 PREFIX = Struct("length" / Int32sb, "word" / Int32ub)
 WORD = Struct("word" / Int32ub)
 

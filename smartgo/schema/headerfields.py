@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -82,6 +83,7 @@ class _Field(NamedTuple):
 
 
 _plans: dict[type[Header], list[_Field]] = {}
+_writers: dict[type[Header], tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]] = {}
 _boolean_fields: dict[type[Header], list[tuple[str, str]]] = {}
 
 
@@ -106,19 +108,23 @@ def parse_bool(text: str) -> bool:
 
 def to_fields(header: Header) -> dict[str, str]:
     """Write a typed header as ext fields, in the order of its class; C{None} is left out."""
+    header_type = type(header)
+    writer = _writers.get(header_type)
+    if writer is None:
+        writer = _writers[header_type] = _writer(header_type)
+    names, values_of = writer
     fields = {}
-    for attribute, name, _kind, _required in _plan(type(header)):
-        value = getattr(header, attribute)
-        if value is None:
-            continue
-        if value.__class__ is str:
-            fields[name] = value
-        elif value is True:
-            fields[name] = "true"
-        elif value is False:
-            fields[name] = "false"
-        else:
-            fields[name] = str(int(value))
+    for name, value in zip(names, values_of(header), strict=True):
+        if value is not None:
+            kind = value.__class__
+            if kind is str:
+                fields[name] = value
+            elif kind is int:
+                fields[name] = f"{value}"
+            elif kind is bool:
+                fields[name] = "true" if value else "false"
+            else:
+                fields[name] = str(int(value))
     return fields
 
 
@@ -154,6 +160,11 @@ def _one_by_one(fields: Mapping[str, str], header_type: type[H]) -> H:
         else:
             values[attribute] = parse_int(text, name, kind)
     return header_type(**values)
+
+
+def _writer(header_type: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
+    plan = _plan(header_type)
+    return tuple(each.name for each in plan), attrgetter(*(each.attribute for each in plan))
 
 
 def _plan(header_type: type[Header]) -> list[_Field]:

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import smartgo.schema.headers
 from smartgo.errors import BadHeader
 from smartgo.schema import headerfields
+from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import decode
 from smartgo.schema.headerfields import Header, from_fields, parse_bool, parse_int, to_fields
 from smartgo.schema.headers import (
@@ -232,6 +233,10 @@ class ScalarTests(SynchronousTestCase):
         """What is C{None} is not written."""
         self.assertEqual(to_fields(registry.RegisterBrokerResponse()), {})
         self.assertEqual(to_fields(messages.ViewMessageRequest(5)), {"offset": "5"})
+
+    def test_enums(self) -> None:
+        """An enum member for a number is written as its number."""
+        self.assertEqual(to_fields(messages.ViewMessageRequest(RequestCode.PULL_MESSAGE)), {"offset": "11"})
 
     def test_strict_types(self) -> None:
         """The integer types refuse what msgspec's lax mode would round, and take what it takes rightly."""
