@@ -31,6 +31,9 @@ from smartgo.schema.headers import registry as headers
 _TYPED_BODY_FROM: Final = 37
 """Request version from which the body of 103 is a RegisterBrokerBody (V3_0_11)."""
 
+_LOGGED: Final = 256
+"""Characters of a name that nobody has checked which the log repeats, at most (reliability B9)."""
+
 _REMOTELY: Final = frozenset({"orderMessageEnable"})
 """The settings that 318 may change, where it may change any (reliability X7)."""
 
@@ -188,7 +191,10 @@ class RegistryProcessor:
         name = request.read(headers.WipeWritePermRequest).broker_name
         count = self._routes.wipe_write(name)
         self._log.info(
-            "{peer} took the write permission from {count} topics of {name}", peer=peer.address, count=count, name=name
+            "{peer} took the write permission from {count} topics of {name!r}",
+            peer=peer.address,
+            count=count,
+            name=name[:_LOGGED],
         )
         return request.answer(header=headers.WipeWritePermResponse(wipe_topic_count=count))
 
@@ -196,14 +202,17 @@ class RegistryProcessor:
         name = request.read(headers.AddWritePermRequest).broker_name
         count = self._routes.add_write(name)
         self._log.info(
-            "{peer} gave {count} topics of {name} the write permission", peer=peer.address, count=count, name=name
+            "{peer} gave {count} topics of {name!r} the write permission",
+            peer=peer.address,
+            count=count,
+            name=name[:_LOGGED],
         )
         return request.answer(header=headers.AddWritePermResponse(add_topic_count=count))
 
     def _delete_topic(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(headers.DeleteTopicRouteRequest)
         self._routes.delete_topic(header.topic, header.cluster_name or None)
-        self._log.info("{peer} removed the route of topic {topic}", peer=peer.address, topic=header.topic)
+        self._log.info("{peer} removed the route of {topic!r}", peer=peer.address, topic=header.topic[:_LOGGED])
         return request.answer()
 
     # -- namespaced settings -------------------------------------------------------------------------------
