@@ -1,0 +1,230 @@
+"""What applications hand over and get back: messages to send, what became of them, messages received."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+from twisted.logger import Logger
+
+from smartgo.errors import BadCompression, BadRecord, BodyTooLong, MessageIllegal
+from smartgo.remoting.compression import decompress_body
+from smartgo.remoting.limits import MIB
+from smartgo.schema import properties, record
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.message import StoredMessage, unpack_host
+from smartgo.schema.topics import RETRY_PREFIX, check_topic
+
+BODY_LIMIT: Final = 4 * MIB
+"""The longest body of a message, and the longest batch, in bytes, before compression."""
+
+_SEPARATORS: Final = ("\x01", "\x02")
+_OURS: Final = frozenset({properties.TAGS, properties.KEYS, properties.DELAY, properties.WAIT})
+
+_log = Logger()
+
+
+class Message(msgspec.Struct, kw_only=True):
+    """
+    A message to send.
+
+    @ivar topic: where to; created by the broker at the first send where it allows that.
+    @ivar body: 1 byte to L{BODY_LIMIT}; long ones are compressed on the way.
+    @ivar tag: one word by which consumers may filter; C{""} for none.
+    @ivar keys: words by which the message can be searched for; without blanks.
+    @ivar delay_level: deliver later: 1 for the broker's first delay (1 s), 2 for its second (5 s), and so on; 0 at
+        once.
+    @ivar flag: a number of the application's own, int32.
+    @ivar properties: names and values of the application's own.
+    @ivar wait: wait until the broker has stored the message as durably as it is set up to, and not only taken it.
+    """
+
+    topic: str
+    body: bytes
+    tag: str = ""
+    keys: Sequence[str] = ()
+    delay_level: int = 0
+    flag: int = 0
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    wait: bool = True
+
+    def check(self) -> None:
+        """
+        Let a message pass that a broker could take.
+
+        @raise BadName: the topic's name breaks the rules.
+        @raise MessageIllegal: the body is empty or too long, or a property cannot be written.
+        """
+        check_topic(self.topic)
+        if not self.body:
+            raise MessageIllegal("the body is empty")
+        if len(self.body) > BODY_LIMIT:
+            raise MessageIllegal(f"body of {len(self.body)} B exceeds the limit of {BODY_LIMIT} B")
+        for name in self.properties:
+            if not name or name in _OURS:
+                raise MessageIllegal(f"property {name!r} is not the application's to set")
+        for key in self.keys:
+            if not key or " " in key:
+                raise MessageIllegal(f"key {key!r} is empty or holds a blank")
+
+    def all_properties(self) -> dict[str, str]:
+        """Return the application's properties and those that stand for the other attributes."""
+        found = dict(self.properties)
+        if self.tag:
+            found[properties.TAGS] = self.tag
+        if self.keys:
+            found[properties.KEYS] = " ".join(self.keys)
+        if self.delay_level:
+            found[properties.DELAY] = str(self.delay_level)
+        if not self.wait:
+            found[properties.WAIT] = "false"
+        return found
+
+
+def properties_text(pairs: Mapping[str, str]) -> str:
+    """
+    Return properties as a send's header holds them.
+
+    @raise MessageIllegal: a name or value holds one of the two separators, or all are too long.
+    """
+    for pair in pairs.items():
+        for word in pair:
+            if any(one in word for one in _SEPARATORS):
+                raise MessageIllegal(f"property {pair[0]!r} holds the character 0x01 or 0x02")
+    text = "\x02".join([f"{name}\x01{value}" for name, value in pairs.items() if value])
+    if len(text) * 4 > properties.SIZE_LIMIT:  # may be too long: count
+        size = len(text.encode("utf-8", "replace"))
+        if size > properties.SIZE_LIMIT:
+            raise MessageIllegal(f"properties of {size} B exceed the limit of {properties.SIZE_LIMIT} B")
+    return text
+
+
+class SendStatus(Enum):
+    """
+    How safe a message is that a broker took.
+
+    All but C{SEND_OK} mean that it is stored, but not yet as durably as the broker is set up to store.
+    """
+
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+
+class SendResult(msgspec.Struct, frozen=True):
+    """
+    What became of a message, or of a batch.
+
+    @ivar status: how safe it is.
+    @ivar message_id: its unique id, made here; those of a batch joined by commas.
+    @ivar offset_id: the broker's id, by which it can be viewed; those of a batch joined by commas.
+    @ivar queue: where it lies.
+    @ivar queue_offset: at which place there; of a batch the first.
+    """
+
+    status: SendStatus
+    message_id: str
+    offset_id: str
+    queue: MessageQueue
+    queue_offset: int
+
+
+class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):
+    """
+    A message as a consumer gets it.
+
+    @ivar topic: the topic it was sent to, also where it comes from the group's retry topic.
+    @ivar queue: the queue it was pulled from.
+    @ivar queue_offset: its place in that queue.
+    @ivar body: as its producer wrote it, no longer compressed.
+    @ivar properties: all of them, reserved names too.
+    @ivar message_id: its producer's unique id, or C{offset_id} where the producer gave none.
+    @ivar offset_id: the broker's id of this stored copy.
+    @ivar log_offset: where it lies in the broker's CommitLog, in bytes.
+    @ivar flag: the application's number.
+    @ivar born_ms: when it was sent, C{stored_ms} when it was stored: wall clocks of producer and broker, in ms.
+    @ivar born_host: C{address:port} of the producer.
+    @ivar reconsume_times: how often it was delivered to this group before.
+    """
+
+    topic: str
+    queue: MessageQueue
+    queue_offset: int
+    body: bytes
+    properties: dict[str, str]
+    message_id: str
+    offset_id: str
+    log_offset: int
+    flag: int
+    born_ms: int
+    stored_ms: int
+    born_host: str
+    reconsume_times: int
+
+    @property
+    def tag(self) -> str:
+        """Its tag, C{""} for none."""
+        return self.properties.get(properties.TAGS, "")
+
+    @property
+    def keys(self) -> list[str]:
+        """The words it can be searched by."""
+        return properties.split_keys(self.properties.get(properties.KEYS, ""))
+
+
+def received(stored: StoredMessage, broker_name: str) -> ReceivedMessage:
+    """
+    Make a message for the application of a stored one.
+
+    @raise BadCompression: the body is not what its flags say.
+    @raise BodyTooLong: it unpacks to more than is ever sent.
+    """
+    found = properties.decode(stored.properties)
+    topic = stored.topic
+    if topic.startswith(RETRY_PREFIX):
+        topic = found.get(properties.RETRY_TOPIC, topic)
+    offset_id = stored.message_id
+    address, port = unpack_host(stored.born_host)
+    return ReceivedMessage(
+        topic=topic,
+        queue=MessageQueue(stored.topic, broker_name, stored.queue_id),
+        queue_offset=stored.queue_offset,
+        body=decompress_body(bytes(stored.body), stored.sys_flag),
+        properties=found,
+        message_id=found.get(properties.UNIQ_KEY, offset_id),
+        offset_id=offset_id,
+        log_offset=stored.physical_offset,
+        flag=stored.flag,
+        born_ms=stored.born_ms,
+        stored_ms=stored.stored_ms,
+        born_host=f"{address}:{port}",
+        reconsume_times=stored.reconsume_times,
+    )
+
+
+def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
+    """
+    Return the messages of a pull's answer, in order.
+
+    As in Java the first record that cannot be read ends the list. A record whose body cannot be unpacked is left out,
+    with a warning: nobody could ever consume it.
+    """
+    found = []
+    at, end = 0, len(body)
+    while at < end:
+        try:
+            stored = record.decode(body, at)
+        except BadRecord as error:
+            _log.warn(
+                "broker {broker} answered with a record that cannot be read: {error}", broker=broker_name, error=error
+            )
+            break
+        at += stored.size
+        try:
+            found.append(received(stored, broker_name))
+        except (BadCompression, BodyTooLong) as error:
+            _log.warn("message {id} is left out: {error}", id=stored.message_id, error=error)
+    return found

@@ -1,0 +1,174 @@
+"""
+Sending messages.
+
+A producer belongs to a group; brokers know its members by their heartbeats. See C{docs/client.rst} for an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, succeed
+
+from smartgo.client.instance import Client
+from smartgo.client.messages import Message, SendResult
+from smartgo.client.sending import Prepared, Sender
+from smartgo.errors import CallFailed
+from smartgo.remoting.limits import COMPRESS_FROM
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import check_group
+
+T = TypeVar("T")
+
+
+class Producer:
+    """
+    Sends messages for one group. Use it between L{start} and L{stop}, on the reactor thread.
+
+    A send that fails may have stored the message nonetheless: its answer was lost. Consumers must expect to see a
+    message twice.
+
+    @ivar group: the group.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        group: str,
+        timeout: float = 3.0,
+        retries: int = 2,
+        compress_from: int = COMPRESS_FROM,
+    ) -> None:
+        """
+        @param timeout: seconds for a send, all its attempts together.
+        @param retries: attempts after the first, at another broker where there is one.
+        @param compress_from: bodies of this many bytes are compressed by zlib.
+        @raise BadName: the group's name breaks the rules.
+        """
+        check_group(group)
+        self.group = group
+        self._client = client
+        self._sender = Sender(client, group, timeout, retries, compress_from)
+        self._running = False
+
+    def start(self) -> Deferred[None]:
+        """
+        Join the group. Brokers are told as soon as their addresses are known, and every 30 s.
+
+        @raise smartgo.errors.SettingError: the client has a producer of this group already.
+        """
+        self._client.join(producer=self)
+        self._running = True
+        return self._client.heartbeat()
+
+    def stop(self) -> Deferred[None]:
+        """Leave the group; fires when the brokers were told. Sends under way go on. Idempotent."""
+        if not self._running:
+            return succeed(None)
+        self._running = False
+        return self._client.leave(producer=self.group)
+
+    def queues(self, topic: str) -> Deferred[tuple[MessageQueue, ...]]:
+        """
+        Return the queues that messages of a topic may be sent to; those to be where there is no such topic yet.
+
+        @raise PeerRefused: through the Deferred: code 17, there are none and will be none.
+        @raise CallFailed: through the Deferred: no registry answers.
+        """
+        return self._run(self._sender.queues(topic))
+
+    def send(self, message: Message, timeout: float | None = None) -> Deferred[SendResult]:
+        """
+        Send a message to the next queue of its topic, again to another broker's where that fails.
+
+        @param timeout: seconds, all attempts together; C{None} for the producer's.
+        @raise BadName: through the Deferred: the topic's name breaks the rules.
+        @raise MessageIllegal: through the Deferred: no broker would take this message.
+        @raise PeerRefused: through the Deferred: the broker declined; its code and words.
+        @raise CallFailed: through the Deferred: no broker answered in time.
+        """
+        return self._run(self._send(message, timeout))
+
+    async def _send(self, message: Message, timeout: float | None) -> SendResult:
+        return await self._sender.send(self._sender.prepare(message), self._sender.deadline(timeout))
+
+    def send_to(self, message: Message, queue: MessageQueue, timeout: float | None = None) -> Deferred[SendResult]:
+        """Send a message to this queue and no other, once; fails as L{send} does."""
+        return self._run(self._send_to(message, queue, timeout))
+
+    async def _send_to(self, message: Message, queue: MessageQueue, timeout: float | None) -> SendResult:
+        deadline = self._sender.deadline(timeout)
+        prepared = self._sender.prepare(message)
+        await self._sender.queues(message.topic)  # the broker's address comes with the route
+        return await self._sender.send_to(prepared, queue, deadline)
+
+    def send_by(
+        self,
+        message: Message,
+        selector: Callable[[Sequence[MessageQueue], Message, T], MessageQueue],
+        argument: T,
+        timeout: float | None = None,
+    ) -> Deferred[SendResult]:
+        """
+        Send a message to the queue that C{selector(queues, message, argument)} returns, once; fails as L{send} does.
+
+        What belongs together (an order's messages, say) goes to one queue and is consumed in the order it was sent.
+        """
+        return self._run(self._send_by(message, selector, argument, timeout))
+
+    async def _send_by(
+        self,
+        message: Message,
+        selector: Callable[[Sequence[MessageQueue], Message, T], MessageQueue],
+        argument: T,
+        timeout: float | None,
+    ) -> SendResult:
+        deadline = self._sender.deadline(timeout)
+        prepared = self._sender.prepare(message)
+        queue = selector(await self._sender.queues(message.topic), message, argument)
+        return await self._sender.send_to(prepared, queue, deadline)
+
+    def send_batch(
+        self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> Deferred[SendResult]:
+        """
+        Send several messages of one topic as one: all are stored side by side in one queue, or none.
+
+        @param queue: the queue; C{None} for the next, with retries as L{send} has them.
+        @raise MessageIllegal: through the Deferred: such messages cannot be in one batch.
+        """
+        return self._run(self._send_batch(messages, queue, timeout))
+
+    async def _send_batch(
+        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float | None
+    ) -> SendResult:
+        deadline = self._sender.deadline(timeout)
+        prepared = Prepared.batch(self._client, messages)
+        if queue is None:
+            return await self._sender.send(prepared, deadline)
+        await self._sender.queues(prepared.topic)
+        return await self._sender.send_to(prepared, queue, deadline)
+
+    def send_one_way(self, message: Message, queue: MessageQueue | None = None) -> Deferred[None]:
+        """
+        Send a message and forget it: fires when it was given to the network. Whether it arrives nobody knows.
+
+        @param queue: the queue; C{None} for the next.
+        """
+        return self._run(self._send_one_way(message, queue))
+
+    async def _send_one_way(self, message: Message, queue: MessageQueue | None) -> None:
+        prepared = self._sender.prepare(message)
+        if queue is not None:
+            await self._sender.queues(message.topic)
+        await self._sender.tell(prepared, queue)
+
+    def _run(self, work: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
+        return Deferred.fromCoroutine(self._checked(work))
+
+    async def _checked(self, work: Coroutine[Deferred[Any], Any, T]) -> T:
+        if not self._running:
+            work.close()
+            raise CallFailed(f"the producer of group {self.group} is not running")
+        return await work
