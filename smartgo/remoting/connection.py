@@ -354,7 +354,7 @@ class Connection:
             self._stand()
 
     def _stand(self) -> None:
-        if not self._paused and self.calls.ready:
+        if not self._paused and self.open and self.calls.ready:
             self._paused = True
             self._protocol.pause_reading()
 
@@ -429,7 +429,10 @@ class Connection:
             return False
         self.open = False
         self._waiting.clear()
-        self._stop(_ENDING)
+        self._stops |= _ENDING
+        if self._paused:  # TLS ends when the peer has said so too, which must be read
+            self._paused = False
+            self._protocol.resume_reading()
         self._owner.leaving(self)
         self._cut_at = self._rounds.clock.seconds() + self._limits.farewell
         if not self._running:
