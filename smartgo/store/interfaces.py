@@ -57,7 +57,7 @@ class Appended(NamedTuple):
 class ReadLimit(NamedTuple):
     """How much one read may return; one message is always let in."""
 
-    count: int = 32
+    count: int = 32  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     size: int = 262144
     """Bytes."""
 
@@ -76,7 +76,7 @@ class ReadResult(NamedTuple):
     """
     Stored records, back to back, in offset order; runs that lie side by side are one piece. Release or write them soon.
     """
-    count: int
+    count: int  # type: ignore[assignment]
     """How many messages C{parts} holds."""
     size: int
     """Bytes in C{parts}."""

@@ -1,0 +1,291 @@
+"""
+Log files made ahead of need, and when the disk has no room for more.
+
+A log file gets all its blocks before it is mapped (reliability S1): it is allocated under another name in C{spare/},
+by a thread, and renamed into the log when the writer reaches it, so that the log's own directory never shows a file
+that is not whole. The first pages of a new file, and those shortly ahead of the writer, are touched by that thread
+too (S4).
+
+Two things make the store refuse messages until they pass: no log file can be allocated, and the file system is nearly
+full (L20). Both are tried again every few seconds, and only then does a timer run.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.env.interfaces import IEnvironment, IMapping
+from smartgo.errors import ServiceNotAvailable
+from smartgo.store.filequeue import FileQueue
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.settings import StoreSettings
+
+LANE: Final = "prepare"
+_GIB: Final = 1 << 30
+
+
+class LogSpace:
+    """
+    Where the CommitLog gets its files, and why the store may take no messages.
+
+    @ivar refusal: why nothing can be stored now, C{None} while it can.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        root: str,
+        files: FileQueue,
+        mappings: OpenMappings,
+        settings: StoreSettings,
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param root: the store's directory; its file system is the one watched.
+        @param files: the log's files.
+        @param changed: called when C{refusal} may have changed.
+        """
+        self._env = env
+        self._root = root
+        self._directory = posixpath.join(root, "spare")
+        self._files = files
+        self._mappings = mappings
+        self._settings = settings
+        self._changed = changed
+        self._spare: tuple[str, IMapping] | None = None
+        self._numbers = 0  # files made, for their names
+        self._working: Deferred[None] | None = None
+        self._retry: IDelayedCall | None = None
+        self._file: MappedFile | None = None  # the one written to
+        self._touched = 0  # physical offset up to which its pages were made ready
+        self._no_file: str | None = None
+        self._disk_full: str | None = None
+        self._stopping = False
+        self.refusal: str | None = None
+        self.watch = 0
+        """Physical offset from which on the writer should call L{advance}."""
+
+    # -- for the writer ----------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Make the place for spare files, empty. Blocking. @raise OSError"""
+        files = self._env.files
+        files.make_directories(self._directory)
+        for name in files.list(self._directory):
+            files.remove(posixpath.join(self._directory, name))
+
+    def begin_at(self, end: int, file: MappedFile | None) -> None:
+        """Take up work: the writer stands at C{end} in C{file}, whose blocks are reserved."""
+        self._file = file
+        self._touched = end
+        self.advance(end)
+
+    def take(self, base: int) -> MappedFile:
+        """
+        Return the file that begins at C{base}, in the log and pinned; allocated here and now where none is ready.
+
+        @raise ServiceNotAvailable: there is no room for one.
+        """
+        touched = base
+        try:
+            file = self._files.find(base)
+            if file is not None:  # made ahead by a RocketMQ broker: without blocks
+                self._mappings.mapping(file).reserve(0, file.size)
+            else:
+                if self._spare is None:
+                    self._spare = self._make(self._next_path(), 0)
+                else:
+                    touched += min(self._settings.touch_ahead, self._files.file_size)
+                path, mapping = self._spare
+                file = self._files.rename_in(path, base)
+                self._spare = None
+                self._mappings.adopt(file, mapping)
+            self._mappings.pin(file)
+        except OSError as error:
+            self._failed(error)
+            raise ServiceNotAvailable(self.refusal or "") from error
+        self._file = file
+        self._touched = touched
+        self.advance(base)
+        return file
+
+    def advance(self, end: int) -> None:
+        """Make pages ahead of the writer, now at C{end}, ready, and the next file once half of this one is used."""
+        file = self._file
+        ahead = self._settings.touch_ahead
+        half = 0 if file is None else file.base + file.size // 2
+        if self._working is None and not self._stopping:
+            if file is not None and self._touched < file.end and end + ahead // 2 >= self._touched:
+                begin = max(self._touched, end)
+                self._touched = min(begin + ahead, file.end)
+                self._work(self._populate(file, begin - file.base, self._touched - file.base))
+            elif self._spare is None and end >= half and self._retry is None and not self._follows(file):
+                self._work(self._prepare())
+        if self._working is not None:
+            self.watch = 1 << 62  # looked at again when the work is done
+        elif file is not None and self._touched < file.end:
+            self.watch = self._touched - ahead // 2
+        elif self._spare is None and end < half:
+            self.watch = half
+        else:
+            self.watch = 1 << 62
+
+    def _follows(self, file: MappedFile | None) -> bool:
+        return file is not None and self._files.find(file.end) is not None
+
+    # -- work in the lane --------------------------------------------------------------------------------------
+
+    def _work(self, work: Deferred[None]) -> None:
+        """Keep hold of one piece of work; when it is done look again what to do."""
+        if work.called:
+            return
+        self._working = work
+        work.addBoth(self._worked)
+
+    def _worked(self, result: object) -> None:
+        self._working = None
+        self.watch = 0
+        if isinstance(result, Failure):
+            self._log.failure("making log files ahead of need failed", result)
+
+    def _populate(self, file: MappedFile, begin: int, end: int) -> Deferred[None]:
+        mapping = self._mappings.pin(file)
+
+        def done(result: object) -> None:
+            self._mappings.unpin(file)
+            if isinstance(result, Failure):
+                self._log.failure("could not touch the pages ahead", result)
+
+        work: Deferred[None] = self._env.threads.run(LANE, mapping.populate, begin, end)
+        return work.addBoth(done)
+
+    def _prepare(self) -> Deferred[None]:
+        touch = min(self._settings.touch_ahead, self._files.file_size)
+        work: Deferred[tuple[str, IMapping]] = self._env.threads.run(LANE, self._make, self._next_path(), touch)
+        return work.addCallbacks(self._made, self._not_made)
+
+    def _next_path(self) -> str:
+        self._numbers += 1
+        return posixpath.join(self._directory, str(self._numbers))
+
+    def _make(self, path: str, touch: int) -> tuple[str, IMapping]:
+        """Allocate, map and touch a file; in the lane, or at once in need."""
+        files = self._env.files
+        files.allocate(path, self._files.file_size)
+        try:
+            mapping = files.map(path)
+        except OSError:
+            files.remove(path)
+            raise
+        if touch:
+            mapping.populate(0, touch)
+        return path, mapping
+
+    def _made(self, made: tuple[str, IMapping]) -> None:
+        if self._spare is not None or self._stopping:
+            self._discard(made)
+            return
+        self._spare = made
+        if self._no_file is not None:
+            self._log.info("a CommitLog file could be allocated; messages are taken again")
+            self._no_file = None
+            self._update()
+
+    def _not_made(self, failure: Failure) -> None:
+        failure.trap(OSError)
+        self._log.warn("no CommitLog file could be allocated ahead of need: {error}", error=str(failure.value))
+        self._try_again_later()
+
+    def _discard(self, made: tuple[str, IMapping]) -> None:
+        path, mapping = made
+        mapping.close()
+        self._env.files.remove(path)
+
+    # -- refusing ----------------------------------------------------------------------------------------------
+
+    def usage(self) -> tuple[int, int]:
+        """Return (total, free) bytes of the store's file system; blocking, for any lane. @raise OSError"""
+        total, free = self._env.files.usage(self._root)
+        return total, free
+
+    def note_usage(self, total: int, free: int) -> None:
+        """Judge by L20 whether messages may be taken."""
+        settings = self._settings
+        reason = None
+        if free < settings.disk_free_minimum:
+            reason = f"only {free} B are free on the disk of the store, {settings.disk_free_minimum} B are demanded"
+        elif total and (total - free) / total > settings.disk_full_ratio:
+            reason = (
+                f"the disk of the store is {100 * (total - free) / total:.1f} % full,"
+                f" {100 * settings.disk_full_ratio:.0f} % are allowed"
+            )
+        if (reason is None) != (self._disk_full is None):
+            if reason is not None:
+                self._log.warn("no more messages are taken: {reason}", reason=reason)
+            else:
+                self._log.info("the disk has room again; messages are taken")
+        self._disk_full = reason
+        self._update()
+        if reason is not None:
+            self._try_again_later()
+
+    def _failed(self, error: OSError) -> None:
+        self._no_file = f"no room for a CommitLog file of {self._files.file_size} B: {error.strerror}"
+        self._log.warn("no more messages are taken: {reason}", reason=self._no_file)
+        self._update()
+        self._try_again_later()
+
+    def _update(self) -> None:
+        refusal = self._no_file or self._disk_full
+        if refusal != self.refusal:
+            self.refusal = refusal
+            self._changed()
+
+    def _try_again_later(self) -> None:
+        if self._retry is None and not self._stopping:
+            self._retry = self._env.clock.callLater(self._settings.retry_interval, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._working is None:
+            self._work(Deferred.fromCoroutine(self._again()))
+        else:
+            self._try_again_later()
+
+    async def _again(self) -> None:
+        if self._disk_full is not None:
+            try:
+                total, free = await self._env.threads.run(LANE, self.usage)
+            except OSError:
+                self._log.failure("the disk of the store cannot be asked for its room")
+                self._try_again_later()
+            else:
+                self.note_usage(total, free)
+        if self._follows(self._file):
+            self._no_file = None  # there is a file, if without blocks: the next append tries again
+            self._update()
+        elif self._spare is None and not self._stopping:
+            await self._prepare()
+
+    async def stop(self) -> None:
+        """Wait for the lane, and take back what was not used."""
+        self._stopping = True
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._working is not None:
+            done: Deferred[None] = Deferred()
+            self._working.addBoth(lambda result: done.callback(None))
+            await done
+        if self._spare is not None:
+            self._discard(self._spare)
+            self._spare = None

@@ -1,0 +1,271 @@
+"""
+When checkpoints are written: after a flush, at most once a second or once in so many bytes of log.
+
+A checkpoint says that all below a position is in the queues, and both on the disk: so the queue files written to are
+synced first, in a lane of their own, as there may be many of them. Nothing runs while nothing changed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.env.interfaces import IEnvironment, IMapping
+from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueues
+from smartgo.store.dispatch import Dispatch
+from smartgo.store.flush import Flusher
+from smartgo.store.interfaces import PutStatus
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.settings import StoreSettings
+
+LANE: Final = "checkpoint"
+
+
+class Checkpointer:
+    """
+    Writes checkpoints of a running store.
+
+    @ivar deleted: topics that were deleted, see L{QueueTable}; the store adds to it.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        checkpoints: Checkpoints,
+        mappings: OpenMappings,
+        queues: ConsumeQueues,
+        log: CommitLog,
+        flusher: Flusher,
+        dispatch: Dispatch,
+        settings: StoreSettings,
+    ) -> None:
+        self._clock = env.clock
+        self._threads = env.threads
+        self._files = env.files
+        self._checkpoints = checkpoints
+        self._mappings = mappings
+        self._queues = queues
+        self._commitlog = log
+        self._flusher = flusher
+        self._dispatch = dispatch
+        self._settings = settings
+        self._saved = 0  # position of the last checkpoint
+        self._marked_from = 0
+        self._index_ms = 0
+        self._next = 0.0  # not before that time
+        self._timer: IDelayedCall | None = None
+        self._running = False
+        self._waiting: list[Deferred[None]] = []
+        self._table_wanted = False
+        self.deleted: dict[str, int] = {}
+
+    def begin_at(self, position: int, marked_from: int, index_ms: int, deleted: dict[str, int]) -> None:
+        """
+        A checkpoint at C{position} has been written.
+
+        @param marked_from: physical offset from which on batches carry our mark.
+        @param index_ms: RocketMQ's timestamp of its index, kept as it is.
+        """
+        self._saved = position
+        self._marked_from = marked_from
+        self._index_ms = index_ms
+        self.deleted = deleted
+
+    # -- for the store -----------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Something was flushed: write a checkpoint if it is time for one, else when it will be."""
+        position = min(self._dispatch.end, self._flusher.flushed)
+        if self._running or self._flusher.failed is not None or position <= self._saved:
+            return
+        wait = self._next - self._clock.seconds()
+        if wait <= 0 or position - self._saved >= self._settings.checkpoint_bytes:
+            self._start()
+        elif self._timer is None:
+            self._timer = self._clock.callLater(wait, self._due)
+
+    async def save(self, table: bool = False) -> PutStatus:
+        """
+        Write a checkpoint of what is flushed by now.
+
+        @param table: write the table of queues too.
+        @return: OK, or FLUSH_DISK_TIMEOUT where that failed.
+        """
+        self._table_wanted = self._table_wanted or table
+        target = min(self._dispatch.end, self._flusher.flushed)
+        await self.idle()
+        if self._flusher.failed is None and (self._saved < target or self._table_wanted):
+            self._start()
+            await self.idle()
+        done = self._flusher.failed is None and self._saved >= target and not self._table_wanted
+        return PutStatus.OK if done else PutStatus.FLUSH_DISK_TIMEOUT
+
+    async def idle(self) -> None:
+        """Return when no checkpoint is under way."""
+        while self._running:
+            await self._end_of_work()
+
+    async def stop(self) -> None:
+        """
+        Write the last checkpoint, after which the store needs no recovery, and remove the abort marker.
+
+        After a failed flush nothing is written: the next start recovers.
+
+        @raise OSError: it could not be written; the marker stays.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self.idle()
+        if self._flusher.failed is None:
+            dirty = self._take_dirty()
+            await self._threads.run(LANE, self._write_last, dirty, self._table(), self._checkpoint(True))
+
+    # -- the work ----------------------------------------------------------------------------------------------
+
+    def _due(self) -> None:
+        self._timer = None
+        if not self._running and self._flusher.failed is None:
+            self._start()
+
+    def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._running = True
+        dirty = self._take_dirty()
+        pinned: list[IMapping] = []
+        done: list[MappedFile] = []
+        try:
+            for file in dirty:
+                pinned.append(self._mappings.pin(file))
+                done.append(file)
+        except OSError as error:  # too many files are open: those that are not synced stay for the next time
+            self._unpin(None, done)
+            self._queues.dirty.update(dict.fromkeys(dirty))
+            self._running = False
+            self._later(error)
+            return
+        directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
+        if directories:
+            self._table_wanted = True
+        table = self._table() if self._table_wanted else None
+        self._table_wanted = False
+        checkpoint = self._checkpoint(False)
+        work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
+        work.addBoth(self._unpin, dirty)
+        work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint))
+        work.addBoth(self._worked)
+
+    def _take_dirty(self) -> list[MappedFile]:
+        dirty = list(self._queues.dirty)
+        self._queues.dirty.clear()
+        return dirty
+
+    def _checkpoint(self, clean: bool) -> Checkpoint:
+        flushed = self._flusher.flushed
+        written = Timestamps(self._flusher.flushed_ms, self._dispatch.stored_ms, self._index_ms)
+        return Checkpoint(
+            clean,
+            min(self._dispatch.end, flushed),
+            flushed,
+            self._marked_from,
+            self._commitlog.files.file_size,
+            self._queues.file_size,
+            written,
+            written,
+        )
+
+    def _table(self) -> QueueTable:
+        minimum = self._commitlog.minimum
+        self.deleted = {topic: below for topic, below in self.deleted.items() if below > minimum}
+        entries = [
+            QueueEntry(queue.topic, queue.queue_id, queue.minimum, queue.visible)
+            for queue in self._queues
+            if queue.files.files
+        ]
+        return QueueTable(min(self._dispatch.end, self._flusher.flushed), minimum, entries, self.deleted)
+
+    def _write(
+        self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: Checkpoint
+    ) -> OSError | None:
+        """
+        Make one checkpoint; in the lane.
+
+        @return: why the table could not be replaced: the old one is there still, and so is the old checkpoint.
+        @raise OSError: a sync failed.
+        """
+        for mapping in mappings:
+            mapping.sync()
+        for directory in directories:
+            try:
+                self._files.sync_directory(directory)
+            except FileNotFoundError:
+                pass  # the topic was deleted meanwhile
+        if table is not None:
+            try:
+                self._checkpoints.save_table(table)
+            except OSError as error:
+                return error
+        self._checkpoints.save(checkpoint)
+        return None
+
+    def _write_last(self, dirty: list[MappedFile], table: QueueTable, checkpoint: Checkpoint) -> None:
+        for file in dirty:
+            self._mappings.mapping(file).sync()
+        for directory in {posixpath.dirname(file.path) for file in dirty if file.fresh}:
+            self._files.sync_directory(directory)
+        self._checkpoints.save_table(table)
+        self._checkpoints.save(checkpoint)
+        self._checkpoints.remove_abort()
+
+    def _unpin(self, result: OSError | Failure | None, files: list[MappedFile]) -> OSError | Failure | None:
+        for file in files:
+            self._mappings.unpin(file)
+        return result
+
+    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: Checkpoint) -> None:
+        self._running = False
+        for file in dirty:
+            file.fresh = False
+        if error is not None:
+            self._table_wanted = True
+            self._later(error)
+            return
+        self._saved = checkpoint.position
+        self._next = self._clock.seconds() + self._settings.checkpoint_interval
+        self.advance()
+
+    def _failed(self, failure: Failure) -> None:
+        self._running = False
+        error = failure.value
+        if not isinstance(error, OSError):
+            failure.raiseException()
+        self._flusher.fail(error)
+
+    def _later(self, error: OSError) -> None:
+        self._log.warn("no checkpoint could be written; trying again: {error}", error=str(error))
+        if self._timer is None:
+            self._timer = self._clock.callLater(self._settings.retry_interval, self._due)
+
+    def _worked(self, result: object) -> None:
+        if isinstance(result, Failure):
+            self._log.failure("writing a checkpoint failed", result)
+        waiting = self._waiting
+        self._waiting = []
+        for one in waiting:
+            one.callback(None)
+
+    async def _end_of_work(self) -> None:
+        one: Deferred[None] = Deferred()
+        self._waiting.append(one)
+        await one

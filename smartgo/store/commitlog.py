@@ -1,0 +1,327 @@
+"""
+The CommitLog: every message of every topic, one after another, in files of one length.
+
+An append is one C{struct.pack}, one join and one slice assignment into the mapped file. A record is written where
+record + 8 bytes fit into the file; else a blank fills the file up and the record begins the next one. A batch is never
+split over two files. Source: C{store/CommitLog.java}, C{DefaultAppendMessageCallback}; C{store.md} sections 2 and 8.
+
+Batches, all or none (reliability D12): RocketMQ's format has no mark for "these records belong together", so one is
+made from a byte that every reader skips. The properties of each record of a batch but the last end with the separator
+0x02, as those of every message did in older clients and brokers; those of the last record, and of single messages,
+never do. A log that ends after a record with that mark ends inside a batch: L{smartgo.store.recovery} cuts all of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+from zlib import crc32
+
+import msgspec
+
+from smartgo.errors import MessageIllegal, NoSuchMessage
+from smartgo.schema.consumequeue import unit_struct
+from smartgo.schema.message import HOSTS_MASK, PREPARED, Message
+from smartgo.schema.record import BLANK_SIZE, MAGIC, PROPERTIES_LIMIT, encode, encode_blank, pack_head, record_size
+from smartgo.store.consumequeue import ConsumeQueue
+from smartgo.store.filequeue import FileQueue
+from smartgo.store.interfaces import Appended
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+
+CONTINUES: Final = b"\x02"
+"""What the properties of a record end with when the next record belongs to the same batch."""
+
+_HOST_SIZE: Final = 8  # of an IPv4 host
+_NO_HOST_FLAGS: Final = ~HOSTS_MASK
+_length_pack = struct.Struct(">h").pack
+_unit_pack = unit_struct.pack
+_appended = tuple.__new__
+
+
+class Space(Protocol):
+    """Where new log files come from: L{smartgo.store.allocate.LogSpace}."""
+
+    def take(self, base: int) -> MappedFile:
+        """Return the file that begins at C{base}, pinned. @raise ServiceNotAvailable: there is no room for one."""
+
+
+class CommitLog:
+    """
+    The log's writer, and access to its bytes.
+
+    @ivar files: the log's files.
+    @ivar end: physical offset after the last record; the next one goes there, or into the next file.
+    @ivar minimum: physical offset of the oldest file.
+    @ivar stored_ms: store timestamp of the last record.
+    """
+
+    def __init__(
+        self,
+        files: FileQueue,
+        mappings: OpenMappings,
+        space: Space,
+        wall_ms: Callable[[], int],
+        max_message_size: int,
+        max_batch_count: int,
+    ) -> None:
+        self.files = files
+        self.end = 0
+        self.stored_ms = 0
+        self._mappings = mappings
+        self._space = space
+        self._wall_ms = wall_ms
+        self._max_body = max_message_size
+        self._max_count = max_batch_count
+        self._file: MappedFile | None = None  # the one written to, pinned
+        self._view = memoryview(b"")
+        self._base = 0
+        self._limit = -1  # no record may end beyond this physical offset
+
+    @property
+    def minimum(self) -> int:
+        """Physical offset of the oldest byte kept; the log's end where there is no file."""
+        files = self.files.files
+        return files[0].base if files else self.end
+
+    def begin_at(self, end: int, file: MappedFile | None) -> None:
+        """
+        Take up writing.
+
+        @param end: physical offset after the last record.
+        @param file: the file that holds C{end}, mapped and pinned, with blocks up to its end; C{None} where C{end} is
+            the start of a file that does not exist yet.
+        """
+        self.end = end
+        self._file = file
+        if file is None:
+            self._limit = -1
+        else:
+            self._view = self._mappings.view(file)
+            self._base = file.base
+            self._limit = file.end - BLANK_SIZE
+
+    # -- appending ---------------------------------------------------------------------------------------------
+
+    def append(self, queue: ConsumeQueue, messages: Sequence[Message]) -> Appended:
+        """
+        Write records, all or none, and note their units in the queue.
+
+        @raise MessageIllegal: a message over a limit, or a batch that can be none.
+        @raise ServiceNotAvailable: no room on the disk.
+        """
+        if len(messages) != 1:
+            return self._append_batch(queue, messages)
+        message = messages[0]
+        body = message.body
+        properties = message.properties
+        born_host = message.born_host
+        store_host = message.store_host
+        if properties.endswith(CONTINUES):
+            properties = properties.rstrip(CONTINUES)
+        body_size = len(body)
+        properties_size = len(properties)
+        if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
+            raise self._too_long(body_size, properties_size)
+        if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
+            return self._append_slowly(queue, [properties], messages)
+        size = queue.overhead + body_size + properties_size
+        offset = self.end
+        if offset + size > self._limit:
+            self._roll(size)
+            offset = self.end
+        stored_ms = self._wall_ms()
+        sys_flag = message.sys_flag
+        if sys_flag & PREPARED:  # prepared and rollback: not in any queue
+            queue_offset = 0
+        else:
+            queue_offset = queue.next_offset
+            if queue_offset >= queue.reserved:
+                queue.extend(1)
+        try:
+            head = pack_head(
+                size,
+                MAGIC,
+                crc32(body) & 0x7FFFFFFF,
+                message.queue_id,
+                message.flag,
+                queue_offset,
+                offset,
+                sys_flag & _NO_HOST_FLAGS,
+                message.born_ms,
+                born_host,
+                stored_ms,
+                store_host,
+                message.reconsume_times,
+                message.prepared_offset,
+                body_size,
+            )
+        except struct.error as error:
+            raise MessageIllegal(f"a field of the message is out of range: {error}") from None
+        end = offset + size
+        base = self._base
+        self._view[offset - base : end - base] = b"".join(
+            (head, body, queue.topic_part, _length_pack(properties_size), properties)
+        )
+        self.end = end
+        self.stored_ms = stored_ms
+        if not sys_flag & PREPARED:
+            queue.next_offset = queue_offset + 1
+            code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
+            queue.pending.append(_unit_pack(offset, size, code))
+            queue.codes.append(code)
+            queue.stored_ms = stored_ms
+        return _appended(Appended, (offset, end, queue_offset, stored_ms, (offset,), True))
+
+    def _append_batch(self, queue: ConsumeQueue, messages: Sequence[Message]) -> Appended:
+        count = len(messages)
+        if not 0 < count <= self._max_count:
+            raise MessageIllegal(f"a batch of {count} messages; 1 to {self._max_count} are allowed")
+        tails = [one if (one := message.properties).endswith(CONTINUES) else one + CONTINUES for message in messages]
+        tails[-1] = tails[-1].rstrip(CONTINUES)
+        body_size = 0
+        for message in messages:
+            body_size += len(message.body)
+            if message.sys_flag & PREPARED:
+                raise MessageIllegal("a batch may not hold transactional messages")
+        longest = max(map(len, tails))
+        if body_size > self._max_body or longest > PROPERTIES_LIMIT:
+            raise self._too_long(body_size, longest)
+        first = messages[0]
+        born_host = first.born_host
+        store_host = first.store_host
+        for message in messages:
+            if message.born_host != born_host or message.store_host != store_host:
+                return self._append_slowly(queue, tails, messages)
+        if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
+            return self._append_slowly(queue, tails, messages)
+
+        overhead = queue.overhead
+        total = overhead * count + body_size + sum(map(len, tails))
+        if self.end + total > self._limit:
+            self._roll(total)
+        queue_offset = first_offset = queue.next_offset
+        if queue_offset + count > queue.reserved:
+            queue.extend(count)
+        stored_ms = self._wall_ms()
+        topic_part = queue.topic_part
+        queue_id = queue.queue_id
+        delay_ms = queue.delay_ms
+        offset = begin = self.end
+        offsets: list[int] = []
+        pieces: list[bytes | memoryview] = []
+        codes: list[int] = []
+        units: list[bytes] = []
+        try:
+            for message, properties in zip(messages, tails, strict=True):
+                body = message.body
+                body_size = len(body)
+                properties_size = len(properties)
+                size = overhead + body_size + properties_size
+                pieces += (
+                    pack_head(
+                        size,
+                        MAGIC,
+                        crc32(body) & 0x7FFFFFFF,
+                        queue_id,
+                        message.flag,
+                        queue_offset,
+                        offset,
+                        message.sys_flag & _NO_HOST_FLAGS,
+                        message.born_ms,
+                        born_host,
+                        stored_ms,
+                        store_host,
+                        message.reconsume_times,
+                        message.prepared_offset,
+                        body_size,
+                    ),
+                    body,
+                    topic_part,
+                    _length_pack(properties_size),
+                    properties,
+                )
+                code = message.tag_code if delay_ms is None else stored_ms + delay_ms
+                offsets.append(offset)
+                codes.append(code)
+                units.append(_unit_pack(offset, size, code))
+                offset += size
+                queue_offset += 1
+        except struct.error as error:
+            raise MessageIllegal(f"a field of the message is out of range: {error}") from None
+        base = self._base
+        self._view[begin - base : offset - base] = b"".join(pieces)
+        self.end = offset
+        self.stored_ms = stored_ms
+        queue.next_offset = queue_offset
+        queue.pending += units
+        queue.codes += codes
+        queue.stored_ms = stored_ms
+        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
+
+    def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[Message]) -> Appended:
+        """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
+        stored_ms = self._wall_ms()
+        changed = [msgspec.structs.replace(one, properties=tail) for one, tail in zip(messages, tails, strict=True)]
+        sizes = [record_size(one) for one in changed]
+        total = sum(sizes)
+        if self.end + total > self._limit:
+            self._roll(total)
+        listed = not messages[0].sys_flag & PREPARED
+        if listed and queue.next_offset + len(messages) > queue.reserved:
+            queue.extend(len(messages))
+        begin = offset = self.end
+        first_offset = queue.next_offset if listed else 0
+        offsets: list[int] = []
+        records: list[bytes] = []
+        codes: list[int] = []
+        units: list[bytes] = []
+        for number, (message, size) in enumerate(zip(changed, sizes, strict=True)):
+            records.append(encode(message, first_offset + number, offset, stored_ms))
+            code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
+            offsets.append(offset)
+            codes.append(code)
+            units.append(_unit_pack(offset, size, code))
+            offset += size
+        base = self._base
+        self._view[begin - base : offset - base] = b"".join(records)
+        self.end = offset
+        self.stored_ms = stored_ms
+        if listed:
+            queue.next_offset += len(messages)
+            queue.pending += units
+            queue.codes += codes
+            queue.stored_ms = stored_ms
+        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
+
+    def _too_long(self, body_size: int, properties_size: int) -> MessageIllegal:
+        return MessageIllegal(
+            f"body of {body_size} B and properties of {properties_size} B: the limits are {self._max_body} B"
+            f" and {PROPERTIES_LIMIT} B"
+        )
+
+    def _roll(self, size: int) -> None:
+        """Go on in the next file: C{size} bytes do not fit into this one."""
+        if size + BLANK_SIZE > self.files.file_size:
+            raise MessageIllegal(f"{size} B of records do not fit into a CommitLog file of {self.files.file_size} B")
+        old = self._file
+        new = self._space.take(self.end if old is None else old.end)
+        if old is not None:
+            at = self.end - old.base
+            self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
+            self._mappings.unpin(old)
+        self.begin_at(new.base, new)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """
+        Return stored bytes without copying them; they must lie in one file and below the end.
+
+        @raise NoSuchMessage: they do not, or the file is gone.
+        """
+        file = self.files.find(offset)
+        if file is None or offset + size > file.end or offset + size > self.end:
+            raise NoSuchMessage(f"no {size} B at physical offset {offset}")
+        at = offset - file.base
+        return self._mappings.view(file)[at : at + size]

@@ -1,0 +1,274 @@
+"""
+The units of one queue, in its files, and the table of all queues.
+
+A unit is written once, behind the last one, and can always be made again from the CommitLog (reliability S10). Blocks
+are reserved in steps before the first byte is written there: a mapped write into a hole of a full disk would end the
+process (S1). A queue whose first unit is not number 0 is filled up from the start of its first file with
+L{PREFILL<smartgo.schema.consumequeue.PREFILL>}. Source: C{store/ConsumeQueue.java}; C{store.md} section 4.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from smartgo.env.interfaces import IFiles
+from smartgo.errors import BadName, MessageIllegal, ServiceNotAvailable
+from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.record import HEAD_SIZE
+from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC, check_topic
+from smartgo.store.filequeue import FileQueue
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+
+_STEP: Final = 64 * 1024
+_TAIL_LENGTHS: Final = 3  # the topic's and the properties' length fields
+_PREFILL: Final = PREFILL.pack()
+
+QueueKey = tuple[str, int]
+
+
+class ConsumeQueue:
+    """
+    One queue of one topic.
+
+    C{minimum <= visible <= next_offset <= reserved}, all logical offsets.
+
+    @ivar minimum: of the first unit that can be read.
+    @ivar visible: after the last unit that can be read.
+    @ivar next_offset: what the next appended message gets; above C{visible} while units wait for the end of a run or
+        for a flush.
+    @ivar reserved: up to here units have blocks on the disk.
+    @ivar pending: packed units from C{visible} on that are not written yet, and in C{codes} their third fields.
+    @ivar stored_ms: store timestamp of the newest of them.
+    @ivar topic_part: length and name of the topic, as they stand in a record.
+    @ivar overhead: bytes of a record that are neither body nor properties, with IPv4 hosts.
+    @ivar delay_ms: for a queue of SCHEDULE_TOPIC the delay of its level, C{None} for others.
+    @ivar shared: units may lead to records of another queue (light queues), so these cannot be checked.
+    @ivar dropped: the queue was deleted; what still holds it must not write.
+    """
+
+    __slots__ = (
+        "_dirty", "_mappings", "codes", "delay_ms", "directory", "dropped", "files", "key", "minimum", "next_offset",
+        "overhead", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic", "topic_part", "visible",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        files: FileQueue,
+        mappings: OpenMappings,
+        dirty: dict[MappedFile, None],
+        delay_levels: DelayLevels,
+    ) -> None:
+        """
+        @param dirty: every file written to is entered here; whoever syncs it removes it.
+        """
+        self.topic = topic
+        self.queue_id = queue_id
+        self.key = (topic, queue_id)
+        self.files = files
+        self.directory = files.directory
+        self._mappings = mappings
+        self._dirty = dirty
+        self.minimum = self.visible = self.next_offset = self.reserved = 0
+        self.pending: list[bytes] = []
+        self.codes: list[int] = []
+        self.stored_ms = 0
+        raw = topic.encode()
+        self.topic_part = bytes([len(raw)]) + raw
+        self.overhead = HEAD_SIZE + _TAIL_LENGTHS + len(raw)
+        self.delay_ms = delay_levels.delay_ms(queue_id + 1) if topic == SCHEDULE_TOPIC else None
+        self.shared = topic.startswith(LMQ_PREFIX)
+        self.dropped = False
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def begin_at(self, offset: int) -> None:
+        """
+        Let an empty queue begin at a logical offset: fill its first file up to there. For rebuilding.
+
+        @raise OSError: no room.
+        """
+        base = offset * UNIT_SIZE - offset * UNIT_SIZE % self.files.file_size
+        self.visible = self.next_offset = self.reserved = base // UNIT_SIZE
+        if offset > self.next_offset:
+            count = offset - self.next_offset
+            self.reserve(offset)
+            self.write(_PREFILL * count, count)
+            self.next_offset = offset
+        self.minimum = offset
+
+    def extend(self, count: int) -> None:
+        """
+        Make room for C{count} more units.
+
+        @raise ServiceNotAvailable: the disk has none; nothing changed.
+        """
+        try:
+            self.reserve(self.next_offset + count)
+        except OSError as error:
+            raise ServiceNotAvailable(
+                f"no room for a queue file of topic {self.topic}, queue {self.queue_id}: {error.strerror}"
+            ) from error
+
+    def reserve(self, offset: int) -> None:
+        """Give blocks to all units below a logical offset. @raise OSError: no room."""
+        size = self.files.file_size
+        while self.reserved < offset:
+            position = self.reserved * UNIT_SIZE
+            file = self.files.find(position)
+            if file is None:
+                file = self.files.create_sparse(position - position % size)
+            at = position - file.base
+            end = at - at % _STEP + _STEP
+            if end - at < UNIT_SIZE:  # this unit reaches over the step's end
+                end += _STEP
+            end = min(end, size)
+            try:
+                self._mappings.mapping(file).reserve(at, end)
+            except OSError:
+                if at == 0:
+                    self._discard_newest()
+                raise
+            self.reserved = (file.base + end) // UNIT_SIZE
+
+    def _discard_newest(self) -> None:
+        file = self.files.forget_newest()
+        self._mappings.close(file)
+        self.files.remove(file)
+
+    def write(self, units: bytes, count: int) -> None:
+        """Write C{count} packed units behind the last visible one; L{extend} made room for them."""
+        position = self.visible * UNIT_SIZE
+        done = 0
+        while done < len(units):
+            file = self.files.find(position)
+            if file is None:
+                raise ValueError(f"no room was made for unit {position // UNIT_SIZE} of {self.directory}")
+            at = position - file.base
+            part = min(len(units) - done, file.size - at)
+            view = self._mappings.view(file)
+            view[at : at + part] = units[done : done + part] if part < len(units) else units
+            self._dirty[file] = None
+            done += part
+            position += part
+        self.visible += count
+
+    def cut(self, offset: int) -> None:
+        """Take away the units from a logical offset on; they are zeroed, their files stay. Not while any is pending."""
+        zeros = bytes(_STEP)
+        for file in self.files.files:
+            if file.end <= offset * UNIT_SIZE:
+                continue
+            at = max(0, offset * UNIT_SIZE - file.base)
+            view = self._mappings.view(file)
+            while at < file.size:
+                part = min(_STEP, file.size - at)
+                if view[at : at + part] == zeros[:part]:
+                    break  # written from the front, so nothing follows
+                self._mappings.mapping(file).reserve(at, at + part)
+                view[at : at + part] = zeros[:part]
+                self._dirty[file] = None
+                at += part
+        self.visible = self.next_offset = offset
+        self.reserved = min(self.reserved, offset)
+        self.minimum = min(self.minimum, offset)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def view(self, offset: int, count: int) -> memoryview | None:
+        """
+        Return the packed units from a logical offset on, at most C{count}, and not past the end of a file.
+
+        C{None} where no file holds that offset. The caller keeps within C{visible}.
+        """
+        position = offset * UNIT_SIZE
+        file = self.files.find(position)
+        if file is None:
+            return None
+        at = position - file.base
+        return self._mappings.view(file)[at : at + count * UNIT_SIZE]
+
+    def unit(self, offset: int) -> Unit | None:
+        """Return the unit at a logical offset, C{None} where no file holds it."""
+        view = self.view(offset, 1)
+        return None if view is None else Unit.unpack(view)
+
+    def units(self, offset: int, count: int) -> list[Unit]:
+        """Return at most C{count} visible units from a logical offset on."""
+        found: list[Unit] = []
+        offset = max(offset, self.minimum)
+        end = min(offset + count, self.visible)
+        while offset < end:
+            view = self.view(offset, end - offset)
+            if view is None:
+                break
+            found += map(Unit._make, unit_struct.iter_unpack(view))
+            offset += len(view) // UNIT_SIZE
+        return found
+
+
+class ConsumeQueues:
+    """
+    All queues, by topic and queue id. A queue has no file before its first message (reliability L19).
+
+    @ivar by_key: the table itself, for the append's own look-up.
+    @ivar dirty: files written to since they were last synced.
+    """
+
+    def __init__(
+        self, files: IFiles, directory: str, file_size: int, mappings: OpenMappings, delay_levels: DelayLevels
+    ) -> None:
+        """
+        @param directory: C{consumequeue} below the root.
+        @param file_size: length of a queue file; rounded up to whole units.
+        """
+        self._files = files
+        self._directory = directory
+        self.file_size = round_up(file_size)
+        self._mappings = mappings
+        self._delay_levels = delay_levels
+        self.by_key: dict[QueueKey, ConsumeQueue] = {}
+        self.dirty: dict[MappedFile, None] = {}
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(self.by_key.values())
+
+    def create(self, topic: str, queue_id: int, bases: Iterable[int] = ()) -> ConsumeQueue:
+        """
+        Enter a queue into the table.
+
+        @param bases: of the files it has already.
+        @raise MessageIllegal: the name or the number cannot be that of a queue.
+        """
+        try:
+            check_topic(topic)
+        except BadName as error:
+            raise MessageIllegal(str(error)) from None
+        if not 0 <= queue_id <= 0x7FFFFFFF:
+            raise MessageIllegal(f"queue id {queue_id} of topic {topic} is no queue's")
+        files = FileQueue(self._files, self.path(topic, queue_id), self.file_size, tuple(bases))
+        queue = ConsumeQueue(topic, queue_id, files, self._mappings, self.dirty, self._delay_levels)
+        self.by_key[topic, queue_id] = queue
+        return queue
+
+    def path(self, topic: str, queue_id: int) -> str:
+        """Return the directory of a queue."""
+        return posixpath.join(self._directory, topic, str(queue_id))
+
+    def discard_files(self, queue: ConsumeQueue) -> None:
+        """Remove the files of a queue and make it empty. For rebuilding."""
+        while queue.files.files:
+            file = queue.files.forget_newest()
+            self.dirty.pop(file, None)
+            self._mappings.close(file)
+            queue.files.remove(file)
+        queue.minimum = queue.visible = queue.next_offset = queue.reserved = 0
+
+
+def round_up(file_size: int) -> int:
+    """Return a queue file's length that holds whole units."""
+    return -(-file_size // UNIT_SIZE) * UNIT_SIZE

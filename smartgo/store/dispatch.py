@@ -1,0 +1,167 @@
+"""
+From the end of a run of appends to the queues, and to those who wait for messages.
+
+The units of a run are written with one join and one slice assignment a queue, and listeners hear of each queue once.
+Where readers may see flushed messages only (reliability D6), a run's units wait here for the flush that covers them.
+
+What else is made from the log, such as the index, follows it at its own pace: L{Follower}.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IClock
+from smartgo.errors import BadRecord, NoSuchMessage
+from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, decode, start_struct
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueue
+from smartgo.store.interfaces import IArrivalListener, IDispatcher
+
+_SLICE: Final = 256  # records that a follower takes before it lets others run
+
+
+class Run(NamedTuple):
+    """What one run appended to one queue, waiting for its flush."""
+
+    queue: ConsumeQueue
+    units: list[bytes]
+    codes: list[int]
+    stored_ms: int
+    end: int
+
+
+class Dispatch:
+    """
+    Publishes what was appended.
+
+    @ivar end: physical offset; what lies below is in the queues.
+    @ivar stored_ms: store timestamp of the last record below it.
+    @ivar touched: the queues that the present run appended to, with repetition; the store adds to it.
+    """
+
+    _log = Logger()
+
+    def __init__(self, log: CommitLog, after_flush: bool, listeners: Sequence[IArrivalListener]) -> None:
+        """
+        @param after_flush: publish what is flushed only; L{flushed} tells.
+        @param listeners: told of arrivals; more may be added to it.
+        """
+        self._commitlog = log
+        self._after_flush = after_flush
+        self._listeners = listeners
+        self._waiting: deque[Run] = deque()
+        self._ends: deque[tuple[int, int]] = deque()  # runs that wait: log's end and timestamp after each
+        self.touched: list[ConsumeQueue] = []
+        self.end = 0
+        self.stored_ms = 0
+
+    def begin_at(self, end: int, stored_ms: int) -> None:
+        """All below C{end} is in the queues."""
+        self.end = end
+        self.stored_ms = stored_ms
+
+    def end_run(self) -> None:
+        """Publish the present run, or let it wait for its flush."""
+        touched = self.touched
+        self.touched = []
+        end = self._commitlog.end
+        stored_ms = self._commitlog.stored_ms
+        told: list[tuple[ConsumeQueue, list[int], int]] = []
+        for queue in touched:
+            if not queue.pending:
+                continue  # seen earlier in this loop
+            units, codes = queue.pending, queue.codes
+            queue.pending = []
+            queue.codes = []
+            if self._after_flush:
+                self._waiting.append(Run(queue, units, codes, queue.stored_ms, end))
+            elif not queue.dropped:
+                queue.write(b"".join(units), len(units))
+                told.append((queue, codes, queue.stored_ms))
+        if self._after_flush:
+            self._ends.append((end, stored_ms))
+            return
+        self.end = end
+        self.stored_ms = stored_ms
+        if self._listeners:
+            for queue, codes, queue_ms in told:
+                self._tell(queue, codes, queue_ms)
+
+    def flushed(self, position: int) -> None:
+        """The log is durable below C{position}: publish the runs that waited for that."""
+        told: list[Run] = []
+        while self._waiting and self._waiting[0].end <= position:
+            run = self._waiting.popleft()
+            if not run.queue.dropped:
+                run.queue.write(b"".join(run.units), len(run.units))
+                told.append(run)
+        while self._ends and self._ends[0][0] <= position:
+            self.end, self.stored_ms = self._ends.popleft()
+        for run in told:
+            self._tell(run.queue, run.codes, run.stored_ms)
+
+    def _tell(self, queue: ConsumeQueue, codes: Sequence[int], stored_ms: int) -> None:
+        for listener in self._listeners:
+            try:
+                listener.arrived(queue.topic, queue.queue_id, queue.visible, codes, stored_ms)
+            except Exception:  # a listener's bug must not keep others from their messages
+                self._log.failure("a listener failed on messages of {topic}", topic=queue.topic)
+
+
+class Follower:
+    """Shows the log's records to one L{IDispatcher}, a slice at a time, so that a slow one delays no send."""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IClock, log: CommitLog, dispatcher: IDispatcher, position: int, end: Callable[[], int]
+    ) -> None:
+        """
+        @param position: physical offset of the first record that C{dispatcher} has not seen for certain.
+        @param end: tells up to where records may be shown.
+        """
+        self._clock = clock
+        self._commitlog = log
+        self._dispatcher = dispatcher
+        self._end = end
+        self._call: IDelayedCall | None = None
+        self.position = position
+
+    def advance(self) -> None:
+        """There may be more records; they are shown from the next turn of the reactor on."""
+        if self._call is None and self.position < self._end():
+            self._call = self._clock.callLater(0, self._go_on)
+
+    def stop(self) -> None:
+        """Show no more; the dispatcher is shown the rest when it is attached the next time."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _go_on(self) -> None:
+        self._call = None
+        end = self._end()
+        for _ in range(_SLICE):
+            if self.position >= end:
+                return
+            try:
+                self._show(self.position)
+            except (BadRecord, NoSuchMessage):
+                self._log.failure("the record at {offset} cannot be dispatched", offset=self.position)
+                self.position = end
+        self.advance()
+
+    def _show(self, position: int) -> None:
+        size, magic = start_struct.unpack(self._commitlog.slice(position, BLANK_SIZE))
+        if magic in BLANK_MAGICS:
+            self.position = position + size
+            return
+        entry = decode(self._commitlog.slice(position, size))
+        self.position = position + entry.size
+        self._dispatcher.dispatch(entry)

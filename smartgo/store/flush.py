@@ -1,0 +1,254 @@
+"""
+When appended bytes are on the disk.
+
+One flush is under way at a time, in the lane C{flush}; it covers all that was appended when it began. Without sync
+flush it begins half a second after the first unflushed byte, or at once when many wait; with sync flush after each run
+of appends, or as soon as the one before is done: all sends that wait at its start share it (reliability D7). Nothing
+runs while nothing is unflushed.
+
+The flushed position moves only after success (D3). The first failure is the last: the kernel may have dropped the pages
+and cleared the error, so a flush that succeeds later proves nothing (D4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock, IFiles, IMapping, IThreads
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.interfaces import IFlushPolicy, PutStatus
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.settings import StoreSettings
+
+LANE: Final = "flush"
+
+T = TypeVar("T")
+
+
+class Waiter(NamedTuple):
+    """One that waits for the flush."""
+
+    end: int
+    deadline: float
+    told: Deferred[PutStatus]
+
+
+@implementer(IFlushPolicy)
+class Flusher:
+    """
+    Flushes the CommitLog.
+
+    @ivar flushed: physical offset below which the log is durable.
+    @ivar flushed_ms: store timestamp of the last record below it.
+    @ivar failed: the error that ended flushing for good, C{None} while all is well.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IClock,
+        threads: IThreads,
+        files: IFiles,
+        mappings: OpenMappings,
+        log: CommitLog,
+        settings: StoreSettings,
+        usage: Callable[[], tuple[int, int]],
+        flushed: Callable[[tuple[int, int] | None], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """
+        @param usage: asks for the room on the disk; called after each flush in its lane.
+        @param flushed: called after each flush, on the reactor thread, with (total, free) bytes of the disk if known.
+        @param failed: called once, when a flush failed.
+        """
+        self._clock = clock
+        self._threads = threads
+        self._files = files
+        self._mappings = mappings
+        self._commitlog = log
+        self._settings = settings
+        self._usage = usage
+        self._on_flushed = flushed
+        self._on_failed = failed
+        self._waiters: deque[Waiter] = deque()
+        self._dirty_since: float | None = None  # when the first byte was appended that no flush covers
+        self._timer: IDelayedCall | None = None
+        self._timeout: IDelayedCall | None = None
+        self._running = False
+        self.flushed = 0
+        self.flushed_ms = 0
+        self.failed: OSError | None = None
+
+    # -- for the store -----------------------------------------------------------------------------------------
+
+    def begin_at(self, end: int, stored_ms: int) -> None:
+        """All below C{end} is durable."""
+        self.flushed = end
+        self.flushed_ms = stored_ms
+
+    def appended(self, end: int) -> None:
+        """A run of appends ended at C{end}; cheap."""
+        if self._dirty_since is None:
+            self._dirty_since = self._clock.seconds()
+        if self._running or self.failed is not None:
+            return
+        if self._settings.sync_flush or end - self.flushed >= self._settings.flush_bytes:
+            self._start()
+        elif self._timer is None:
+            self._timer = self._clock.callLater(self._settings.flush_interval, self._due)
+
+    def durable(self, end: int) -> Deferred[PutStatus] | None:
+        """Tell, or say later, whether the log is safe up to C{end}; without sync flush that is not asked for."""
+        if not self._settings.sync_flush or end <= self.flushed:
+            return None
+        return self.wait(end)
+
+    def wait(self, end: int) -> Deferred[PutStatus]:
+        """Fire when the log is safe up to C{end}, in either mode, or with FLUSH_DISK_TIMEOUT; starts nothing."""
+        if end <= self.flushed:
+            return succeed(PutStatus.OK)
+        if self.failed is not None:
+            return succeed(PutStatus.FLUSH_DISK_TIMEOUT)
+        timeout = self._settings.sync_flush_timeout
+        waiter = Waiter(end, self._clock.seconds() + timeout, Deferred())
+        self._waiters.append(waiter)
+        if self._timeout is None:
+            self._timeout = self._clock.callLater(timeout, self._too_late)
+        return waiter.told
+
+    def flush(self) -> None:
+        """Begin a flush of all that is appended now, or see to it that one follows the one under way."""
+        if self._commitlog.end > self.flushed and self.failed is None:
+            if self._dirty_since is None:
+                self._dirty_since = self._clock.seconds() - self._settings.flush_interval
+            if not self._running:
+                self._start()
+
+    async def stop(self) -> None:
+        """Flush all; nothing may be appended any more. After a failure it does nothing."""
+        while self.failed is None and (self._running or self._commitlog.end > self.flushed):
+            if not self._running:
+                self._start()
+            if self._running:
+                waiter = Waiter(self._commitlog.end, float("inf"), Deferred())
+                self._waiters.append(waiter)
+                await waiter.told
+        self._cancel()
+
+    # -- the work ----------------------------------------------------------------------------------------------
+
+    def _due(self) -> None:
+        self._timer = None
+        if not self._running:
+            self._start()
+
+    def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._dirty_since = None
+        end = self._commitlog.end
+        if end <= self.flushed or self.failed is not None:
+            return
+        self._running = True
+        stored_ms = self._commitlog.stored_ms
+        dirty: list[MappedFile] = []
+        pinned: list[tuple[IMapping, bool]] = []
+        try:
+            for file in self._commitlog.files.files:
+                if file.end > self.flushed and file.base < end:
+                    pinned.append((self._mappings.pin(file), file.fresh))
+                    dirty.append(file)
+        except OSError:
+            work: Deferred[tuple[int, int] | None] = Deferred()
+            work.errback(Failure())
+        else:
+            work = self._threads.run(LANE, self._sync, pinned)
+        work.addBoth(self._unpin, dirty)
+        work.addCallbacks(self._done, self._failure, callbackArgs=(end, stored_ms, dirty))
+        work.addErrback(lambda failure: self._log.failure("what follows a flush failed", failure))
+
+    def _sync(self, mappings: list[tuple[IMapping, bool]]) -> tuple[int, int] | None:
+        """Sync old files before new ones, and the names of new ones (D8); in the lane."""
+        for mapping, _ in mappings:
+            mapping.sync()
+        if any(fresh for _, fresh in mappings):
+            self._files.sync_directory(self._commitlog.files.directory)
+        try:
+            return self._usage()
+        except OSError:
+            return None
+
+    def _unpin(self, result: T, dirty: list[MappedFile]) -> T:
+        for file in dirty:
+            self._mappings.unpin(file)
+        return result
+
+    def _done(self, usage: tuple[int, int] | None, end: int, stored_ms: int, dirty: list[MappedFile]) -> None:
+        self._running = False
+        for file in dirty:
+            file.fresh = False
+        self.flushed = end
+        self.flushed_ms = stored_ms
+        if self._dirty_since is not None:
+            self._again(self._clock.seconds() - self._dirty_since)
+        waiters = self._waiters
+        while waiters and waiters[0].end <= end:
+            told = waiters.popleft().told
+            if not told.called:  # a caller may have cancelled it
+                told.callback(PutStatus.OK)
+        self._on_flushed(usage)
+
+    def _again(self, late: float) -> None:
+        """Bytes came while the flush ran, the first of them C{late} seconds ago."""
+        settings = self._settings
+        if settings.sync_flush or self._waiters or self._commitlog.end - self.flushed >= settings.flush_bytes:
+            self._start()
+        elif self._timer is None:
+            self._timer = self._clock.callLater(max(0.0, settings.flush_interval - late), self._due)
+
+    def _failure(self, failure: Failure) -> None:
+        self._running = False
+        error = failure.value
+        if not isinstance(error, OSError):
+            failure.raiseException()
+        self.fail(error)
+
+    def fail(self, error: OSError) -> None:
+        """A write or a flush of a store file failed: nothing is durable from here on."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        self._log.error("the store takes no more messages, as a flush failed: {error}", error=str(error))
+        waiters = self._waiters
+        self._waiters = deque()
+        self._cancel()
+        self._on_failed()
+        for waiter in waiters:
+            if not waiter.told.called:
+                waiter.told.callback(PutStatus.FLUSH_DISK_TIMEOUT)
+
+    def _too_late(self) -> None:
+        self._timeout = None
+        now = self._clock.seconds()
+        while self._waiters and self._waiters[0].deadline <= now:
+            told = self._waiters.popleft().told
+            if not told.called:
+                told.callback(PutStatus.FLUSH_DISK_TIMEOUT)
+        if self._waiters and self._waiters[0].deadline != float("inf"):
+            self._timeout = self._clock.callLater(self._waiters[0].deadline - now, self._too_late)
+
+    def _cancel(self) -> None:
+        for call in (self._timer, self._timeout):
+            if call is not None:
+                call.cancel()
+        self._timer = self._timeout = None

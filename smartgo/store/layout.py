@@ -1,0 +1,149 @@
+"""
+What files a store directory has, and whether they can be worked with. Nothing is changed here.
+
+A file of a foreign name, or a log file of a length that the others do not have, is an error that names it (reliability
+S15): it may be of a newer RocketMQ, or of other settings. Two things are no errors. At the tail of a log that was not
+closed cleanly a file may be short, as its length was not on the disk yet; it is set aside if all of it was unflushed.
+And a queue whose files are short, missing or misplaced is made anew from the log (S10).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Sequence
+
+from smartgo.env.interfaces import IFiles
+from smartgo.errors import ForeignFile, StoreError
+from smartgo.schema.topics import is_topic
+from smartgo.store.checkpoint import Checkpoint
+from smartgo.store.consumequeue import QueueKey, round_up
+from smartgo.store.filequeue import FileQueue, file_name, is_file_name
+from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
+
+_IGNORED = frozenset({"lost+found"})  # where the directory is a file system of its own
+
+
+class Layout:
+    """
+    The files of one store.
+
+    @ivar log_files: the CommitLog's files, all of one length and without a gap.
+    @ivar aside: paths of files at the log's tail that are not whole; nothing in them was flushed.
+    @ivar queue_file_size: length of a queue file.
+    @ivar queues: the offsets at which the files of each queue begin.
+    @ivar broken: queues with a file of a wrong length or a gap; not in C{queues}.
+    """
+
+    def __init__(
+        self, files: IFiles, root: str, settings: StoreSettings, own: Checkpoint | None, clean: bool, durable: int
+    ) -> None:
+        """
+        @param own: our last checkpoint, if there is one.
+        @param clean: the store was closed cleanly.
+        @param durable: physical offset below which the log was flushed.
+        @raise ForeignFile: a file that does not belong there.
+        @raise StoreError: a log file is missing.
+        """
+        self._files = files
+        self.log_directory = settings.commitlog_directory or posixpath.join(root, "commitlog")
+        self.queue_directory = posixpath.join(root, "consumequeue")
+        self.aside: list[str] = []
+        self.queues: dict[QueueKey, list[int]] = {}
+        self.broken: dict[QueueKey, list[str]] = {}
+        self._read_log(settings, own, clean, durable)
+        self._read_queues(settings, own)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no log file."""
+        return not self.log_files.files
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    def _read_log(self, settings: StoreSettings, own: Checkpoint | None, clean: bool, durable: int) -> None:
+        sizes: dict[int, int] = {}
+        for name in self._files.list(self.log_directory):
+            path = posixpath.join(self.log_directory, name)
+            if name in _IGNORED:
+                continue
+            if not is_file_name(name) or self._files.is_directory(path):
+                raise ForeignFile(f"{path} is no CommitLog file; take it away, or give the store another directory")
+            sizes[int(name)] = self._files.size(path)
+        known = settings.log_file_size or (own.log_file_size if own is not None else None)
+        file_size = known or _usual(list(sizes.values())) or LOG_FILE_SIZE
+        bases = sorted(sizes)
+        while bases and sizes[bases[-1]] != file_size:
+            if clean or bases[-1] < durable or (len(bases) == 1 and sizes[bases[0]] and own is None):
+                break
+            self.aside.insert(0, self._log_path(bases.pop()))
+        for number, base in enumerate(bases):
+            path = self._log_path(base)
+            if sizes[base] != file_size or base % file_size:
+                raise ForeignFile(
+                    f"{path} has {sizes[base]} B; the CommitLog's files are to have {file_size} B and names that are"
+                    f" multiples of that (mappedFileSizeCommitLog)"
+                )
+            if number and base != bases[number - 1] + file_size:
+                raise StoreError(f"{self._log_path(bases[number - 1] + file_size)} is missing, and files follow it")
+        self.log_files = FileQueue(self._files, self.log_directory, file_size, bases)
+        if durable > self.log_files.end:
+            missing = max(self.log_files.end, durable - 1 - (durable - 1) % file_size)
+            raise StoreError(f"{self._log_path(missing)} is missing: the CommitLog went on up to {durable}")
+
+    def _log_path(self, base: int) -> str:
+        return posixpath.join(self.log_directory, file_name(base))
+
+    # -- the queues --------------------------------------------------------------------------------------------
+
+    def _read_queues(self, settings: StoreSettings, own: Checkpoint | None) -> None:
+        found: dict[QueueKey, dict[int, int]] = {}
+        for topic in self._names(self.queue_directory):
+            topic_path = posixpath.join(self.queue_directory, topic)
+            if not is_topic(topic) or not self._files.is_directory(topic_path):
+                raise ForeignFile(f"{topic_path} is no topic's directory")
+            for number in self._names(topic_path):
+                queue_path = posixpath.join(topic_path, number)
+                if not _is_number(number) or not self._files.is_directory(queue_path):
+                    raise ForeignFile(f"{queue_path} is no queue's directory")
+                sizes: dict[int, int] = {}
+                for name in self._names(queue_path):
+                    path = posixpath.join(queue_path, name)
+                    if not is_file_name(name) or self._files.is_directory(path):
+                        raise ForeignFile(f"{path} is no queue file")
+                    sizes[int(name)] = self._files.size(path)
+                found[topic, int(number)] = sizes
+        all_sizes = [size for sizes in found.values() for size in sizes.values()]
+        usual = _usual(all_sizes)
+        known = settings.queue_file_size or (own.queue_file_size if own is not None else None)
+        file_size = self.queue_file_size = round_up(known or usual or QUEUE_FILE_SIZE)
+        if usual is not None and usual != file_size and file_size not in all_sizes and len(all_sizes) > 1:
+            raise ForeignFile(
+                f"the queue files in {self.queue_directory} have {usual} B, not {file_size} B"
+                " (mappedFileSizeConsumeQueue)"
+            )
+        for key, sizes in found.items():
+            bases = sorted(sizes)
+            if not bases:
+                continue
+            if (
+                all(sizes[base] == file_size and base % file_size == 0 for base in bases)
+                and bases[-1] - bases[0] == (len(bases) - 1) * file_size
+            ):
+                self.queues[key] = bases
+            else:
+                directory = posixpath.join(self.queue_directory, key[0], str(key[1]))
+                self.broken[key] = [posixpath.join(directory, file_name(base)) for base in bases]
+
+    def _names(self, path: str) -> list[str]:
+        return [name for name in self._files.list(path) if name not in _IGNORED]
+
+
+def _usual(sizes: Sequence[int]) -> int | None:
+    """Return the length that most files have, of those that have any."""
+    counted = Counter(size for size in sizes if size > 0)
+    return counted.most_common(1)[0][0] if counted else None
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= 10 and str(int(name)) == name

@@ -1,0 +1,191 @@
+"""Finding single messages: by physical offset, by logical offset, by time. What may touch the disk runs in the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from twisted.internet.defer import Deferred, fail, succeed
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.errors import BadRecord, NoSuchMessage
+from smartgo.schema.consumequeue import UNIT_SIZE, Unit
+from smartgo.schema.message import BORN_V6
+from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, check, start_struct
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueue
+from smartgo.store.filequeue import FileQueue
+from smartgo.store.reader import LANE, Reader
+
+LOWER: Final = "LOWER"
+UPPER: Final = "UPPER"
+
+_LONGER_HOST: Final = 12
+HEAD_LIMIT: Final = HEAD_SIZE + 2 * _LONGER_HOST
+"""Bytes of the longest head of a record."""
+_SYS_FLAG: Final = 7  # places in the head
+_STORED_MS: Final = 10
+
+
+class Places(NamedTuple):
+    """Where the bytes of a file queue are, as another thread may read them."""
+
+    begin: int
+    file_size: int
+    paths: Sequence[str]
+
+    @classmethod
+    def of(cls, files: FileQueue) -> Places:
+        """Take the present files."""
+        return cls(files.begin, files.file_size, [file.path for file in files.files])
+
+    def read(self, files: IFiles, offset: int, size: int) -> bytes:
+        """Read from one file; empty where that is gone."""
+        number, at = divmod(offset - self.begin, self.file_size)
+        if not 0 <= number < len(self.paths):
+            return b""
+        try:
+            return files.read_at(self.paths[number], at, size)
+        except FileNotFoundError:
+            return b""
+
+
+class Lookup:
+    """Finds messages for queries."""
+
+    def __init__(self, log: CommitLog, reader: Reader, threads: IThreads, files: IFiles) -> None:
+        self._commitlog = log
+        self._reader = reader
+        self._threads = threads
+        self._files = files
+
+    # -- by physical offset ------------------------------------------------------------------------------------
+
+    def at(self, offset: int, size: int | None) -> Deferred[bytes]:
+        """
+        Return the record at a physical offset, checked.
+
+        @param size: its size, if known: saves a read.
+        @raise NoSuchMessage: through the Deferred.
+        """
+        log = self._commitlog
+        if not log.minimum <= offset < log.end:
+            return fail(NoSuchMessage(f"no message at physical offset {offset}"))
+        if self._reader.is_far_back(offset):
+            return self._threads.run(LANE, self._fetch, Places.of(log.files), offset, size)
+        try:
+            room = log.end - offset
+            start = log.slice(offset, min(start_struct.size, room))
+            return succeed(_checked(log.slice(offset, _announced(start, offset)), offset))
+        except NoSuchMessage as error:
+            return fail(error)
+
+    def _fetch(self, places: Places, offset: int, size: int | None) -> bytes:
+        if size is None or size <= 0:
+            size = start_struct.size
+        data = places.read(self._files, offset, size)
+        announced = _announced(data, offset)
+        if announced != len(data):
+            data = places.read(self._files, offset, announced)
+        return _checked(data, offset)
+
+    # -- by logical offset and time ----------------------------------------------------------------------------
+
+    def stored_ms(self, queue: ConsumeQueue, offset: int) -> Deferred[int]:
+        """Return the store timestamp of the message at a logical offset, -1 where there is none."""
+        if not queue.minimum <= offset < queue.visible:
+            return succeed(-1)
+        return self._threads.run(LANE, self._clock_of(queue), offset)
+
+    def offset_at(self, queue: ConsumeQueue, timestamp_ms: int, boundary: str | None) -> Deferred[int]:
+        """
+        Return the logical offset whose store timestamp is nearest to a time.
+
+        RocketMQ first picks a file by its time of modification; here the search is over all of the queue. A clock that
+        was set back makes the timestamps fall in places: some neighbour of the time is found then.
+
+        @param boundary: L{LOWER}: the first at or after the time, the queue's end where there is none; L{UPPER}: the
+            last at or before it, the queue's first where there is none; C{None}: one with just that time, else the
+            nearer of both neighbours.
+        """
+        return self._threads.run(
+            LANE, search, self._clock_of(queue), queue.minimum, queue.visible, timestamp_ms, boundary
+        )
+
+    def _clock_of(self, queue: ConsumeQueue) -> Callable[[int], int]:
+        """Return what tells the store timestamp at a logical offset, -1 for none; for the lane."""
+        units = Places.of(queue.files)
+        records = Places.of(self._commitlog.files)
+        minimum = self._commitlog.minimum
+
+        def stored_ms(offset: int) -> int:
+            raw = units.read(self._files, offset * UNIT_SIZE, UNIT_SIZE)
+            if len(raw) < UNIT_SIZE:
+                return -1
+            unit = Unit.unpack(raw)
+            if unit.commitlog_offset < minimum:
+                return -1
+            return head_stored_ms(records.read(self._files, unit.commitlog_offset, HEAD_LIMIT))
+
+        return stored_ms
+
+
+def search(stored_ms: Callable[[int], int], minimum: int, end: int, timestamp_ms: int, boundary: str | None) -> int:
+    """
+    Find a time in a queue; messages that are gone (-1) count as too old.
+
+    @param stored_ms: tells the timestamp at a logical offset.
+    @param end: of the queue; C{minimum} is its first offset.
+    @return: see L{Lookup.offset_at}.
+    """
+    if minimum >= end:
+        return minimum
+    strict = boundary == UPPER
+    low, high = minimum, end  # the first offset later than (UPPER) or not before the time lies in low..high
+    while low < high:
+        middle = (low + high) // 2
+        found = stored_ms(middle)
+        if found > timestamp_ms or (not strict and found == timestamp_ms):
+            high = middle
+        else:
+            low = middle + 1
+    if boundary == LOWER:
+        return low
+    if boundary == UPPER:
+        return max(low - 1, minimum)
+    if low == end:
+        return end - 1
+    after = stored_ms(low)
+    before = stored_ms(low - 1) if low > minimum else -1
+    if before < 0 or after == timestamp_ms or after - timestamp_ms < timestamp_ms - before:
+        return low
+    return low - 1
+
+
+def _announced(start: bytes | memoryview, offset: int) -> int:
+    """Return the size of the record that begins with C{start}."""
+    if len(start) >= start_struct.size:
+        size, magic = start_struct.unpack_from(start)
+        if magic in MESSAGE_MAGICS and size > 0:
+            return int(size)
+    raise NoSuchMessage(f"no message begins at physical offset {offset}")
+
+
+def _checked(record: bytes | memoryview, offset: int) -> bytes:
+    try:
+        check(record, 0, offset)
+    except BadRecord as error:
+        raise NoSuchMessage(f"the message at physical offset {offset} cannot be read: {error}") from None
+    return bytes(record)
+
+
+def head_stored_ms(head: bytes) -> int:
+    """Return the store timestamp of a record whose first bytes these are, -1 where they are no record's."""
+    if len(head) < HEAD_SIZE or start_struct.unpack_from(head)[1] not in MESSAGE_MAGICS:
+        return -1
+    fields = HEAD_STRUCT.unpack_from(head)
+    if fields[_SYS_FLAG] & BORN_V6:  # the host before it is longer, so it lies that much further on
+        if len(head) < HEAD_SIZE + _LONGER_HOST:
+            return -1
+        fields = HEAD_STRUCT.unpack_from(head, _LONGER_HOST)
+    return int(fields[_STORED_MS])

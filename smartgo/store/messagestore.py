@@ -1,0 +1,422 @@
+"""
+The message store as a Service: one log, its queues, and what keeps both on the disk.
+
+A store is opened (L{MessageStore.open}: lock, recovery), works, and is stopped once. It owns its directory: no other
+process may have it, RocketMQ's brokers included, whose files these are.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IDirectoryLock, IEnvironment
+from smartgo.errors import MessageIllegal, ServiceNotAvailable
+from smartgo.schema.consumequeue import Unit
+from smartgo.schema.message import Message
+from smartgo.store.allocate import LogSpace
+from smartgo.store.checkpoint import Checkpoints
+from smartgo.store.checkpointer import Checkpointer
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.dispatch import Dispatch, Follower
+from smartgo.store.flush import Flusher
+from smartgo.store.interfaces import (
+    Appended,
+    IArrivalListener,
+    IDispatcher,
+    IMessageFilter,
+    IMessageStore,
+    PutStatus,
+    ReadLimit,
+    ReadResult,
+)
+from smartgo.store.lookup import Lookup
+from smartgo.store.mappedfile import OpenMappings
+from smartgo.store.reader import Reader
+from smartgo.store.recovery import Recovered, Recovery
+from smartgo.store.settings import StoreSettings
+
+RECOVERY_LANE: Final = "prepare"
+REMOVAL_LANE: Final = "prepare"
+_FEWEST_MAPPINGS: Final = 16
+_DESCRIPTOR_SHARE: Final = 8  # a mapping takes two descriptors; connections need the rest
+
+
+@implementer(IMessageStore)
+class MessageStore(Service):
+    """
+    See L{IMessageStore}.
+
+    @ivar root: the directory.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, root: str, settings: StoreSettings) -> None:
+        """
+        @param root: the store's directory, made if missing.
+        """
+        self._env = env
+        self.root = root
+        self._settings = settings
+        self._lock: IDirectoryLock | None = None
+        self._recovery: Recovery | None = None
+        self._opening: Deferred[None] | None = None
+        self._opened = False
+        self._stopped: Deferred[None] | None = None
+        self._refusal: str | None = "the store is not open"
+        self._failure_callbacks: list[Callable[[str], None]] = []
+        self._listeners: list[IArrivalListener] = []
+        self._followers: list[Follower] = []
+        self._removals: list[Deferred[None]] = []
+        self._removed = 0  # queues whose files went to the directory of deleted ones
+        self._by_key: dict[QueueKey, ConsumeQueue] = {}
+        limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
+        self._mappings = OpenMappings(env.files, limit)
+        self._checkpoints = Checkpoints(env.files, root)
+        self._deleted_directory = posixpath.join(root, "deleted")
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    def open(self) -> Deferred[None]:
+        """
+        Take the directory, recover what is in it, and be ready for work.
+
+        @raise StoreHeld: through the Deferred: another process has the directory; nothing was changed.
+        @raise ForeignFile: it holds what no store of ours can work with; nothing was changed.
+        @raise StoreDamaged: the log is damaged in the middle.
+        @raise OSError: as the system says.
+        """
+        self._opening = Deferred.fromCoroutine(self._open())
+        waiting: Deferred[None] = Deferred()
+        self._opening.addBoth(self._tell_opened, waiting)
+        return waiting
+
+    def _tell_opened(self, result: object, waiting: Deferred[None]) -> None:
+        self._opening = None
+        waiting.callback(result)  # type: ignore[arg-type]  # a Failure makes it an errback
+
+    async def _open(self) -> None:
+        env, settings = self._env, self._settings
+        env.files.make_directories(self.root)
+        self._lock = env.files.lock_directory(self.root)
+        self._recovery = Recovery(env, self.root, settings, self._mappings, self._checkpoints)
+        try:
+            recovered = await env.threads.run(RECOVERY_LANE, self._recovery.run)
+            self._begin(recovered)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _begin(self, recovered: Recovered) -> None:
+        env, settings = self._env, self._settings
+        self._log_files = recovered.log_files
+        self._queues = recovered.queues
+        self._by_key = recovered.queues.by_key
+        space = self._space = LogSpace(env, self.root, self._log_files, self._mappings, settings, self._reconsider)
+        log = self._commitlog = CommitLog(
+            self._log_files,
+            self._mappings,
+            space,
+            env.clock.wall_ms,
+            settings.max_message_size,
+            settings.max_batch_count,
+        )
+        flusher = self._flusher = Flusher(
+            env.clock,
+            env.threads,
+            env.files,
+            self._mappings,
+            log,
+            settings,
+            space.usage,
+            self._flushed,
+            self._failed,
+        )
+        dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners)
+        self._checkpointer = Checkpointer(
+            env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, settings
+        )
+        memory = int(env.host.memory * settings.memory_ratio)
+        self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
+        self._lookup = Lookup(log, self._reader, env.threads, env.files)
+        env.files.remove_tree(self._deleted_directory)
+        env.files.make_directories(self._deleted_directory)
+        space.clear()
+        log.begin_at(recovered.end, recovered.file)
+        log.stored_ms = recovered.stored_ms
+        flusher.begin_at(recovered.end, recovered.stored_ms)
+        dispatch.begin_at(recovered.end, recovered.stored_ms)
+        self._checkpointer.begin_at(recovered.end, recovered.marked_from, recovered.index_ms, recovered.deleted)
+        space.begin_at(recovered.end, recovered.file)
+        space.note_usage(*space.usage())
+        self._opened = True
+        self._reconsider()
+
+    def stopService(self) -> Deferred[None]:
+        """Flush all, write down where we are, let the directory go; fires when nothing of the store is left running."""
+        if self.running:
+            super().stopService()
+        if self._stopped is None:
+            self._stopped = Deferred.fromCoroutine(self._stop())
+        waiting: Deferred[None] = Deferred()
+        self._stopped.addBoth(self._pass_on, waiting)
+        return waiting
+
+    def _pass_on(self, result: None, waiting: Deferred[None]) -> None:
+        waiting.callback(result)
+        return result
+
+    async def _stop(self) -> None:
+        if self._opening is not None:
+            if self._recovery is not None:
+                self._recovery.cancelled = True
+            done: Deferred[None] = Deferred()
+            self._opening.addBoth(lambda _: done.callback(None))
+            await done
+        if not self._opened:
+            self._let_go()
+            return
+        self.end_run()
+        self._opened = False
+        self._reconsider()
+        for follower in self._followers:
+            follower.stop()
+        await self._flusher.stop()
+        await self._space.stop()
+        for removal in list(self._removals):
+            await removal
+        try:
+            await self._checkpointer.stop()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._by_key.clear()  # late readers find nothing, and map nothing
+        self._mappings.close_all()
+        self._checkpoints.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- refusing ----------------------------------------------------------------------------------------------
+
+    def when_failed(self, callback: Callable[[str], None]) -> None:
+        """Call C{callback} with the reason when a flush failed: the store takes no more messages for good (D4)."""
+        self._failure_callbacks.append(callback)
+
+    def _reconsider(self) -> None:
+        if not self._opened:
+            self._refusal = "the store is closed"
+        elif self._flusher.failed is not None:
+            self._refusal = f"the store failed: {self._flusher.failed}"
+        else:
+            self._refusal = self._space.refusal
+
+    def _failed(self) -> None:
+        self._reconsider()
+        reason = str(self._flusher.failed)
+        for callback in self._failure_callbacks:
+            callback(reason)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why messages are refused now, C{None} while they are taken."""
+        return self._refusal
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def append(self, messages: Sequence[Message]) -> Appended:
+        """See L{IMessageStore.append}."""
+        if self._refusal is not None:
+            raise ServiceNotAvailable(self._refusal)
+        if not messages:
+            raise MessageIllegal("a batch of no messages")
+        message = messages[0]
+        key = (message.topic, message.queue_id)
+        queue = self._by_key.get(key)
+        if queue is None:
+            queue = self._queues.create(*key)
+        appended = self._commitlog.append(queue, messages)
+        self._dispatch.touched.append(queue)
+        return appended
+
+    def end_run(self) -> None:
+        """See L{IMessageStore.end_run}."""
+        if not self._dispatch.touched:
+            return
+        self._dispatch.end_run()
+        end = self._commitlog.end
+        if end >= self._space.watch:
+            self._space.advance(end)
+        self._flusher.appended(end)
+        for follower in self._followers:
+            follower.advance()
+
+    def durable(self, appended: Appended) -> Deferred[PutStatus] | None:
+        """See L{IMessageStore.durable}."""
+        return self._flusher.durable(appended.end)
+
+    def flush(self) -> Deferred[PutStatus]:
+        """See L{IMessageStore.flush}."""
+        return Deferred.fromCoroutine(self._flush())
+
+    async def _flush(self) -> PutStatus:
+        if not self._opened:
+            return PutStatus.FLUSH_DISK_TIMEOUT
+        self.end_run()
+        self._flusher.flush()
+        status = await self._flusher.wait(self._commitlog.end)
+        if status is PutStatus.OK:
+            status = await self._checkpointer.save()
+        return status
+
+    def _flushed(self, usage: tuple[int, int] | None) -> None:
+        self._dispatch.flushed(self._flusher.flushed)
+        if usage is not None:
+            self._space.note_usage(*usage)
+        self._checkpointer.advance()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def read(
+        self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> ReadResult:
+        """See L{IMessageStore.read}."""
+        return self._reader.read(topic, queue_id, offset, limit, filter)
+
+    def read_cold(
+        self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> Deferred[ReadResult]:
+        """See L{IMessageStore.read_cold}."""
+        return self._reader.read_cold(topic, queue_id, offset, limit, filter)
+
+    def at(self, offset: int, size: int | None = None) -> Deferred[bytes]:
+        """See L{IMessageStore.at}."""
+        return self._lookup.at(offset, size)
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """See L{IMessageStore.bounds}."""
+        queue = self._by_key.get((topic, queue_id))
+        return (0, 0) if queue is None else (queue.minimum, queue.visible)
+
+    def log_bounds(self) -> tuple[int, int]:
+        """[first, next) physical offsets of the log."""
+        return self._commitlog.minimum, self._commitlog.end
+
+    @property
+    def flushed(self) -> int:
+        """Physical offset below which the log is durable."""
+        return self._flusher.flushed
+
+    def offset_at(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None) -> Deferred[int]:
+        """See L{IMessageStore.offset_at}."""
+        queue = self._by_key.get((topic, queue_id))
+        return succeed(0) if queue is None else self._lookup.offset_at(queue, timestamp_ms, boundary)
+
+    def stored_ms(self, topic: str, queue_id: int, offset: int) -> Deferred[int]:
+        """See L{IMessageStore.stored_ms}."""
+        queue = self._by_key.get((topic, queue_id))
+        return succeed(-1) if queue is None else self._lookup.stored_ms(queue, offset)
+
+    def is_far_back(self, topic: str, queue_id: int, offset: int) -> bool:
+        """See L{IMessageStore.is_far_back}."""
+        queue = self._by_key.get((topic, queue_id))
+        if queue is None or not queue.minimum <= offset < queue.visible:
+            return False
+        unit = queue.unit(offset)
+        return unit is not None and self._reader.is_far_back(unit.commitlog_offset)
+
+    def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[Unit]:
+        """See L{IMessageStore.units}."""
+        queue = self._by_key.get((topic, queue_id))
+        return [] if queue is None else queue.units(offset, count)
+
+    def queues(self) -> Iterable[tuple[str, int]]:
+        """See L{IMessageStore.queues}."""
+        return [queue.key for queue in self._queues if queue.visible > queue.minimum]
+
+    # -- topics and listeners ----------------------------------------------------------------------------------
+
+    def subscribe(self, listener: IArrivalListener) -> None:
+        """See L{IMessageStore.subscribe}."""
+        self._listeners.append(listener)
+
+    def attach(self, dispatcher: IDispatcher, position: int) -> None:
+        """
+        Show the records from physical offset C{position} on, old and new, to what makes something of them.
+
+        For an open store. It happens at the reactor's leisure, after readers can see them.
+        """
+        follower = Follower(
+            self._env.clock,
+            self._commitlog,
+            dispatcher,
+            max(position, self._commitlog.minimum),
+            lambda: self._dispatch.end,
+        )
+        self._followers.append(follower)
+        follower.advance()
+
+    def delete_topic(self, topic: str) -> Deferred[None]:
+        """
+        See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
+
+        @raise OSError: through the Deferred: the files could not be moved or removed.
+        """
+        self.end_run()
+        doomed = [queue for queue in self._by_key.values() if queue.topic == topic]
+        if not doomed:
+            return succeed(None)
+        self._checkpointer.deleted[topic] = self._commitlog.end
+        moved: list[str] = []
+        failed: OSError | None = None
+        for queue in doomed:
+            queue.dropped = True
+            del self._by_key[queue.key]
+            try:
+                moved += self._move_away(queue)
+            except OSError as error:
+                failed = error
+        removal = Deferred.fromCoroutine(self._delete(doomed, moved, failed))
+        waiting: Deferred[None] = Deferred()
+        self._removals.append(removal)
+        removal.addBoth(self._removed_topic, removal, waiting)
+        return waiting
+
+    def _removed_topic(self, result: None, removal: Deferred[None], waiting: Deferred[None]) -> None:
+        self._removals.remove(removal)
+        waiting.callback(result)  # a Failure makes it an errback
+
+    def _move_away(self, queue: ConsumeQueue) -> list[str]:
+        """Take the files of a queue out of the way of a new one of the same name."""
+        files = self._env.files
+        for file in queue.files.files:
+            self._queues.dirty.pop(file, None)
+        if not queue.files.files:
+            return []
+        self._removed += 1
+        target = posixpath.join(self._deleted_directory, str(self._removed))
+        files.rename(queue.directory, target)
+        parent = posixpath.dirname(queue.directory)
+        if not files.list(parent):
+            files.remove_directory(parent)
+        return [target]
+
+    async def _delete(self, doomed: Sequence[ConsumeQueue], moved: Sequence[str], failed: OSError | None) -> None:
+        await self._checkpointer.save(table=True)  # from here on recovery knows that the topic is gone
+        await self._checkpointer.idle()
+        for queue in doomed:
+            for file in queue.files.files:
+                self._mappings.close(file)
+        for path in moved:
+            await self._env.threads.run(REMOVAL_LANE, self._env.files.remove_tree, path)
+        if failed is not None:
+            raise failed

@@ -1,0 +1,391 @@
+"""
+Reading a queue: units from an offset, what the filter leaves of them, the records themselves.
+
+What lies within a share of memory from the log's end is handed out as slices of the mapped file, at once; records that
+lie side by side are one slice. What lies further back is read through the file by a thread, as a page that is not in
+memory would hold up the reactor (reliability S4). Source of the table of answers: C{DefaultMessageStore.getMessage};
+C{store.md} section 12.
+
+A unit is believed only as far as its record bears it out: size, queue, logical and physical offset. What does not agree
+is left out, and said once in the log.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.errors import BadRecord, NoSuchMessage
+from smartgo.schema.consumequeue import EXTENSION_LIMIT, PREFILL, UNIT_SIZE, unit_struct
+from smartgo.schema.properties import decode as decode_properties
+from smartgo.schema.record import HEAD_SIZE, decode
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
+from smartgo.store.settings import StoreSettings
+
+LANE: Final = "read"
+_SCAN: Final = 16000  # bytes of units that one read looks at, at least
+_PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
+_BODY_LENGTH: Final = struct.Struct(">i")
+_BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
+
+_place = _PLACE.unpack_from
+_units = unit_struct.iter_unpack
+_result = tuple.__new__
+
+RawUnit = tuple[int, int, int]
+
+
+class Gathering:
+    """
+    Records for one answer.
+
+    @ivar count: how many; C{size}: their bytes.
+    @ivar parts: the pieces they are in.
+    """
+
+    __slots__ = ("_end", "_max_count", "_max_size", "count", "parts", "size")
+
+    def __init__(self, max_count: int, max_size: int) -> None:
+        self._max_count = max(1, max_count)
+        self._max_size = max_size
+        self._end = -1
+        self.count = 0
+        self.size = 0
+        self.parts: list[memoryview] = []
+
+    def is_full(self, size: int) -> bool:
+        """Whether a record of C{size} bytes has to wait for the next answer; the first never has."""
+        return self.count > 0 and (self.count >= self._max_count or self.size + size > self._max_size)
+
+    def add(self, part: memoryview) -> None:
+        """Take one record."""
+        self.parts.append(part)
+        self.count += 1
+        self.size += len(part)
+
+
+class Reader:
+    """The read side of a store."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        log: CommitLog,
+        by_key: dict[QueueKey, ConsumeQueue],
+        settings: StoreSettings,
+        memory: int,
+        threads: IThreads,
+        files: IFiles,
+    ) -> None:
+        """
+        @param memory: bytes; a record further from the log's end counts as "on disk".
+        """
+        self._commitlog = log
+        self._by_key = by_key
+        self._settings = settings
+        self._memory = memory
+        self._threads = threads
+        self._files = files
+        self._complained: set[QueueKey] = set()
+
+    def is_far_back(self, offset: int) -> bool:
+        """Whether what lies at a physical offset counts as "on disk"."""
+        return self._commitlog.end - offset > self._memory
+
+    # -- what is asked for -------------------------------------------------------------------------------------
+
+    def read(
+        self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> ReadResult:
+        """Read what is in memory; status COLD where the first message is not."""
+        queue = self._by_key.get((topic, queue_id))
+        if queue is None or not queue.minimum <= offset < queue.visible:
+            return self._outside(queue, offset)
+        count = limit.count
+        view = queue.view(offset, min(queue.visible - offset, max(_SCAN // UNIT_SIZE, count)))
+        if view is None:
+            return self._no_file(queue, offset)
+        settings = self._settings
+        count = max(1, min(count, settings.memory_count))
+        if filter is None:
+            units = list(_units(view[: count * UNIT_SIZE]))
+            first = units[0][0]
+            if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
+                return self._cold(queue, offset)
+            found = self._side_by_side(queue, offset, units, min(limit.size, settings.memory_size))
+            if found is not None:
+                return found
+        else:
+            units = list(_units(view))
+            first = units[0][0]
+            if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
+                return self._cold(queue, offset)
+        return self._pick(queue, offset, units, Gathering(count, min(limit.size, settings.memory_size)), filter)
+
+    def read_cold(
+        self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> Deferred[ReadResult]:
+        """Read in the lane what is not in memory, with the limits for that; what is in memory as L{read} does."""
+        result = self.read(topic, queue_id, offset, limit, filter)
+        if result.status is not ReadStatus.COLD:
+            return succeed(result)
+        return Deferred.fromCoroutine(self._read_cold(self._by_key[topic, queue_id], offset, limit, filter))
+
+    # -- outside the queue -------------------------------------------------------------------------------------
+
+    def _outside(self, queue: ConsumeQueue | None, offset: int) -> ReadResult:
+        minimum, maximum = (0, 0) if queue is None else (queue.minimum, queue.visible)
+        if queue is None:
+            status, next_offset = ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0
+        elif maximum == 0:
+            status, next_offset = ReadStatus.NO_MESSAGE_IN_QUEUE, 0
+        elif offset < minimum:
+            status, next_offset = ReadStatus.OFFSET_TOO_SMALL, minimum
+        elif offset == maximum:
+            status, next_offset = ReadStatus.OFFSET_OVERFLOW_ONE, offset
+        else:
+            status, next_offset = ReadStatus.OFFSET_OVERFLOW_BADLY, maximum
+        if self._settings.replica:
+            next_offset = offset  # a slave may be behind its master: it does not correct
+        return ReadResult(status, next_offset, minimum, maximum, [], 0, 0, False)
+
+    def _no_file(self, queue: ConsumeQueue, offset: int) -> ReadResult:
+        per_file = queue.files.file_size // UNIT_SIZE
+        next_offset = offset - offset % per_file + per_file
+        return ReadResult(ReadStatus.OFFSET_FOUND_NULL, next_offset, queue.minimum, queue.visible, [], 0, 0, False)
+
+    def _cold(self, queue: ConsumeQueue, offset: int) -> ReadResult:
+        return ReadResult(ReadStatus.COLD, offset, queue.minimum, queue.visible, [], 0, 0, True)
+
+    # -- from memory -------------------------------------------------------------------------------------------
+
+    def _side_by_side(
+        self, queue: ConsumeQueue, offset: int, units: Sequence[RawUnit], max_size: int
+    ) -> ReadResult | None:
+        """Answer with one slice where the records follow one another, the usual case; else C{None}."""
+        first = units[0][0]
+        last, last_size, _ = units[-1]
+        size = last + last_size - first
+        total = 0
+        for _, one, _ in units:
+            total += one
+        if total != size or size > max_size or queue.shared:
+            return None
+        try:
+            part = self._commitlog.slice(first, size)
+        except NoSuchMessage:
+            return None
+        queue_id = queue.queue_id
+        at = 0
+        number = offset
+        for physical, one, _ in units:
+            if _place(part, at) != (one, queue_id, number, physical):
+                return None
+            at += one
+            number += 1
+        if not _is_of_topic(part, queue.topic_part) and not self._is_of(queue, part, queue.topic):
+            return None
+        return _result(
+            ReadResult,
+            (
+                ReadStatus.FOUND,
+                number,
+                queue.minimum,
+                queue.visible,
+                [part],
+                len(units),
+                size,
+                self._commitlog.end - last > self._memory,
+            ),
+        )
+
+    def _pick(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        units: Sequence[RawUnit],
+        gathering: Gathering,
+        filter: IMessageFilter | None,
+    ) -> ReadResult:
+        wanted = None if filter is None else filter.hashes()
+        content = filter if filter is not None and filter.needs_content() else None
+        minimum = self._commitlog.minimum
+        removing = False
+        run_begin = run_end = -1
+        number = offset
+        last = units[0][0]
+        gathered: list[tuple[int, int]] = []
+        for physical, size, code in units:
+            if wanted is not None and code not in wanted and code >= EXTENSION_LIMIT:
+                number += 1
+                continue
+            if size == PREFILL.size or physical < minimum:
+                removing = removing or size != PREFILL.size
+                number += 1
+                continue
+            if gathering.is_full(size):
+                break
+            last = physical
+            record = self._record(queue, number, physical, size)
+            number += 1
+            if record is None or (content is not None and not _matches(content, record)):
+                continue
+            gathering.count += 1
+            gathering.size += size
+            if physical == run_end:
+                run_end += size
+            else:
+                if run_end >= 0:
+                    gathered.append((run_begin, run_end))
+                run_begin, run_end = physical, physical + size
+        if run_end >= 0:
+            gathered.append((run_begin, run_end))
+        for begin, end in gathered:
+            gathering.parts.append(self._commitlog.slice(begin, end - begin))
+        return self._answer(queue, gathering, number, last, removing)
+
+    def _record(self, queue: ConsumeQueue, number: int, physical: int, size: int) -> memoryview | None:
+        """Return the record that a unit leads to, C{None} where there is none that fits."""
+        try:
+            part = self._commitlog.slice(physical, size)
+        except NoSuchMessage:
+            part = memoryview(b"")
+        if self._fits(queue, number, physical, size, part):
+            return part
+        self._complain(queue, number)
+        return None
+
+    def _fits(self, queue: ConsumeQueue, number: int, physical: int, size: int, part: memoryview) -> bool:
+        if len(part) < HEAD_SIZE:
+            return False
+        stored_size, queue_id, queue_offset, stored_at = _place(part)
+        if stored_size != size or stored_at != physical:
+            return False
+        if queue.shared:
+            return True
+        if queue_id != queue.queue_id or queue_offset != number:
+            return False
+        return _is_of_topic(part, queue.topic_part) or self._is_of(queue, part, queue.topic)
+
+    def _is_of(self, queue: ConsumeQueue, part: memoryview, topic: str) -> bool:
+        """Tell by decoding whether the first record of C{part} is of a topic: 5.x and IPv6 records."""
+        try:
+            return decode(part).topic == topic
+        except BadRecord:
+            return False
+
+    def _complain(self, queue: ConsumeQueue, number: int) -> None:
+        if queue.key not in self._complained and len(self._complained) < 1000:
+            self._complained.add(queue.key)
+            self._log.warn(
+                "unit {number} of topic {topic}, queue {queue} leads to no message of it; it is left out",
+                number=number,
+                topic=queue.topic,
+                queue=queue.queue_id,
+            )
+
+    def _answer(
+        self, queue: ConsumeQueue, gathering: Gathering, next_offset: int, last: int, removing: bool
+    ) -> ReadResult:
+        status = ReadStatus.FOUND
+        if not gathering.count:
+            status = ReadStatus.MESSAGE_WAS_REMOVING if removing else ReadStatus.NO_MATCHED_MESSAGE
+        return ReadResult(
+            status,
+            next_offset,
+            queue.minimum,
+            queue.visible,
+            gathering.parts,
+            gathering.count,
+            gathering.size,
+            self.is_far_back(last),
+        )
+
+    # -- from the disk -----------------------------------------------------------------------------------------
+
+    async def _read_cold(
+        self, queue: ConsumeQueue, offset: int, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> ReadResult:
+        settings = self._settings
+        count = max(1, min(limit.count, settings.disk_count))
+        gathering = Gathering(count, min(limit.size, settings.disk_size))
+        view = queue.view(offset, min(queue.visible - offset, max(_SCAN // UNIT_SIZE, limit.count)))
+        units = [] if view is None else list(_units(view))
+        wanted = None if filter is None else filter.hashes()
+        content = filter if filter is not None and filter.needs_content() else None
+        chosen = [
+            (offset + at, physical, size)
+            for at, (physical, size, code) in enumerate(units)
+            if size != PREFILL.size and (wanted is None or code in wanted or code < EXTENSION_LIMIT)
+        ]
+        scanned = offset + len(units)
+        last = units[-1][0] if units else 0
+        removing = False
+        while chosen and not gathering.is_full(chosen[0][2]):
+            group = _first_group(chosen, count, settings.disk_size)
+            chosen = chosen[len(group) :]
+            records = await self._threads.run(LANE, self._fetch, self._places(group))
+            for (number, physical, size), data in zip(group, records, strict=True):
+                if gathering.is_full(size):
+                    return self._answer(queue, gathering, number, last, removing)
+                last = physical
+                part = memoryview(data)
+                if physical < self._commitlog.minimum:
+                    removing = True
+                elif not self._fits(queue, number, physical, size, part):
+                    self._complain(queue, number)
+                elif content is None or _matches(content, part):
+                    gathering.add(part)
+        return self._answer(queue, gathering, chosen[0][0] if chosen else scanned, last, removing)
+
+    def _places(self, group: Iterable[tuple[int, int, int]]) -> list[tuple[str, int, int]]:
+        places = []
+        for _, physical, size in group:
+            file = self._commitlog.files.find(physical)
+            if file is None or not 0 < size <= file.end - physical:
+                places.append(("", 0, 0))
+            else:
+                places.append((file.path, physical - file.base, size))
+        return places
+
+    def _fetch(self, places: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        """Read pieces of files, empty ones where a file is gone; in the lane."""
+        found = []
+        for path, at, size in places:
+            try:
+                found.append(self._files.read_at(path, at, size) if path else b"")
+            except FileNotFoundError:
+                found.append(b"")
+        return found
+
+
+def _first_group(chosen: Sequence[tuple[int, int, int]], count: int, size: int) -> Sequence[tuple[int, int, int]]:
+    """Return as many of the first records as one answer can take; at least one."""
+    total = 0
+    for at, one in enumerate(chosen[:count]):
+        total += one[2]
+        if at and total > size:
+            return chosen[:at]
+    return chosen[:count]
+
+
+def _is_of_topic(part: memoryview, topic_part: bytes) -> bool:
+    """Tell whether the first record of C{part}, with IPv4 hosts, is of a topic."""
+    begin = HEAD_SIZE + int(_BODY_LENGTH.unpack_from(part, _BODY_LENGTH_AT)[0])
+    return part[begin : begin + len(topic_part)] == topic_part
+
+
+def _matches(filter: IMessageFilter, record: memoryview) -> bool:
+    try:
+        message = decode(record)
+    except BadRecord:
+        return False
+    return bool(filter.by_content(decode_properties(message.properties), memoryview(message.body)))

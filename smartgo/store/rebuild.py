@@ -1,0 +1,358 @@
+"""
+Bringing the queues in line with the log, when a store is opened.
+
+While recovery reads the log's tail, the units that belong to it are planned; L{Rebuild.settle} finds out how far each
+queue really goes without that tail, and adds the planned units, writing only where other bytes stand. A queue that
+has not what it must have is wanted: L{Rebuild.make_anew} makes it from all of the log.
+
+How far a queue goes: after a clean stop the table of queues says so. Else the units below the checkpoint are durable
+and in order, so the last of them is found by bisection, and must lead to the record it was made for.
+
+Two things in a log look like faults and are none. A queue that begins again at a lower offset was deleted with its
+topic: the later records count. A queue whose first record in the log is not number 0 lost the ones before to deletion
+of old files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IFiles
+from smartgo.errors import BadRecord
+from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.schema.properties import TAGS, find, tag_code
+from smartgo.schema.record import check
+from smartgo.store.checkpoint import QueueTable
+from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.layout import Layout
+from smartgo.store.mappedfile import OpenMappings
+
+_FLUSH_UNITS: Final = 4096
+_pack = unit_struct.pack
+
+
+class Rebuild:
+    """
+    The queues of a store that is being opened.
+
+    @ivar wanted: queues that have to be made anew.
+    @ivar everything: all queues have to be, those too that nobody knows of.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        files: IFiles,
+        layout: Layout,
+        queues: ConsumeQueues,
+        table: QueueTable | None,
+        levels: DelayLevels,
+        mappings: OpenMappings,
+        changing: Callable[[], None],
+    ) -> None:
+        """
+        @param table: what the queues had at least, if known.
+        @param changing: called before any file is changed.
+        """
+        self._files = files
+        self._layout = layout
+        self._queues = queues
+        self._table = table
+        self._deleted = {} if table is None else table.deleted
+        self._levels = levels
+        self._mappings = mappings
+        self._changing = changing
+        self._planned: dict[QueueKey, list[tuple[int, bytearray]]] = {}
+        self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
+        self._trusted: set[QueueKey] = set()
+        self.wanted: set[QueueKey] = set(layout.broken)
+        self.everything = False
+        for (topic, queue_id), bases in layout.queues.items():
+            queues.create(topic, queue_id, bases)
+
+    # -- planning ----------------------------------------------------------------------------------------------
+
+    def plan(self, message: StoredMessage) -> None:
+        """Take a record of the log's tail; it counts once L{confirm} is called."""
+        made = self._unit_of(message)
+        if made is not None:
+            self._unconfirmed.append(made)
+
+    def confirm(self) -> None:
+        """The records taken since the last call will stay."""
+        for key, offset, unit in self._unconfirmed:
+            parts = self._planned.setdefault(key, [])
+            if parts and parts[-1][0] + len(parts[-1][1]) // UNIT_SIZE == offset:
+                parts[-1][1].extend(unit)
+            else:
+                parts.append((offset, bytearray(unit)))
+        self._unconfirmed.clear()
+
+    def drop_unconfirmed(self) -> None:
+        """The records taken since L{confirm} will be cut."""
+        self._unconfirmed.clear()
+
+    def _unit_of(self, message: StoredMessage) -> tuple[QueueKey, int, bytes] | None:
+        if message.sys_flag & PREPARED or message.physical_offset < self._deleted.get(message.topic, 0):
+            return None
+        key = (message.topic, message.queue_id)
+        queue = self._queues.by_key.get(key)
+        if queue is None:
+            queue = self._queues.create(*key)
+        if queue.delay_ms is None:
+            code = tag_code(find(message.properties, TAGS))
+        else:
+            code = message.stored_ms + queue.delay_ms
+        return key, message.queue_offset, _pack(message.physical_offset, message.size, code)
+
+    # -- how far the queues go ---------------------------------------------------------------------------------
+
+    def newest(self) -> int:
+        """Return the physical offset after the newest record that any queue has; 0 without one."""
+        newest = 0
+        for queue in self._queues:
+            unit = self._last_unit(queue, self._bisect(queue, 1 << 62))
+            if unit is not None and unit.size != PREFILL.size:
+                newest = max(newest, unit.commitlog_offset + unit.size)
+        return newest
+
+    def settle(self, begin: int, minimum: int, exact: bool) -> None:
+        """
+        Find the end of each queue below C{begin}, and add what was planned.
+
+        @param begin: physical offset where the planned records begin.
+        @param minimum: physical offset of the oldest log file.
+        @param exact: the table of queues says where they end.
+        """
+        known = {} if self._table is None else {(one.topic, one.queue_id): one for one in self._table.queues}
+        for queue in list(self._queues):
+            entry = known.get(queue.key)
+            if queue.key in self.wanted or not queue.files.files:
+                continue
+            if exact and entry is not None and self._covers(queue, entry.minimum, entry.next_offset):
+                self._set_end(queue, entry.next_offset)
+                queue.minimum = entry.minimum
+                if self._table is not None and self._table.log_minimum == minimum:
+                    self._trusted.add(queue.key)
+                continue
+            end = self._checked_end(queue, begin)
+            if end is None:
+                self.wanted.add(queue.key)
+            else:
+                self._set_end(queue, end)
+        for key, entry in known.items():
+            held = self._queues.by_key.get(key)
+            if entry.next_offset > (0 if held is None else held.visible):
+                self.wanted.add(key)
+        if self._table is None and not self._layout.queues and begin > minimum:
+            self.everything = True
+        for key, parts in self._planned.items():
+            for offset, units in parts:
+                if key not in self.wanted and not self.everything:
+                    self._add(self._queues.by_key[key], offset, bytes(units), begin == minimum)
+        self._planned.clear()
+
+    def _covers(self, queue: ConsumeQueue, minimum: int, end: int) -> bool:
+        files = queue.files
+        return files.begin <= minimum * UNIT_SIZE and files.end >= end * UNIT_SIZE
+
+    def _set_end(self, queue: ConsumeQueue, end: int) -> None:
+        queue.visible = queue.next_offset = queue.reserved = end
+
+    def _checked_end(self, queue: ConsumeQueue, below: int) -> int | None:
+        """Return the logical offset after the last unit that leads below C{below}; C{None}: not to be trusted."""
+        end = self._bisect(queue, below)
+        if self._is_borne_out(queue, end):
+            return end
+        end = self._first_gap(queue, below)
+        return end if self._is_borne_out(queue, end) else None
+
+    def _bisect(self, queue: ConsumeQueue, below: int) -> int:
+        low, high = queue.files.begin // UNIT_SIZE, queue.files.end // UNIT_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if _is_used(queue.unit(middle), below):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _first_gap(self, queue: ConsumeQueue, below: int) -> int:
+        """Find the end as RocketMQ does, unit by unit through the last files: leftovers may lie behind a gap."""
+        files = queue.files.files
+        number = files[max(0, len(files) - 3)].base // UNIT_SIZE
+        end = queue.files.end // UNIT_SIZE
+        while number < end:
+            for unit in map(Unit._make, unit_struct.iter_unpack(queue.view(number, end - number) or b"")):
+                if not _is_used(unit, below):
+                    return number
+                number += 1
+        return number
+
+    def _last_unit(self, queue: ConsumeQueue, end: int) -> Unit | None:
+        return queue.unit(end - 1) if end > queue.files.begin // UNIT_SIZE else None
+
+    def _is_borne_out(self, queue: ConsumeQueue, end: int) -> bool:
+        """Tell whether the last unit before C{end} leads to the record it was made for, or to one that is gone."""
+        unit = self._last_unit(queue, end)
+        if unit is None or unit.size == PREFILL.size:
+            return True
+        log_files = self._layout.log_files
+        if unit.commitlog_offset < log_files.begin:
+            return True
+        file = log_files.find(unit.commitlog_offset)
+        if file is None:
+            return False
+        raw = self._files.read_at(file.path, unit.commitlog_offset - file.base, unit.size)
+        try:
+            message = check(raw, 0, unit.commitlog_offset, verify_crc=False)
+        except BadRecord:
+            return False
+        return queue.shared or (
+            message.topic == queue.topic and message.queue_id == queue.queue_id and message.queue_offset == end - 1
+        )
+
+    # -- adding ------------------------------------------------------------------------------------------------
+
+    def _add(self, queue: ConsumeQueue, offset: int, units: bytes, from_oldest: bool) -> None:
+        """Add units of adjacent records behind what the queue has."""
+        if offset > queue.visible:
+            if not from_oldest:
+                self.wanted.add(queue.key)
+                return
+            self._changing()
+            if queue.files.files:
+                self._log.warn(
+                    "messages {first} to {last} of topic {topic}, queue {queue} are not in the log",
+                    first=queue.visible,
+                    last=offset - 1,
+                    topic=queue.topic,
+                    queue=queue.queue_id,
+                )
+                self._fill(queue, offset, Unit.unpack(units).commitlog_offset)
+            else:
+                queue.begin_at(offset)
+        elif offset < queue.visible:
+            self._log.info(
+                "topic {topic}, queue {queue} begins again at {offset}",
+                topic=queue.topic,
+                queue=queue.queue_id,
+                offset=offset,
+            )
+            self._changing()
+            if offset * UNIT_SIZE < queue.files.begin:
+                self._queues.discard_files(queue)
+                queue.begin_at(offset)
+            else:
+                queue.cut(offset)
+        done = 0
+        while done < len(units):
+            view = queue.view(queue.visible, (len(units) - done) // UNIT_SIZE)
+            if view is not None and view == units[done : done + len(view)]:
+                count = len(view) // UNIT_SIZE
+                self._set_end(queue, queue.visible + count)
+            else:
+                size = len(units) - done if view is None else len(view)
+                size = min(size, queue.files.file_size)
+                count = size // UNIT_SIZE
+                self._changing()
+                queue.reserve(queue.visible + count)
+                queue.write(units[done : done + size], count)
+                queue.next_offset = queue.visible
+            done += count * UNIT_SIZE
+
+    def _fill(self, queue: ConsumeQueue, end: int, physical: int) -> None:
+        """Put units without a message up to a logical offset; they sort as if they led to C{physical}."""
+        filler = _pack(physical, PREFILL.size, 0)
+        while queue.visible < end:
+            count = min(end - queue.visible, _FLUSH_UNITS)
+            queue.reserve(queue.visible + count)
+            queue.write(filler * count, count)
+            queue.next_offset = queue.visible
+
+    # -- making anew -------------------------------------------------------------------------------------------
+
+    def make_anew(self, messages: Iterable[StoredMessage], end: int) -> None:
+        """
+        Make the wanted queues from all of the log.
+
+        @param messages: the log's records, from the oldest on.
+        @param end: physical offset of the log's end.
+        """
+        for queue in list(self._queues):
+            if self.everything or queue.key in self.wanted:
+                self._queues.discard_files(queue)
+        for key, paths in self._layout.broken.items():
+            for path in paths:
+                self._files.remove(path)
+            self._queues.create(*key)
+        buffers: dict[QueueKey, tuple[int, bytearray]] = {}
+        for message in messages:
+            made = self._unit_of(message)
+            if made is None or not (self.everything or made[0] in self.wanted):
+                continue
+            key, offset, unit = made
+            held = buffers.get(key)
+            if held is not None and held[0] + len(held[1]) // UNIT_SIZE == offset:
+                held[1].extend(unit)
+                if len(held[1]) >= _FLUSH_UNITS * UNIT_SIZE:
+                    self._add(self._queues.by_key[key], held[0], bytes(held[1]), True)
+                    del buffers[key]
+            else:
+                if held is not None:
+                    self._add(self._queues.by_key[key], held[0], bytes(held[1]), True)
+                buffers[key] = (offset, bytearray(unit))
+        for key, (offset, units) in buffers.items():
+            self._add(self._queues.by_key[key], offset, bytes(units), True)
+        if self._table is not None:
+            for entry in self._table.queues:
+                key = (entry.topic, entry.queue_id)
+                if key in self.wanted or self.everything:
+                    self._keep_offsets(key, entry.next_offset, end)
+
+    def _keep_offsets(self, key: QueueKey, next_offset: int, end: int) -> None:
+        """See to it that offsets which were given out once are not given out again (D11)."""
+        queue = self._queues.by_key.get(key) or self._queues.create(*key)
+        if queue.visible >= next_offset:
+            return
+        if queue.files.files:
+            self._fill(queue, next_offset, end)
+        else:
+            queue.begin_at(next_offset)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def finish(self, minimum: int) -> None:
+        """Take away what lies behind the ends, and find the first readable unit of each queue."""
+        for queue in list(self._queues):
+            if not queue.files.files:
+                del self._queues.by_key[queue.key]
+                continue
+            if queue.key in self._trusted:
+                continue
+            unit = queue.unit(queue.visible)
+            if unit is not None and any(unit):
+                self._changing()
+                queue.cut(queue.visible)
+            queue.minimum = self._first_readable(queue, minimum)
+
+    def _first_readable(self, queue: ConsumeQueue, minimum: int) -> int:
+        low, high = queue.files.begin // UNIT_SIZE, queue.visible
+        while low < high:
+            middle = (low + high) // 2
+            unit = queue.unit(middle)
+            if unit is not None and unit.size != PREFILL.size and unit.commitlog_offset >= minimum:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def _is_used(unit: Unit | None, below: int) -> bool:
+    return unit is not None and unit.size > 0 and 0 <= unit.commitlog_offset < below

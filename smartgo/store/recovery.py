@@ -1,0 +1,329 @@
+"""
+From the files of a store to a store that can work: after a clean stop, a killed process, a power failure, or RocketMQ.
+
+Everything here blocks and runs in one thread before the store is open. The order:
+
+ 1. Look at the files; what does not belong is refused before anything is changed (reliability S15).
+ 2. Read the log from the last checkpoint (S9) to its end, checking every record (S7). The end is where nothing was
+    written, or, in bytes that were not flushed, the first bad record. A bad record in flushed bytes with valid records
+    after it is damage: the store is not opened. A batch that is not whole is cut (D12, L{smartgo.store.commitlog}).
+ 3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
+ 4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
+    must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.rebuild}.
+ 5. Sync all that, and write a checkpoint.
+
+From step 3 on the C{abort} marker is up, and all of it can be repeated: a second run, after a crash in the first, ends
+with the same bytes.
+
+A store without a checkpoint of ours was RocketMQ's. After a clean stop there the log is read from the file on in which
+the queues end; after a crash, from the newest file whose first record is older than RocketMQ's timestamps.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final, NamedTuple
+
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import StoreDamaged, StoreError
+from smartgo.schema.record import Stop
+from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.commitlog import CONTINUES
+from smartgo.store.consumequeue import ConsumeQueues
+from smartgo.store.filequeue import FileQueue, file_name
+from smartgo.store.layout import Layout
+from smartgo.store.lookup import HEAD_LIMIT, head_stored_ms
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.rebuild import Rebuild
+from smartgo.store.settings import StoreSettings
+from smartgo.store.walk import Walk, record_after, written_end
+
+_LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
+_COPY: Final = 4 << 20
+_NEVER: Final = 1 << 62
+
+
+class Recovered(NamedTuple):
+    """
+    What the store goes on with.
+
+    @ivar end: physical offset after the last record.
+    @ivar file: the file that holds C{end}, pinned and with blocks; C{None} where there is none, or no room for blocks.
+    @ivar stored_ms: store timestamp of the last record, as far as known.
+    @ivar marked_from: physical offset from which on batches carry our mark.
+    @ivar index_ms: RocketMQ's timestamp of its index.
+    @ivar deleted: see L{QueueTable}.
+    """
+
+    log_files: FileQueue
+    queues: ConsumeQueues
+    end: int
+    file: MappedFile | None
+    stored_ms: int
+    marked_from: int
+    index_ms: int
+    deleted: dict[str, int]
+
+
+class Tail(NamedTuple):
+    """What reading the log's tail found: its end, the last timestamp, and where and why reading stopped."""
+
+    end: int
+    stored_ms: int
+    position: int
+    stop: Stop
+    reason: str
+
+
+class Recovery:
+    """
+    One recovery.
+
+    @ivar cancelled: set from another thread, makes L{run} give up soon.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, env: IEnvironment, root: str, settings: StoreSettings, mappings: OpenMappings, checkpoints: Checkpoints
+    ) -> None:
+        self._files = env.files
+        self._wall_ms = env.clock.wall_ms
+        self._root = root
+        self._settings = settings
+        self._mappings = mappings
+        self._checkpoints = checkpoints
+        self._quarantine = posixpath.join(root, "quarantine")
+        self._changing = False
+        self.cancelled = False
+
+    def run(self) -> Recovered:
+        """
+        Recover; blocks.
+
+        @raise ForeignFile: the directory holds what does not belong there; nothing was changed.
+        @raise StoreDamaged: the log is damaged in the middle.
+        @raise StoreError: a log file is missing, or the recovery was cancelled.
+        @raise OSError: the disk failed or is full.
+        """
+        checkpoints, settings = self._checkpoints, self._settings
+        own = self._own = checkpoints.load()
+        clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
+        table = None if own is None else checkpoints.load_table()
+        durable = 0 if own is None else max(own.position, own.flushed)
+        layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        queues = ConsumeQueues(
+            self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
+        )
+        rebuild = self._rebuild = Rebuild(
+            self._files, layout, queues, table, settings.delay_levels, self._mappings, self._change
+        )
+        self._log_files = layout.log_files
+        self._minimum = layout.log_files.begin
+        self._dispatched = rebuild.newest() if own is None else own.position
+        begin = self._begin = self._find_begin()
+        marked_from = self._marks()
+
+        tail = self._read_tail(begin, marked_from)
+        self._judge(tail)
+        if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
+            self._clear_behind(tail.end)
+        rebuild.settle(begin, self._minimum, own is not None and clean and begin == own.position)
+        if rebuild.everything or rebuild.wanted:
+            self._make_queues_anew(tail, marked_from)
+        rebuild.finish(self._minimum)
+        if own is None and not layout.is_empty:
+            marked_from = tail.end
+        return self._conclude(queues, tail, marked_from, {} if table is None else table.deleted)
+
+    # -- where to begin ----------------------------------------------------------------------------------------
+
+    def _find_begin(self) -> int:
+        files = self._log_files
+        if not files.files:
+            return self._dispatched
+        if self._own is not None:
+            return max(self._own.position, self._minimum)
+        if not self._layout.queues:
+            return self._minimum
+        if self._clean:
+            file = files.find(max(self._dispatched - 1, 0)) or files.files[0]
+            return file.base
+        limit = self._checkpoints.load_peer().safe_ms
+        for file in reversed(files.files):
+            if 0 < head_stored_ms(self._files.read_at(file.path, 0, HEAD_LIMIT)) <= limit:
+                return file.base
+        return self._minimum
+
+    def _marks(self) -> int:
+        if self._settings.replica:
+            return _NEVER  # the records are a master's, who may not know our mark
+        if self._own is not None:
+            return self._own.marked_from
+        return 0 if self._layout.is_empty else _NEVER
+
+    # -- the log's end -----------------------------------------------------------------------------------------
+
+    def _read_tail(self, begin: int, marked_from: int) -> Tail:
+        rebuild = self._rebuild
+        walk = Walk(self._files, self._log_files, begin, self._breathe)
+        end = begin
+        stored_ms = 0
+        open_batch = False
+        for message in walk:
+            rebuild.plan(message)
+            open_batch = message.physical_offset >= marked_from and message.properties.endswith(CONTINUES)
+            if not open_batch:
+                rebuild.confirm()
+                end = message.physical_offset + message.size
+                stored_ms = message.stored_ms
+        rebuild.drop_unconfirmed()
+        if not open_batch:
+            end = walk.position  # a blank may have followed
+        return Tail(end, stored_ms, walk.position, walk.stop, walk.reason)
+
+    def _judge(self, tail: Tail) -> None:
+        """
+        Tell a torn tail from damage in the middle.
+
+        @raise StoreDamaged: it is damage.
+        """
+        position = tail.position
+        if tail.stop is Stop.END or position >= self._durable(tail):
+            return
+        later = record_after(self._files, self._log_files, position, self._breathe)
+        if later is not None:
+            raise StoreDamaged(self._layout.log_directory, position, tail.reason or "nothing is written there")
+
+    def _durable(self, tail: Tail) -> int:
+        """Return the physical offset below which no bad record can be the work of a crash."""
+        if self._own is not None:
+            return max(self._own.position, self._own.flushed)
+        if self._clean:
+            return 0 if tail.position == self._dispatched else _NEVER
+        flushed_ms = self._checkpoints.load_peer().log_ms
+        return 0 if 0 < flushed_ms - _LAG_MS <= tail.stored_ms else _NEVER
+
+    def _clear_behind(self, end: int) -> None:
+        """Save and zero what lies behind the log's end, so that nothing there can be taken for a record later."""
+        files = self._log_files
+        keep = len(files.files)
+        for number, file in enumerate(files.files):
+            if file.end <= end:
+                continue
+            at = max(0, end - file.base)
+            last = written_end(self._files, file.path, at, file.size, self._breathe)
+            if file.base <= end:
+                if last > at:
+                    self._change()
+                    self._save(file, at, last)
+                    self._files.zero(file.path, at, last)
+            elif last > at or number > keep:
+                self._change()
+                keep = min(keep, number)
+        while len(files.files) > keep:
+            self._set_aside(files.forget_newest().path)
+        for path in self._layout.aside:
+            self._change()
+            self._set_aside(path)
+
+    def _save(self, file: MappedFile, begin: int, end: int) -> None:
+        self._files.make_directories(self._quarantine)
+        path = posixpath.join(self._quarantine, f"{file_name(file.base + begin)}-{self._wall_ms()}")
+        self._log.warn(
+            "{size} B behind the end of the log, at {offset}, were not whole; they are saved as {path}",
+            size=end - begin,
+            offset=file.base + begin,
+            path=path,
+        )
+        while begin < end:
+            self._breathe()
+            data = self._files.read_at(file.path, begin, min(_COPY, end - begin))
+            self._files.append(path, data)
+            begin += len(data)
+
+    def _set_aside(self, path: str) -> None:
+        self._files.make_directories(self._quarantine)
+        target = posixpath.join(self._quarantine, f"{posixpath.basename(path)}-{self._wall_ms()}")
+        self._log.warn("{path} lies behind the end of the log; it is now {target}", path=path, target=target)
+        self._files.rename(path, target)
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        """A file is about to be changed: put the marker up, so that a crash from here on brings us back here."""
+        if not self._changing:
+            self._changing = True
+            self._checkpoints.set_abort()
+
+    def _make_queues_anew(self, tail: Tail, marked_from: int) -> None:
+        rebuild = self._rebuild
+        self._change()
+        if rebuild.everything:
+            self._log.warn("all queues are made anew from the log")
+        else:
+            self._log.warn("{count} queues are made anew from the log", count=len(rebuild.wanted))
+        if self._own is not None:
+            # Half-made queues must not be taken for whole ones: should this stop midway, all is to be looked through.
+            self._sync_log(tail)
+            self._checkpoints.open()
+            self._checkpoints.save(
+                self._own._replace(clean=False, position=self._minimum, flushed=tail.end, marked_from=marked_from)
+            )
+        walk = Walk(self._files, self._log_files, self._minimum, self._breathe)
+        rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
+        if walk.position < tail.end:
+            raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
+
+    def _sync_log(self, tail: Tail) -> None:
+        """Make durable what was read, as a killed process may have left it in the page cache alone."""
+        for file in self._log_files.files:
+            if file.end > self._begin and file.base <= tail.end:
+                self._mappings.mapping(file).sync()
+
+    def _conclude(self, queues: ConsumeQueues, tail: Tail, marked_from: int, deleted: dict[str, int]) -> Recovered:
+        files, checkpoints = self._files, self._checkpoints
+        end = tail.end
+        for directory in (self._layout.log_directory, self._layout.queue_directory):
+            files.make_directories(directory)
+        self._change()
+        self._sync_log(tail)
+        for file in queues.dirty:
+            self._mappings.mapping(file).sync()
+        for directory in {posixpath.dirname(file.path) for file in queues.dirty if file.fresh}:
+            files.sync_directory(directory)
+        for file in queues.dirty:
+            file.fresh = False
+        queues.dirty.clear()
+        before = checkpoints.load_peer()
+        log_ms = tail.stored_ms or before.log_ms
+        written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
+        entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
+        checkpoints.open()
+        checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted))
+        checkpoints.save(
+            Checkpoint(False, end, end, marked_from, self._log_files.file_size, queues.file_size, written, before)
+        )
+        return Recovered(
+            self._log_files, queues, end, self._writable(end), log_ms, marked_from, before.index_ms, deleted
+        )
+
+    def _writable(self, end: int) -> MappedFile | None:
+        """Return the file to go on in, with blocks for all that may be written (S1)."""
+        file = self._log_files.find(end)
+        if file is None:
+            return None
+        mapping = self._mappings.pin(file)
+        try:
+            mapping.reserve(end - file.base, file.size)
+        except OSError as error:
+            self._log.warn("there is no room to go on in {path}: {error}", path=file.path, error=str(error))
+            self._mappings.unpin(file)
+            return None
+        return file
+
+    def _breathe(self) -> None:
+        if self.cancelled:
+            raise StoreError("the recovery of the store was cancelled")

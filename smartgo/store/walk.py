@@ -1,0 +1,100 @@
+"""Reading the log through its files, not its mappings: recovery must not wait for pages with the GIL held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from smartgo.env.interfaces import IFiles
+from smartgo.schema.message import StoredMessage
+from smartgo.schema.record import (
+    BLANK_SIZE,
+    MESSAGE_MAGICS,
+    SIZE_LIMIT,
+    Scan,
+    Stop,
+    find_record,
+    start_struct,
+)
+from smartgo.store.filequeue import FileQueue
+
+_CHUNK: Final = 4 << 20
+
+
+class Walk:
+    """
+    The valid records of the log from a position on, through all files; iterate once.
+
+    Bodies are memoryviews.
+
+    @ivar position: after the last record given out; behind a blank where the next file begins.
+    @ivar stop: what ended it: C{EMPTY}, C{BAD}, or C{END} where there is no further file.
+    @ivar reason: for C{BAD}, which check failed.
+    """
+
+    def __init__(self, files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> None:
+        """
+        @param breathe: called between pieces of some MiB; may raise to end the walk.
+        """
+        self._files = files
+        self._log_files = log_files
+        self._breathe = breathe
+        self.position = position
+        self.stop = Stop.END
+        self.reason = ""
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Give out the records."""
+        while (file := self._log_files.find(self.position)) is not None:
+            self._breathe()
+            begin = self.position
+            room = file.end - begin
+            data = memoryview(self._files.read_at(file.path, begin - file.base, min(_CHUNK, room)))
+            if BLANK_SIZE <= len(data) < room:
+                size, magic = start_struct.unpack_from(data)
+                if magic in MESSAGE_MAGICS and len(data) < size <= min(SIZE_LIMIT, room):
+                    data = memoryview(self._files.read_at(file.path, begin - file.base, size))
+            scan = Scan(data, 0, begin)
+            for message in scan:
+                self.position = begin + scan.end
+                yield message
+            if scan.stop is Stop.BLANK and start_struct.unpack_from(data, scan.end)[0] == file.end - self.position:
+                self.position = file.end
+            elif scan.stop is Stop.EMPTY:
+                self.stop = Stop.EMPTY
+                return
+            elif scan.end == 0 or begin + len(data) == file.end:  # else what follows may only have been cut off
+                self.stop = Stop.BAD
+                self.reason = scan.reason or "the file does not end with a blank"
+                return
+
+
+def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> int | None:
+    """Return the physical offset of the first valid record that begins behind C{position}, C{None} without one."""
+    position += 1
+    for file in log_files.files:
+        at = max(0, position - file.base)
+        while at + BLANK_SIZE <= file.size:
+            breathe()
+            data = files.read_at(file.path, at, min(_CHUNK, file.size - at))
+            if data.count(0) < len(data):
+                data += files.read_at(file.path, at + len(data), min(SIZE_LIMIT, file.size - at - len(data)))
+                found = find_record(data, 0, file.base + at, _CHUNK)
+                if found is not None:
+                    return file.base + at + found
+            at += _CHUNK
+    return None
+
+
+def written_end(files: IFiles, path: str, begin: int, end: int, breathe: Callable[[], None]) -> int:
+    """Return the position after the last byte in a range of a file that is not zero; C{begin} if all are."""
+    last = begin
+    while begin < end:
+        breathe()
+        data = files.read_at(path, begin, min(_CHUNK, end - begin))
+        if not data:
+            break
+        if data.count(0) < len(data):
+            last = begin + len(data.rstrip(b"\0"))
+        begin += len(data)
+    return last
