@@ -7,6 +7,7 @@ every release.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -102,25 +103,26 @@ class RegistryProcessor:
         header = request.read(headers.RegisterBrokerRequest)
         if header.body_crc32 and zlib.crc32(request.body) & 0x7FFFFFFF != header.body_crc32:
             raise RequestRefused("crc32 not match")
-        if not request.body:
-            wrapper = bodies.TopicConfigSerializeWrapper()
-        elif request.version < _TYPED_BODY_FROM:
-            wrapper = bodies.TopicConfigSerializeWrapper.decode(request.body)
+        address = header.broker_addr
+        digest = _digest(request, header)
+        version = self._routes.repeats(address, digest)
+        new = self._routes.version(address) is None
+        if version is None:
+            wrapper = _topics(request, header.compressed)
+            version, topics = wrapper.data_version, wrapper.topic_config_table
         else:
-            wrapper = bodies.RegisterBrokerBody.decode(request.body, header.compressed).topic_config_serialize_wrapper
-        new = self._routes.version(header.broker_addr) is None
-        master = self._routes.register(
-            Registration(
-                header.cluster_name,
-                header.broker_name,
-                header.broker_id,
-                header.broker_addr,
-                header.ha_server_addr,
-                wrapper.data_version,
-                wrapper.topic_config_table,
-            ),
-            peer,
+            topics = {}  # a repetition: whatever they are, they are known
+        one = Registration(
+            header.cluster_name,
+            header.broker_name,
+            header.broker_id,
+            address,
+            header.ha_server_addr,
+            version,
+            topics,
+            digest,
         )
+        master = self._routes.register(one, peer)
         if new:
             self._log.info(
                 "broker {name} of {cluster}, id {broker_id}, registered from {address}",
@@ -298,6 +300,23 @@ class RegistryListener:
             self._log.info(
                 "broker {name} at {address} is gone: its connection ended", name=seen.name, address=seen.address
             )
+
+
+def _digest(request: Command, header: headers.RegisterBrokerRequest) -> bytes:
+    """Return what tells this registration from any other; a table of many topics takes much longer to read."""
+    who = (header.cluster_name, header.broker_name, str(header.broker_id), header.broker_addr, header.ha_server_addr)
+    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed}"
+    seen = hashlib.blake2b(request.body, digest_size=32)
+    seen.update("\0".join((*who, how)).encode("utf-8", "surrogatepass"))
+    return seen.digest()
+
+
+def _topics(request: Command, compressed: bool) -> bodies.TopicConfigSerializeWrapper:
+    if not request.body:
+        return bodies.TopicConfigSerializeWrapper()
+    if request.version < _TYPED_BODY_FROM:
+        return bodies.TopicConfigSerializeWrapper.decode(request.body)
+    return bodies.RegisterBrokerBody.decode(request.body, compressed).topic_config_serialize_wrapper
 
 
 def _topic_list(request: Command, topics: Iterable[str], address: str | None = None) -> Command:

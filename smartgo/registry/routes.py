@@ -58,6 +58,8 @@ class Registration(NamedTuple):
     version: DataVersion
     """Of C{topics}; differs when they changed."""
     topics: Mapping[str, TopicConfig]
+    digest: bytes = b""
+    """Of all the above, so that a repetition can be told without reading it; empty for none."""
 
 
 class Registered(NamedTuple):
@@ -74,6 +76,7 @@ class _Live(msgspec.Struct):
     address: str
     ha_address: str
     version: DataVersion
+    digest: bytes
     heard: float
     """Monotonic seconds."""
     channel: object
@@ -126,12 +129,14 @@ class RouteTable:
         @raise TableFull: too many brokers or topics.
         @raise BadName: a name or an address that is none.
         """
+        seen = self._live.get(one.address)
+        if seen is not None and _unchanged(seen, one):
+            return self._refresh(seen, one, channel)
         self._check_names(one)
         self._check_free(one, channel)
         topics = {name: config for name, config in one.topics.items() if _TOPIC.fullmatch(name)}
         self._check_room(one, topics)
 
-        seen = self._live.get(one.address)
         if seen is not None and seen.name != one.name:
             self._drop(one.address)  # the process was given another name
             seen = None
@@ -146,21 +151,25 @@ class RouteTable:
         broker.addresses[one.broker_id] = one.address
         if one.broker_id == MASTER and (holder is None or seen is None or seen.version != one.version):
             self._serve(one.name, topics)
-        self._live[one.address] = _Live(
+        seen = _Live(
             one.cluster,
             one.name,
             one.broker_id,
             one.address,
             one.ha_address,
             one.version,
+            one.digest,
             self._seconds(),
             channel,
         )
+        self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
-        master = broker.addresses.get(MASTER)
-        if one.broker_id == MASTER or master is None:
-            return Registered(None, None)
-        return Registered(master, self._live[master].ha_address)
+        return self._registered(seen)
+
+    def repeats(self, address: str, digest: bytes) -> DataVersion | None:
+        """Return the version that a broker registered last if that had this digest, else C{None}."""
+        seen = self._live.get(address)
+        return seen.version if seen is not None and digest and seen.digest == digest else None
 
     def unregister(self, address: str, name: str, broker_id: int) -> bool:
         """
@@ -379,7 +388,19 @@ class RouteTable:
             if not addresses:
                 del self._addresses_of[id(seen.channel)]
 
+    def _refresh(self, seen: _Live, one: Registration, channel: object) -> Registered:
+        self._unlink(seen)
+        seen.ha_address, seen.digest, seen.heard, seen.channel = one.ha_address, one.digest, self._seconds(), channel
+        self._addresses_of.setdefault(id(channel), set()).add(one.address)
+        return self._registered(seen)
+
     # -- answers -------------------------------------------------------------------------------------------
+
+    def _registered(self, seen: _Live) -> Registered:
+        master = self._brokers[seen.name].addresses.get(MASTER)
+        if seen.broker_id == MASTER or master is None:
+            return Registered(None, None)
+        return Registered(master, self._live[master].ha_address)
 
     def _broker_data(self, name: str) -> BrokerData:
         broker = self._brokers[name]
@@ -388,3 +409,14 @@ class RouteTable:
     def _seen(self, one: _Live) -> BrokerSeen:
         age = self._seconds() - one.heard
         return BrokerSeen(one.cluster, one.name, one.broker_id, one.address, one.ha_address, age)
+
+
+def _unchanged(seen: _Live, one: Registration) -> bool:
+    """Whether a registration is a sign of life and nothing else."""
+    return (
+        seen.version == one.version
+        and seen.name == one.name
+        and seen.broker_id == one.broker_id
+        and seen.cluster == one.cluster
+        and (one.ha_address == seen.ha_address or not one.ha_address or bool(_ADDRESS.fullmatch(one.ha_address)))
+    )

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.config.settings import RegistryConfig
-from smartgo.errors import BadBody, BadHeader, NoPermission, QueryNotFound, RequestRefused, TopicNotExist
+from smartgo.errors import BadBody, BadHeader, BadName, NoPermission, QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.registry.routes import NameTaken
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.interfaces import IConnectionListener, IRequestProcessor
@@ -225,6 +225,35 @@ class RegisterTests(RegistryTests):
         self.assertEqual(self.service.routes.brokers()[0].age, 100)
         self.ask(322, BROKER, b'{"counter":1,"timestamp":1700000000000}')
         self.assertEqual(self.service.routes.brokers()[0].age, 0)
+
+    def test_repeated(self) -> None:
+        """A registration like the last one is a sign of life, and its topics are not even read."""
+        self.register("T")
+        self.env.clock.advance(100)
+        self.patch(RegisterBrokerBody, "decode", None)
+        self.peer = FakePeer("10.0.0.1:50001")
+        self.register("T")
+        self.assertEqual(self.service.routes.brokers()[0].age, 0)
+        self.assertEqual(len(self.service.routes.channel_gone(self.peer)), 1)
+
+    def test_hardly_repeated(self) -> None:
+        """The same body in another form, under another id or after an end of the connection is read."""
+        body = registration("T")
+        self.ask(103, {**BROKER, "brokerId": "1"}, body)
+        self.assertEqual(self.ask_json(206)["topicList"], [])
+        self.ask(103, BROKER, body)
+        self.assertEqual(self.ask_json(206)["topicList"], ["T"])
+        self.refused(BadBody, 103, {**BROKER, "compressed": "true"}, body)
+        self.service.listener.closed(self.peer)
+        self.ask(103, BROKER, body)
+        self.assertEqual(self.ask_json(206)["topicList"], ["T"])
+
+    def test_new_ha_address(self) -> None:
+        """A changed HA address is told to slaves although no topic changed."""
+        self.register("T")
+        self.register("T", more={"haServerAddr": "10.0.0.1:1"})
+        self.assertEqual(self.register(more={"brokerId": "1", "brokerAddr": A2})["haServerAddr"], "10.0.0.1:1")
+        self.refused(BadName, 103, {**BROKER, "haServerAddr": "nowhere"}, registration("T"))
 
     def test_logged(self) -> None:
         """Coming and going of a broker is logged, its heartbeats are not."""
