@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Iterator
@@ -170,7 +171,7 @@ class FuzzTests(SynchronousTestCase):
             for _ in range(random.randrange(1, 4)):
                 name = random.choice(names)
                 place = header["extFields"] if name in SEND and isinstance(header["extFields"], dict) else header
-                place[name] = random.choice(values)
+                place[name] = copy.deepcopy(random.choice(values))
             command = self.check(frame_of(json.dumps(header).encode()))
             if command is not None:
                 for kind in header_types()[:3]:
