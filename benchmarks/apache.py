@@ -21,7 +21,7 @@ from .errors import BenchmarkError
 from .generator import Load
 from .jars import RocketMQ
 from .processes import Child
-from .runner import Say, fill
+from .runner import Say, drive, fill
 from .spread import Spread, ratios
 from .targets import Target
 
@@ -182,6 +182,7 @@ class Apache:
         """Yield the producer runs: for each number of threads, all rounds, the brokers in turn."""
         for target in self._targets:
             _create(target, TOPIC)
+            self._warm(target, Load("send", (TOPIC,), QUEUES, 16, 1, BODY, binary=True))
         for count in threads:
             for number, target in self._turns():
                 self._say(f"producer, {count} threads: {target.name}, round {number} of {self._pace.rounds}")
@@ -196,9 +197,15 @@ class Apache:
                 missing = self._pace.backlog - control.stored(BACKLOG_TOPIC, QUEUES)
             if missing > 0:
                 fill(self._binary, target, Load("batch", (BACKLOG_TOPIC,), QUEUES, 4, 2, BODY, 64), missing)
+            self._warm(target, Load("pull", (BACKLOG_TOPIC,), QUEUES, 16, 1, BODY, 32, binary=True))
         for number, target in self._turns():
             self._say(f"consumer, {threads} threads: {target.name}, round {number} of {self._pace.rounds}")
             yield self._consume(target, threads)
+
+    def _warm(self, target: Target, load: Load) -> None:
+        """Load a broker before its first run: a JVM compiles for seconds, and that time is not a message's."""
+        self._say(f"warming {target.name} up")
+        drive(self._binary, target, load, 0.0, target.warm_up)
 
     def _turns(self) -> Iterator[tuple[int, Target]]:
         for number in range(self._pace.rounds):

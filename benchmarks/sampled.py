@@ -59,7 +59,7 @@ class Sampler:
             return
         self.samples += 1
         self._own[_name(frame)] += 1
-        self._lines[frame.f_code.co_filename, frame.f_lineno] += 1
+        self._lines[frame.f_code.co_filename, frame.f_lineno or 0] += 1
         seen = set()
         here: FrameType | None = frame
         while here is not None:

@@ -21,6 +21,7 @@ from .processes import Child, Ports, wait_for_port
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT = 60.0
+ATTACH_TIMEOUT = 5.0
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
@@ -78,7 +79,7 @@ class Attached(Target):
 
     def start(self) -> float:
         """See that it answers."""
-        wait_until_it_answers(self.address, lambda: True, 5.0)
+        wait_until_it_answers(self.address, lambda: True, ATTACH_TIMEOUT)
         return 0.0
 
     def stop(self) -> None:
