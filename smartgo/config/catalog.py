@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from smartgo.config.fields import Described
 from smartgo.config.kinds import Kind
 from smartgo.config.settings import TABLES
 from smartgo.errors import SettingError
@@ -109,11 +110,10 @@ def as_text(value: object) -> str:
 
 
 def _collect(table: str, config: type[msgspec.Struct]) -> dict[str, Setting]:
-    hints = get_type_hints(config, include_extras=True)
     found = {}
     for field in msgspec.structs.fields(config):
-        kind = hints[field.name].__metadata__[0]
-        found[field.encode_name] = Setting(table, field.encode_name, field.name, kind, field.default)
+        described = cast(Described, field.default_factory)
+        found[field.encode_name] = Setting(table, field.encode_name, field.name, described.kind, described.default)
     return found
 
 

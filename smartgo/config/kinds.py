@@ -2,7 +2,7 @@
 What a setting can be: how its value is read, what is allowed, and how it is shown again.
 
 A kind takes what a file gives (text, or a TOML value) and returns what the code works with: durations become
-seconds whatever the file's unit, sizes bytes, lists tuples. Anything else is a L{ValueError} whose message is the
+seconds whatever the file's unit, sizes bytes, lists tuples. Anything else is a C{ValueError} whose message is the
 sentence that says what is allowed; the loader adds file, key and value.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import cast
 
 import msgspec
 
@@ -131,6 +132,8 @@ class Port(Integer, frozen=True, kw_only=True):
 class PortOrSwitch(Port, frozen=True, kw_only=True):
     """A TCP port, C{true} for the usual one, C{false} for none."""
 
+    low: int = 1
+
     @property
     def allowed(self) -> str:
         return "true, false, or a port from 1 to 65535"
@@ -140,10 +143,7 @@ class PortOrSwitch(Port, frozen=True, kw_only=True):
             return value
         if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
             return value.lower() in ("true", "on")
-        number = self._within(self._whole(value))
-        if number == 0:
-            raise self._refuse()
-        return number
+        return self._within(self._whole(value))
 
     def show(self, value: object) -> str:
         return str(value).lower()
@@ -209,9 +209,7 @@ class Duration(Kind, frozen=True, kw_only=True):
         return seconds
 
     def show(self, value: object) -> str:
-        if not isinstance(value, int | float):
-            return ""
-        number = round(value / _SECONDS[self.per], 6)
+        number = round(cast(float, value) / _SECONDS[self.per], 6)
         return str(int(number)) if number == int(number) else str(number)
 
 
@@ -302,47 +300,41 @@ class Addresses(Kind, frozen=True, kw_only=True):
             raise self._refuse()
         found: list[str] = []
         for item in items:
-            if not isinstance(item, str):
+            address = item.strip() if isinstance(item, str) else None
+            if address is None or (address and not _is_address(address)):
                 raise self._refuse()
-            address = item.strip()
             if address and address not in found:
-                self._check(address)
                 found.append(address)
         return tuple(found)
 
     def show(self, value: object) -> str:
         return ";".join(value) if isinstance(value, tuple) else ""
 
-    def _check(self, address: str) -> None:
-        host, colon, port = address.rpartition(":")
-        if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-            raise self._refuse()
-        if host.startswith("[") and host.endswith("]"):
-            try:
-                ipaddress.IPv6Address(host[1:-1])
-            except ValueError:
-                raise self._refuse() from None
-        elif not _HOST.match(host):
-            raise self._refuse()
 
-
-class Address(Addresses, frozen=True, kw_only=True):
+class Address(Kind, frozen=True, kw_only=True):
     """One C{host:port}."""
 
     @property
     def allowed(self) -> str:
         return "host:port"
 
-    def read(self, value: object) -> str | None:  # type: ignore[override]
-        if not isinstance(value, str):
-            raise self._refuse()
-        found = super().read(value)
-        if len(found) > 1:
-            raise self._refuse()
-        return found[0] if found else None
+    def read(self, value: object) -> str:
+        if isinstance(value, str) and _is_address(value):
+            return value
+        raise self._refuse()
 
-    def show(self, value: object) -> str:
-        return "" if value is None else str(value)
+
+def _is_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
+        return False
+    if not host.startswith("[") or not host.endswith("]"):
+        return _HOST.match(host) is not None
+    try:
+        ipaddress.IPv6Address(host[1:-1])
+    except ValueError:
+        return False
+    return True
 
 
 class Hours(Kind, frozen=True, kw_only=True):

@@ -239,6 +239,7 @@ class BadValueTests(SynchronousTestCase):
             "bindAddress": ["localhost", "1.2.3", "*", "256.0.0.1"],
             "brokerIP1": ["a/b", "-x", "a b"],
             "storePathRootDir": ["a\\u0000b"],
+            "haMasterAddress": ["10.0.0.1", "a:1;b:1", "a:0", ":1"],
             "fastPort": ["0", "maybe", "70000"],
             "brokerId": ["9" * 20, "-1"],
         }
@@ -257,6 +258,12 @@ class BadValueTests(SynchronousTestCase):
         self.assertEqual(store.mapped_file_size_commit_log, 1048576)
         broker = read("namesrvAddr=[::1]:9876;mq-0.x:1; ;mq-0.x:1\nbrokerName=broker.a").broker
         self.assertEqual((broker.namesrv_addr, broker.broker_name), (("[::1]:9876", "mq-0.x:1"), "broker.a"))
+
+    def test_addresses(self) -> None:
+        """One address is one, with a name, an IPv4 or a bracketed IPv6 address."""
+        for address in ("10.0.0.1:10912", "master.mq:1", "[::1]:10912"):
+            self.assertEqual(read(f"haMasterAddress={address}").ha.ha_master_address, address)
+        self.assertIsNone(read("haMasterAddress=").ha.ha_master_address)
 
     def test_secret(self) -> None:
         """A secret never appears in a message or a listing (reliability X8, X18)."""
@@ -399,20 +406,41 @@ class TomlTests(SynchronousTestCase):
         """Unknown tables and keys are warnings with the nearest name."""
         self.assertEqual(
             list(
-                self.read("[brokr]\na = 1\n[store]\nflushDiskTyp = 1\n[broker]\nsendMessageThreadPoolNums = 1").warnings
+                self.read(
+                    "[brokr]\na = 1\n[log]\nfile = 1\n[store]\nflushDiskTyp = 1\n[broker]\nsendMessageThreadPoolNums = 1"
+                ).warnings
             ),
             [
                 "smartgo.toml: unknown table [brokr]; did you mean broker?",
+                "smartgo.toml, [log]: unknown setting file",
                 "smartgo.toml, [store]: unknown setting flushDiskTyp; did you mean flushDiskType?",
             ],
         )
 
     def test_types(self) -> None:
         """A value of another type is refused like a wrong one."""
-        for text in ("listenPort = true", "listenPort = 1.5", "namesrvAddr = [1]", "brokerName = 7"):
+        for text in (
+            "listenPort = true",
+            "listenPort = 1.5",
+            "namesrvAddr = [1]",
+            "namesrvAddr = 1",
+            "brokerName = 7",
+            "bindAddress = 1",
+        ):
             self.assertRaises(SettingError, self.read, f"[broker]\n{text}")
+        self.assertRaises(SettingError, self.read, "[store]\nmessageDelayLevel = 5")
         self.assertRaises(SettingError, self.read, "[store]\ndeleteWhen = [true]")
         self.assertRaises(SettingError, self.read, "[store]\nflushIntervalCommitLog = false")
+
+    def test_dangerous(self) -> None:
+        """A setting of RocketMQ that must not be ignored is refused here too."""
+        error = self.assertRaises(SettingError, self.read, "[store]\nenableDLegerCommitLog = true")
+        self.assertIn("smartgo.toml, [store]: enableDLegerCommitLog=true is not possible", str(error))
+        self.assertEqual(self.read("[store]\nenableDLegerCommitLog = false").warnings, [])
+
+    def test_empty(self) -> None:
+        """An empty text is as good as none for a setting that may be absent."""
+        self.assertEqual(self.read("[tls.server]\ncertPath = ''").tls.server_cert_path, None)
 
     def test_not_toml(self) -> None:
         """A file that is no TOML names itself."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import runpy
+import sys
+import warnings
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +26,15 @@ class ReferenceTests(SynchronousTestCase):
             text = file.read()
         shown = text.split(".. settings begin\n")[1].split(".. settings end\n")[0]
         self.assertEqual(shown.strip(), tables().strip())
+
+    def test_command(self) -> None:
+        """The module, run as a program, prints the tables."""
+        printed = io.StringIO()
+        self.patch(sys, "stdout", printed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the module is imported already
+            runpy.run_module("smartgo.config.reference", run_name="__main__")
+        self.assertEqual(printed.getvalue(), tables() + "\n")
 
     def test_every_setting(self) -> None:
         """Every setting is there, with what it does and its default."""
