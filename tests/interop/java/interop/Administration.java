@@ -49,7 +49,7 @@ final class Administration {
     static Map<String, Object> topic(Command command) throws Exception {
         DefaultMQAdminExt admin = new DefaultMQAdminExt();
         admin.setNamesrvAddr(command.text("namesrv"));
-        admin.setInstanceName("topic" + System.nanoTime());
+        admin.setInstanceName("topic" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);
         admin.start();
         try {

@@ -34,7 +34,8 @@ final class Producers {
 
     private static <P extends DefaultMQProducer> P prepare(P producer, Command command) throws Exception {
         producer.setNamesrvAddr(command.text("namesrv"));
-        producer.setInstanceName("producer" + INSTANCES.incrementAndGet());
+        // replies and callbacks find a producer by its client id: it must differ from those of the other JVMs
+        producer.setInstanceName("producer" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(command.integer("timeoutMs", 10000));
         producer.setRetryTimesWhenSendFailed(command.integer("retries", 2));
