@@ -24,6 +24,7 @@ from smartgo.schema.commandlayout import RESPONSE as RESPONSE
 from smartgo.schema.headerfields import Header, from_fields, to_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
+from smartgo.schema.requests import send_header
 from smartgo.schema.responses import offset_response as offset_response
 from smartgo.schema.responses import pull_response as pull_response
 from smartgo.schema.responses import send_response as send_response
@@ -230,15 +231,35 @@ def encode(command: Command) -> bytes:
 
     @raise BadHeader: the header does not fit the encoding or its limit.
     """
-    fields = command._fields
-    if fields is None:
-        fields = command.fields if command.raw or command.header is None else to_fields(command.header)
-    write = encode_binary if command.encoding == BINARY else encode_json
-    header = write(
-        command.code, command.language, command.version, command.opaque, command.flag, command.remark, fields
-    )
+    header = _send_header(command) or _any_header(command)
     size = len(header)
     if size > HEADER_LIMIT:
         raise BadHeader(f"header of {size} B exceeds the limit of {HEADER_LIMIT} B")
     prefix = _pack_prefix(4 + size + len(command.body), command.encoding << 24 | size)
     return b"".join((prefix, header, command.body))
+
+
+def _send_header(command: Command) -> bytes | None:
+    """Write the header of a plain send of ours."""
+    if (
+        command.header.__class__ is not SendRequestV2
+        or command.encoding != JSON
+        or command._fields is not None
+        or command.raw
+        or command.remark is not None
+        or command.version != VERSION
+        or command.language != LANGUAGE
+    ):
+        return None
+    try:
+        return send_header(command.code, command.opaque, command.flag, command.header)
+    except UnicodeEncodeError:
+        return None
+
+
+def _any_header(command: Command) -> bytes:
+    fields = command._fields
+    if fields is None:
+        fields = command.fields if command.raw or command.header is None else to_fields(command.header)
+    write = encode_binary if command.encoding == BINARY else encode_json
+    return write(command.code, command.language, command.version, command.opaque, command.flag, command.remark, fields)

@@ -1,86 +1,66 @@
 """
-Ready-made request frames: the sends of one producer to one broker, filled in instead of built and serialised.
+The JSON header of a send, filled in instead of serialised: what a producer writes most.
 
-For JSON headers without a signature; a signed request needs its ext fields one by one and goes through
-L{smartgo.schema.command.encode}.
+What stays the same from one send to the next (groups, topics, flags of the header) is kept ready; the rest is put
+between. Used by L{smartgo.schema.command.encode}.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
-from smartgo.schema.codes import LANGUAGE, LANGUAGE_NAMES, VERSION, RequestCode
-from smartgo.schema.commandlayout import JSON, ONE_WAY, prefix_struct
+from smartgo.schema.codes import LANGUAGE, LANGUAGE_NAMES, VERSION
+from smartgo.schema.headers.send import SendRequestV2
 
-_pack_prefix = prefix_struct.pack
 _quoted = msgspec.json.Encoder().encode
 _MIDDLE = f',"language":"{LANGUAGE_NAMES[LANGUAGE]}","opaque":'
 _END = f',"version":{VERSION}}}'
 
+_CACHED = 4096  # producer groups and topics and brokers of one process
+_ready: dict[tuple[object, ...], tuple[str, str]] = {}
 
-class SendTemplate:
-    """What stays the same from one SEND_MESSAGE_V2 (310) or SEND_BATCH_MESSAGE (320) to the next."""
+_constants = attrgetter(
+    "producer_group", "topic", "default_topic", "default_topic_queue_nums", "bname", "unit_mode", "batch"
+)
+_rare = attrgetter("ns", "nsd", "oway", "lo", "req_t", "access_key", "signature", "security_token")
+_NONE_RARE = (None,) * 8
 
-    __slots__ = ("_begin", "_end")
 
-    def __init__(
-        self,
-        producer_group: str,
-        topic: str,
-        default_topic: str,
-        default_topic_queue_nums: int,
-        bname: str | None = None,
-        unit_mode: bool = False,
-        batch: bool = False,
-    ) -> None:
-        """
-        @param default_topic: the template topic to create C{topic} from.
-        @param bname: the name of the broker that is meant.
-        @param batch: the bodies are batches, sent under code 320.
-        """
-        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-        self._begin = (
-            f'{{"code":{int(code)},"extFields":{{"a":{_text(producer_group)},"b":{_text(topic)},'
-            f'"c":{_text(default_topic)},"d":"{default_topic_queue_nums}","e":"'
+def send_header(code: int, opaque: int, flag: int, header: SendRequestV2) -> bytes | None:
+    """
+    Write the JSON header of a request of ours; C{None} where the header holds something out of the ordinary.
+
+    @raise UnicodeEncodeError: a text holds a lone surrogate.
+    """
+    if _rare(header) != _NONE_RARE:
+        return None
+    key = _constants(header)
+    begin, end = _ready.get(key) or _prepare(key)
+    limit = header.max_reconsume_times
+    more = "" if limit is None else f'","l":"{limit}'
+    return b"".join(
+        (
+            f'{{"code":{code},"extFields":{begin}{header.queue_id}","f":"{header.sys_flag}","g":"'
+            f'{header.born_timestamp}","h":"{header.flag}","i":'.encode(),
+            _quoted(header.properties),
+            f',"j":"{header.reconsume_times}{more}{end}{flag}{_MIDDLE}{opaque}{_END}'.encode(),
         )
-        hint = "" if bname is None else f',"n":{_text(bname)}'
-        self._end = f'","k":"{_spelled(unit_mode)}","m":"{_spelled(batch)}"{hint}}},"flag":'
-
-    def frame(
-        self,
-        opaque: int,
-        queue_id: int,
-        sys_flag: int,
-        born_timestamp: int,
-        flag: int,
-        properties: str,
-        body: bytes,
-        reconsume_times: int = 0,
-        max_reconsume_times: int | None = None,
-        one_way: bool = False,
-    ) -> bytes:
-        """
-        Write a whole frame.
-
-        @param born_timestamp: wall clock, in ms.
-        @param properties: the text of C{remoting.md} section 6.
-        @raise UnicodeEncodeError: C{properties} holds a lone surrogate.
-        """
-        limit = "" if max_reconsume_times is None else f'","l":"{max_reconsume_times}'
-        header = b"".join(
-            (
-                f'{self._begin}{queue_id}","f":"{sys_flag}","g":"{born_timestamp}","h":"{flag}","i":'.encode(),
-                _quoted(properties),
-                f',"j":"{reconsume_times}{limit}{self._end}{ONE_WAY if one_way else 0}{_MIDDLE}{opaque}{_END}'.encode(),
-            )
-        )
-        size = len(header)
-        return b"".join((_pack_prefix(4 + size + len(body), JSON << 24 | size), header, body))
+    )
 
 
-def _text(value: str) -> str:
+def _prepare(key: tuple[object, ...]) -> tuple[str, str]:
+    if len(_ready) >= _CACHED:
+        _ready.clear()
+    group, topic, template, queues, bname, unit_mode, batch = key
+    hint = "" if bname is None else f',"n":{_text(bname)}'
+    parts = _ready[key] = (
+        f'{{"a":{_text(group)},"b":{_text(topic)},"c":{_text(template)},"d":"{queues}","e":"',
+        f'","k":"{"true" if unit_mode else "false"}","m":"{"true" if batch else "false"}"{hint}}},"flag":',
+    )
+    return parts
+
+
+def _text(value: object) -> str:
     return _quoted(value).decode()
-
-
-def _spelled(value: bool) -> str:
-    return "true" if value else "false"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadFrameLength, BadHeader, BadHeaderLength
+from smartgo.schema import requests
 from smartgo.schema.codes import LANGUAGE, VERSION, LanguageCode, RequestCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.commandlayout import BINARY, BINARY_HEADER, FRAME, JSON
-from smartgo.schema.headerfields import Header
+from smartgo.schema.headerfields import Header, to_fields
 from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, UpdateOffsetRequest
 from smartgo.schema.headers.pull import PullRequest, PullResponse
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
@@ -479,6 +481,50 @@ class OwnCommandTests(SynchronousTestCase):
             answer.encoding = encoding
             read = decode(encode(answer)[4:])
             self.assertEqual((read.remark, read.fields), ("bad ?", {"x": "?"}))
+
+    def test_sends(self) -> None:
+        """A send's header, which is written in a way of its own, says what its ext fields say."""
+        random = Random(3)
+        texts = ("PG", 'a"b\\', "\u4e2d", "100%{}", "", "x\ud800")
+        for _ in range(400):
+            header = SendRequestV2(
+                producer_group=random.choice(texts[:5]),
+                topic=random.choice(texts[:5]),
+                default_topic="TBW102",
+                default_topic_queue_nums=random.randrange(9),
+                queue_id=random.randrange(-1, 99),
+                sys_flag=random.getrandbits(31),
+                born_timestamp=random.getrandbits(62),
+                flag=-random.getrandbits(31),
+                properties=random.choice(("", "KEYS\x01k\x02TAGS\x01\u4e2d\x02", 'x\x01"\\\n', texts[5])),
+                reconsume_times=random.randrange(20),
+                max_reconsume_times=random.choice((None, 0, 16)),
+                unit_mode=random.random() < 0.5,
+                batch=random.random() < 0.5,
+                bname=random.choice((None, *texts)),
+                ns=random.choice((None, None, None, "space")),
+            )
+            command = Command.request(random.choice((310, 320)), header, b"body", one_way=random.random() < 0.5)
+            command.opaque = random.getrandbits(31)
+            command.version = random.choice((VERSION, VERSION, 1))
+            written = encode(command)
+            general = Command.request(command.code, body=b"body", fields=to_fields(header))
+            general.opaque, general.flag, general.version = command.opaque, command.flag, command.version
+            expected = encode(general)
+            self.assertEqual(json.loads(written[8:-4]), json.loads(expected[8:-4]))
+            self.assertEqual(
+                written[:8] + written[-4:],
+                (len(written) - 4).to_bytes(4, "big") + (len(written) - 12).to_bytes(4, "big") + b"body",
+            )
+            self.assertNotIn(b": ", written)
+
+    def test_sends_are_bounded(self) -> None:
+        """Ever new topics do not make what is kept ready grow without end."""
+        self.patch(requests, "_CACHED", 10)
+        for number in range(100):
+            fields = {**SEND, "b": f"topic{number}"}
+            encode(Command.request(310, Command.request(310, fields=fields).read(SendRequestV2)))
+        self.assertLessEqual(len(requests._ready), 10)
 
     def test_binary_range(self) -> None:
         """A code above 16 bits does not fit the binary encoding, and says so."""
