@@ -9,6 +9,7 @@ file, flags.
 
 from __future__ import annotations
 
+import ipaddress
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -116,12 +117,7 @@ def _settle(
         _note_clamped(one, value, warnings)
     structs: dict[str, Any] = {table: TABLES[table](**values[table]) for table in TABLES}
     configuration = Configuration(**structs, origins=origins, warnings=warnings)
-    if configuration.broker.broker_id and not configuration.broker.is_slave:
-        place = origins["broker", "brokerId"].place
-        warnings.append(f"{place}: brokerId is 0 for brokerRole={configuration.broker.broker_role}")
-    if configuration.store.max_message_size >= configuration.limits.frame_max_length:
-        place = origins.get(("store", "maxMessageSize"), Origin("default")).place
-        warnings.append(f"{place}: maxMessageSize is not reached, as frameMaxLength ends frames before")
+    _note_oddities(configuration, warnings)
     configuration = _derived(configuration, surroundings, home)
     _check(configuration, tables)
     return configuration
@@ -141,6 +137,31 @@ def _note_clamped(given: Given, value: object, warnings: list[str]) -> None:
         warnings.append(
             f"{given.origin.place}: {given.setting.name}={asked} is out of range, taken as {kind.show(value)}"
         )
+
+
+def _note_oddities(configuration: Configuration, warnings: list[str]) -> None:
+    def warn(table: str, name: str, sentence: str) -> None:
+        place = configuration.origins.get((table, name), Origin("default")).place
+        warnings.append(f"{place}: {name} {sentence}")
+
+    broker = configuration.broker
+    if broker.broker_id and not broker.is_slave:
+        warn("broker", "brokerId", f"is 0 for brokerRole={broker.broker_role}")
+    if _is_loopback(broker.bind_address) and broker.broker_ip1 and not _is_loopback(broker.broker_ip1):
+        warn(
+            "broker",
+            "brokerIP1",
+            f"is {broker.broker_ip1}, but the broker listens on {broker.bind_address}: set bindAddress too",
+        )
+    if configuration.store.max_message_size >= configuration.limits.frame_max_length:
+        warn("store", "maxMessageSize", "is not reached, as frameMaxLength ends frames before")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 def _derived(configuration: Configuration, surroundings: Surroundings, home: str) -> Configuration:

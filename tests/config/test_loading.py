@@ -172,7 +172,10 @@ class PropertiesFileTests(SynchronousTestCase):
         self.assertEqual(store.disk_max_used_space_ratio, 95)
         self.assertEqual(
             list(configuration.warnings),
-            ["broker.conf, line 19: diskMaxUsedSpaceRatio=99 is out of range, taken as 95"],
+            [
+                "broker.conf, line 19: diskMaxUsedSpaceRatio=99 is out of range, taken as 95",
+                "broker.conf, line 12: brokerIP1 is 10.0.0.7, but the broker listens on 127.0.0.1: set bindAddress too",
+            ],
         )
 
     def test_last_wins(self) -> None:
@@ -303,6 +306,12 @@ class BadValueTests(SynchronousTestCase):
         self.assertEqual(list(master.warnings), ["broker.conf, line 1: brokerId is 0 for brokerRole=ASYNC_MASTER"])
         self.assertEqual(read("brokerId=3\nbrokerRole=slave").broker.broker_id, 3)
 
+    def test_unreachable(self) -> None:
+        """An address for clients elsewhere, while the broker listens to this machine alone, is a warning."""
+        self.assertEqual(len(read("brokerIP1=broker.mq.svc").warnings), 1)
+        for text in ("brokerIP1=10.0.0.7\nbindAddress=0.0.0.0", "brokerIP1=127.0.0.2", "brokerIP1=localhost"):
+            self.assertEqual(read(text).warnings, [])
+
     def test_clamped(self) -> None:
         """The registration period is moved into its range, as in RocketMQ, and said so; inside nothing is said."""
         low = read("registerNameServerPeriod=1000")
@@ -363,7 +372,7 @@ class TomlTests(SynchronousTestCase):
             namesrv_addrs = ["10.0.0.1:9876"]
             [broker]
             port = 11911
-            ip = "10.0.0.5"
+            ip = "127.0.0.5"
             delete_when = 3
             auto_create_topic_enable = false
             permission = 4
@@ -383,7 +392,7 @@ class TomlTests(SynchronousTestCase):
         self.assertEqual(configuration.warnings, [])
         broker = configuration.broker
         self.assertEqual((broker.broker_cluster_name, broker.broker_role), ("BoltMQCluster", "SYNC_MASTER"))
-        self.assertEqual((broker.listen_port, broker.broker_ip1, broker.broker_permission), (11911, "10.0.0.5", 4))
+        self.assertEqual((broker.listen_port, broker.broker_ip1, broker.broker_permission), (11911, "127.0.0.5", 4))
         self.assertEqual((broker.short_polling_time_mills, broker.auto_create_topic_enable), (0.5, False))
         self.assertEqual(
             (configuration.store.delete_when, configuration.store.store_path_root_dir), ((3,), "/home/mq/store")
@@ -407,7 +416,8 @@ class TomlTests(SynchronousTestCase):
         self.assertEqual(
             list(
                 self.read(
-                    "[brokr]\na = 1\n[log]\nfile = 1\n[store]\nflushDiskTyp = 1\n[broker]\nsendMessageThreadPoolNums = 1"
+                    "[brokr]\na = 1\n[log]\nfile = 1\n[store]\nflushDiskTyp = 1\n"
+                    "[broker]\nsendMessageThreadPoolNums = 1"
                 ).warnings
             ),
             [
