@@ -81,14 +81,25 @@ class SendProcessor:
         self._trace_on = trace_on
         self._cluster = cluster
         self._rewriter = Rewriter({names.CLUSTER: cluster})
+        self._run_topic = ""  # of the messages stored in this run and not yet counted
+        self._run_count = 0
+        self._run_size = 0
 
     def refuses(self) -> bool:
         """Never by itself: appends are memory copies, there is no page cache lock to wait for."""
         return False
 
     def run_ended(self) -> None:
-        """Make what was appended readable."""
+        """Make what was appended readable, and count it."""
         self._store.end_run()
+        self._count_run("")
+
+    def _count_run(self, topic: str) -> None:
+        """Hand the run's figures over; what follows is for C{topic}."""
+        if self._run_count:
+            self._stats.stored(self._run_topic, self._run_count, self._run_size)
+            self._run_count = self._run_size = 0
+        self._run_topic = topic
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
@@ -131,7 +142,10 @@ class SendProcessor:
             rewritten.tag_code,
         )
         appended = self._store.append((message,))
-        self._stats.stored(topic, 1, appended.end - appended.offset)
+        if topic != self._run_topic:
+            self._count_run(topic)
+        self._run_count += 1
+        self._run_size += appended.end - appended.offset
         if rewritten.wait:
             waiting = self._store.durable(appended)
             if waiting is not None:

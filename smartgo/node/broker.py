@@ -29,6 +29,8 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     config = configuration.broker
     if config.broker_role not in _BUILT_ROLES:
         raise SettingError(f"brokerRole={config.broker_role} is not built yet; ASYNC_MASTER is")
+    if config.acl_enable:
+        raise SettingError("aclEnable=true is not built yet: a broker that ignored it would let everybody in")
     check_bind(config.bind_address, config.allow_insecure, "the broker")
     tls = server_tls(env, configuration.tls)
     probe_ports(
