@@ -7,6 +7,14 @@ from twisted.logger import Logger
 
 _EVERY = 60.0  # seconds
 _REMEMBERED = 4096  # addresses
+_TEXT = 256  # characters
+
+
+def _shown(value: object) -> object:
+    """Return text that a peer may have had a hand in as one short line (reliability B9)."""
+    if not isinstance(value, str):
+        return value
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in value[:_TEXT])
 
 
 class Complaints:
@@ -40,4 +48,4 @@ class Complaints:
         elif len(self._logged) >= _REMEMBERED:
             del self._logged[next(iter(self._logged))]
         self._logged[ip] = now
-        self._log.warn(sentence, **fields)
+        self._log.warn(sentence, **{name: _shown(value) for name, value in fields.items()})

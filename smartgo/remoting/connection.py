@@ -67,9 +67,10 @@ class Connection:
     _log = Logger()
 
     __slots__ = (
-        "_cut_at", "_dispatcher", "_limits", "_listener", "_outflow", "_owner", "_paused", "_protocol", "_rounds",
-        "_running", "_securing", "_size", "_stops", "_waiting", "_watch", "_woken", "address", "calls", "chunks",
-        "dialled", "frames", "host", "in_flight", "ip", "local_port", "open", "out", "secure", "state", "undone",
+        "_cut_at", "_dispatcher", "_handshaking", "_limits", "_listener", "_outflow", "_owner", "_paused",
+        "_protocol", "_rounds", "_running", "_size", "_stops", "_waiting", "_watch", "_woken", "address",
+        "calls", "chunks", "dialled", "frames", "host", "in_flight", "ip", "local_port", "open", "out",
+        "secure", "state", "undone",
     )  # fmt: skip
 
     def __init__(
@@ -112,7 +113,7 @@ class Connection:
         self._paused = False  # the transport was told not to read
         self._running = False  # frames are being taken right now
         self._woken = False  # turn() will be called
-        self._securing = False
+        self._handshaking = False
         self._cut_at = NEVER
 
     def __repr__(self) -> str:
@@ -163,7 +164,6 @@ class Connection:
         self._protocol = protocol
         self.ip = ip
         self.host = host
-        self._securing = securing
         if self.dialled:
             self._rounds.counts.dialled += 1
         else:
@@ -178,11 +178,15 @@ class Connection:
         if not reached:  # closed while dialling
             self._cut()
 
+    def handshake_begun(self) -> None:
+        """TLS it is."""
+        self._handshaking = True
+
     def ready(self, transport: Any, secure: bool) -> None:
         """Bytes of ours may be written to this transport now."""
         if not self.open:
             return
-        self._securing = False
+        self._handshaking = False
         self.secure = secure
         self._watch.expect_frame(self._rounds.clock.seconds())
         self._outflow.open(transport)
@@ -392,9 +396,7 @@ class Connection:
         elif failure.check(FramingError):
             counts.broken += 1
         if failure.check(FramingError):
-            self._rounds.complaints.warn(
-                self.ip, "closing {peer}: {error}", peer=self.address, error=failure.getErrorMessage()
-            )
+            self._complain("closing {peer}: {error}", failure)
         else:
             self._log.failure("closing {peer}", failure=failure, peer=self.address)
         self._tell("failed", failure)
@@ -467,11 +469,13 @@ class Connection:
         self._waiting.clear()
         self.out.clear()
         self._rounds.leave(self)
+        self._rounds.sleep(self)
         if left:
             self._owner.leaving(self)
         if reached:
-            if self._securing and left:
+            if self._handshaking and left:
                 self._rounds.counts.broken += 1
+                self._complain("{peer}: {error}", reason)
                 self._tell("failed", reason)
             if self.state is State.CLOSED:
                 self._tell("closed")
@@ -484,6 +488,9 @@ class Connection:
             if later.held:
                 later.cancel()
         self._owner.ended(self)
+
+    def _complain(self, sentence: str, failure: Failure) -> None:
+        self._rounds.complaints.warn(self.ip, sentence, peer=self.address, error=failure.getErrorMessage())
 
     def _tell(self, event: str, *details: object) -> None:
         """Call a listener; what it raises is its own bug and stops nobody."""

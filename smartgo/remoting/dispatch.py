@@ -223,6 +223,10 @@ class Dispatcher:
 
         return passing.addCallback(process)
 
+    def met_bug(self, failure: Failure) -> None:
+        """Note a bug that nobody is told about."""
+        self._faults.remark(failure)
+
     def refusal(self, request: Command, failure: Failure) -> Command:
         """Return the answer to a request whose Deferred failed."""
         error = failure.value
@@ -269,7 +273,10 @@ class Later:
 
     def cancel(self) -> None:
         """Let a held answer go."""
-        self._deferred.cancel()
+        try:
+            self._deferred.cancel()
+        except Exception:
+            self._dispatcher.met_bug(Failure())
 
     def give_up(self) -> None:
         """Answer in the processor's place; what it says later is dropped."""

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from smartgo.errors import FramingError
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.tls import ClientTLS, Mode, PlainRefused, ServerTLS, wrap
+from smartgo.remoting.tls import ClientTLS, Mode, PlainRefused, ServerTLS, readable, wrap
 from smartgo.schema.message import pack_host
 
 SHORTEST: Final = 4  # bytes of a frame: its header word
@@ -107,7 +107,7 @@ class RemotingProtocol(Protocol):
 
     def lost(self, reason: Failure) -> None:
         """The transport, and TLS on it, are gone."""
-        self.connection.gone(reason)
+        self.connection.gone(readable(reason))
         self._layer = None
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -136,6 +136,7 @@ class RemotingProtocol(Protocol):
 
     def _secure(self, factory: TLSMemoryBIOFactory) -> None:
         """Put TLS between the transport and us."""
+        self.connection.handshake_begun()
         self._layer = wrap(factory, self)
         self.dataReceived = self._layer.dataReceived  # type: ignore[method-assign]
         self._layer.makeConnection(self.transport)

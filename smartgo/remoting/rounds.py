@@ -73,6 +73,7 @@ class Rounds:
         self._look_due = 0.0
         self._look_waits = False
         self._woken: list[Woken] = []
+        self._end_of_turn: IDelayedCall | None = None
         self._askers: dict[Asker, None] = {}
         self._deadline: IDelayedCall | None = None
         self._deadline_due = 0.0
@@ -114,11 +115,20 @@ class Rounds:
 
     def wake(self, who: Woken) -> None:
         """Call C{who.turn()} once, at the end of this reactor turn; the caller asks once a turn."""
-        if not self._woken:
-            self.clock.callLater(0, self._turn)
+        if self._end_of_turn is None:
+            self._end_of_turn = self.clock.callLater(0, self._turn)
         self._woken.append(who)
 
+    def sleep(self, who: Woken) -> None:
+        """This one has nothing to do at the end of the turn after all. Harmless when it had not."""
+        if who in self._woken:
+            self._woken.remove(who)
+            if not self._woken and self._end_of_turn is not None:
+                self._end_of_turn.cancel()
+                self._end_of_turn = None
+
     def _turn(self) -> None:
+        self._end_of_turn = None
         woken, self._woken = self._woken, []
         for who in woken:
             try:

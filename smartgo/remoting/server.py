@@ -76,7 +76,7 @@ class Door(Factory):
 
     @ivar description: the endpoint description it listens at.
     @ivar port: what listens, once it does.
-    @ivar connections: those it let in and are not gone.
+    @ivar connections: those it let in and are not gone, with their IP addresses.
     """
 
     noisy = False
@@ -87,7 +87,7 @@ class Door(Factory):
         self.description = description
         self._dispatcher = dispatcher
         self.port: IListeningPort | None = None
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[Connection, str] = {}
         self._by_ip: dict[str, int] = {}
 
     @property
@@ -113,7 +113,7 @@ class Door(Factory):
             )  # fmt: skip
             return None
         connection = Connection(server.rounds, limits, self._dispatcher, server.listener, self)
-        self.connections[connection] = None
+        self.connections[connection] = ip
         self._by_ip[ip] = self._by_ip.get(ip, 0) + 1
         return RemotingProtocol(connection, limits.frame, server.tls)
 
@@ -122,14 +122,13 @@ class Door(Factory):
 
     def ended(self, connection: Connection) -> None:
         """It is gone."""
-        if connection in self.connections:
-            del self.connections[connection]
-            left = self._by_ip.get(connection.ip, 0) - 1
-            if left > 0:
-                self._by_ip[connection.ip] = left
-            else:
-                self._by_ip.pop(connection.ip, None)
-            self._server.one_ended()
+        ip = self.connections.pop(connection)
+        left = self._by_ip[ip] - 1
+        if left:
+            self._by_ip[ip] = left
+        else:
+            del self._by_ip[ip]
+        self._server.one_ended()
 
 
 class RemotingServer(Service):
@@ -278,16 +277,15 @@ class RemotingServer(Service):
         await self._close_ports()
         if not self.connections:
             return
-        self._empty = Deferred()
+        empty: Deferred[None] = Deferred()
+        self._empty = empty
         timers: list[IDelayedCall] = [
             self._env.clock.callLater(self.limits.stop, self._give_up),
             self._env.clock.callLater(self.limits.stop + _LAST_WORDS, self._cut),
         ]
         for connection in self.connections:
             connection.drain()
-        self.one_ended()
-        if self._empty is not None:
-            await self._empty
+        await empty
         for timer in timers:
             if timer.active():
                 timer.cancel()
@@ -301,7 +299,7 @@ class RemotingServer(Service):
             connection.abort()
 
     def one_ended(self) -> None:
-        """A connection is gone, or may be."""
+        """A connection is gone."""
         if self._empty is not None and not self.connections:
             empty, self._empty = self._empty, None
             empty.callback(None)

@@ -17,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL.crypto import X509, PKey
 from OpenSSL.SSL import Error as OpenSSLError
+from service_identity import VerificationError
 from twisted.internet.interfaces import IHandshakeListener, IProtocol
 from twisted.internet.ssl import (
     Certificate,
@@ -58,6 +59,10 @@ class ClientCertificates(StrEnum):
 
 class PlainRefused(FramingError):
     """A client that does not speak TLS where it must."""
+
+
+class HandshakeFailed(FramingError):
+    """TLS could not be agreed on, or the other side is not who it must be."""
 
 
 class _Factory(TLSMemoryBIOFactory):
@@ -102,6 +107,17 @@ def wrap(factory: TLSMemoryBIOFactory, protocol: RemotingProtocol) -> TLSMemoryB
     Twisted's C{startTLS} does the same, but on its own transports alone and with timers of the global reactor.
     """
     return TLSMemoryBIOProtocol(factory, _Inside(protocol), False)
+
+
+def readable(reason: Failure) -> Failure:
+    """Return the reason of a connection's end, in words where TLS gave an error queue or a list of mismatches."""
+    error = reason.value
+    if isinstance(error, OpenSSLError):
+        return Failure(HandshakeFailed(f"TLS: {_plain(error)}"))
+    if isinstance(error, VerificationError):
+        asked = ", ".join(str(one.mismatched_id) for one in error.errors)
+        return Failure(HandshakeFailed(f"TLS: the certificate is not for the host that was dialled ({asked})"))
+    return reason
 
 
 class ServerTLS:

@@ -61,7 +61,6 @@ class StatesTests(SynchronousTestCase):
             for name in names:
                 happenings[name](accepted)
             accepted.protocol.connectionLost(DONE)
-            accepted.turn()
             events = accepted.hearing.events
             self.assertEqual(events[0], "active", names)
             self.assertIn(events[-1], ("disconnected", "closed"), names)

@@ -266,6 +266,27 @@ class RefusalTests(SynchronousTestCase):
             self.assertEqual(accepted.hearing.events, ["active", "first_frame", "failed"])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
+    def test_unreadable_flood(self) -> None:
+        """Answers to unreadable headers are under back-pressure like others."""
+        accepted = Accepted(limits=Limits(unsent_pause=1000))
+        accepted.wire.full = True
+        accepted.protocol.dataReceived(framed(b'{"code":"x","opaque":5}') * 100)
+        self.assertFalse(accepted.wire.reading)
+        self.assertLess(accepted.connection.unsent, 1500)
+
+    def test_bug_beside(self) -> None:
+        """A bug in taking frames at all ends the connection, with its stack in the log."""
+
+        def broken(*_: object) -> int:
+            raise ZeroDivisionError
+
+        accepted = Accepted()
+        self.patch(accepted.dispatcher, "run", broken)
+        accepted.hear(request())
+        self.assertEqual(accepted.hearing.events, ["active", "first_frame", "failed"])
+        self.assertTrue(accepted.wire.disconnecting)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
     def test_unreadable_unanswered(self) -> None:
         """An unreadable header without opaque, of an answer, or of a one-way request is not answered."""
         accepted = Accepted([echo()])
@@ -397,6 +418,18 @@ class HeldTests(SynchronousTestCase):
         accepted.protocol.connectionLost(Failure(ConnectionError()))
         self.assertEqual(set(cancelled), set(lates.pending))
         self.assertEqual((accepted.wire.writes, accepted.connection.undone), ([], set()))
+
+    def test_failing_canceller(self) -> None:
+        """A canceller that fails is logged and keeps nothing else from ending."""
+
+        def failing(_: Any) -> None:
+            raise ZeroDivisionError
+
+        accepted = Accepted([Doing(LATE, Lates(Held, failing))])
+        accepted.hear(request(LATE, 1), request(LATE, 2))
+        accepted.protocol.connectionLost(Failure(ConnectionError()))
+        self.assertEqual((accepted.hearing.events[-1], accepted.owner.gone), ("disconnected", 1))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_others_not_cancelled(self) -> None:
         """Other late answers are left alone: their work may be shared, and its effect is wanted all the same."""

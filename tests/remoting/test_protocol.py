@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, Accepted, Doing, echo, request
 
 KIB, MIB = 1 << 10, 1 << 20
+WIRE = os.path.join(os.path.dirname(__file__), os.pardir, "golden", "wire")
 
 
 def framed(word: int, rest: bytes, length: int | None = None) -> bytes:
@@ -85,6 +87,30 @@ class StreamTests(SynchronousTestCase):
                 Accepted(clock=clock, rounds=rounds).protocol.dataReceived(b"\xff\xff\xff\xff")
         lines = [one for one in logs if one.get("log_format") == "closing {peer}: {error}"]
         self.assertEqual((len(lines), rounds.counts.broken), (1, 20))
+
+
+class RecordedTests(SynchronousTestCase):
+    """Frames of official clients, see C{tests/golden/wire/README.md}."""
+
+    def test_clients(self) -> None:
+        """Every recorded request, JSON and binary, is answered once, by number and encoding; one-way ones never."""
+        for name in ("client-4.9-json", "client-4.9-binary", "client-5.3-json", "client-5.3-binary"):
+            with open(os.path.join(WIRE, f"{name}.jsonl"), encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            asked = [
+                (one["header"]["opaque"], int(one["serialize"] != "JSON"), one["kind"], bytes.fromhex(one["hex"]))
+                for one in lines
+                if one["dir"] == "client->server" and one["channel"] != "ha" and "note" not in one
+            ]
+            self.assertGreater(len(asked), 50)
+            accepted = Accepted()
+            accepted.protocol.dataReceived(b"".join(data for *_, data in asked))
+            self.assertEqual(
+                [(answer.opaque, answer.encoding, answer.code) for answer in accepted.answers()],
+                [(opaque, encoding, 3) for opaque, encoding, kind, _ in asked if kind == "request"],
+            )
+            responses = sum(kind == "response" for _, _, kind, _ in asked)
+            self.assertEqual((accepted.rounds.counts.unasked, accepted.rounds.counts.unreadable), (responses, 0))
 
 
 class RubbishTests(SynchronousTestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.remoting.complaints import Complaints
@@ -135,6 +136,22 @@ class TurnTests(SynchronousTestCase):
         self.assertEqual({one.turns for one in woken}, {1})
         self.assertEqual(clock.getDelayedCalls(), [])
 
+    def test_sleep(self) -> None:
+        """Who needs no turn after all has none, and the last one takes the timer with it."""
+        clock = Clock()
+        rounds = Rounds(clock)
+        one, other = Woken(), Woken()
+        rounds.wake(one)
+        rounds.wake(other)
+        rounds.sleep(one)
+        self.assertEqual(len(clock.getDelayedCalls()), 1)
+        rounds.sleep(other)
+        rounds.sleep(other)
+        self.assertEqual(clock.getDelayedCalls(), [])
+        rounds.wake(one)
+        clock.advance(0)
+        self.assertEqual((one.turns, other.turns), (1, 0))
+
     def test_failing_turn(self) -> None:
         """A turn that raises is logged and takes nobody else's."""
 
@@ -251,6 +268,14 @@ class ComplaintTests(SynchronousTestCase):
         self.assertEqual((said, complaints.suppressed), (["a", "b"], 59))
         complaints.warn("10.0.0.1", "{peer}", peer="a")
         self.assertEqual(said, ["a", "b", "a"])
+
+    def test_one_line(self) -> None:
+        """What a peer had a hand in is shown as one line of 256 characters (reliability B9)."""
+        complaints = Complaints(Clock())
+        with capturedLogs() as logs:
+            complaints.warn("10.0.0.1", "{error} {count}", error="a\nb\x1b[31m\0" + "c" * 500, count=5)
+        self.assertEqual(logs[0]["error"], "a\\x0ab\\x1b[31m\\x00" + "c" * 247)
+        self.assertEqual(logs[0]["count"], 5)
 
     def test_bounded(self) -> None:
         """The memory of addresses is bounded; those complained about longest ago are forgotten first."""

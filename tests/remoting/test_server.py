@@ -117,6 +117,16 @@ class ServiceTests(Case):
         self.assertEqual(len(self.flushLoggedErrors(CannotListenError)), 1)
         self.successResultOf(server.stopService())
 
+    def test_stop_while_opening(self) -> None:
+        """A server that is stopped while it opens does not listen afterwards."""
+        listening: Deferred[Any] = Deferred()
+        self.env.network.listen = lambda *_: listening  # type: ignore[method-assign]
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher())
+        opened = server.open()
+        self.successResultOf(server.stopService())
+        self.failureResultOf(opened)
+        self.assertEqual(server.ports, [0])
+
     def test_stop_idle(self) -> None:
         """Connections with nothing in flight are closed at once."""
         server = self.serve(echo())

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import NotConnected, SettingError
+from smartgo.remoting import tls as tls_module
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.server import RemotingServer
@@ -192,7 +193,8 @@ class HandshakeTests(Case):
             if good:
                 self.assertEqual(self.successResultOf(answer).body, b"hello")
             else:
-                self.failureResultOf(answer, NotConnected)
+                error = self.failureResultOf(answer, NotConnected).value
+                self.assertIn("the certificate is not for the host that was dialled", str(error))
             self.client.stop()
             pass_seconds(self.env, 5)
         self.finish()
@@ -201,7 +203,8 @@ class HandshakeTests(Case):
         """A certificate of an authority that the client does not trust is refused; both sides hear it failed."""
         self.serve(self.server_tls())
         place(self.env.files, "/other.pem", OTHER_AUTHORITY.pem)
-        self.failureResultOf(self.ask(ClientTLS(self.env, trust="/other.pem")), NotConnected)
+        error = self.failureResultOf(self.ask(ClientTLS(self.env, trust="/other.pem")), NotConnected).value
+        self.assertIn("TLS: certificate verify failed", str(error))
         pass_seconds(self.env, 1)
         self.assertEqual(self.hearing.events, ["active", "failed", "disconnected"])
         self.failureResultOf(self.ask(ClientTLS(self.env)), NotConnected)  # the system's authorities
@@ -296,6 +299,15 @@ class HandshakeTests(Case):
             self.assertEqual(accepted.hearing.events[-1], "disconnected")
             self.assertEqual(self.flushLoggedErrors(), [])
 
+    def test_nothing_said(self) -> None:
+        """A client that goes without a byte is no failed handshake, one that goes in the midst of it is."""
+        for data, events in ((b"", ["active", "disconnected"]), (b"\x16\x03", ["active", "failed", "disconnected"])):
+            accepted = Accepted([echo()], tls=self.server_tls(), clock=self.env.clock)
+            if data:
+                accepted.protocol.dataReceived(data)
+            accepted.protocol.connectionLost(Failure(ConnectionLost()))
+            self.assertEqual(accepted.hearing.events, events)
+
     def test_first_byte_alone(self) -> None:
         """The first byte may come alone, in plain and in TLS."""
         accepted = Accepted([echo()], tls=self.server_tls(), clock=self.env.clock)
@@ -313,6 +325,17 @@ class HandshakeTests(Case):
         accepted.hear(request(ECHO, 5))
         accepted.turn()
         self.assertEqual([one.code for one in accepted.answers()], [40, 0])
+
+    def test_many_names(self) -> None:
+        """What is kept for the hosts that were dialled is bounded."""
+        tls = self.trusting()
+        first = tls.factory("host-0")
+        self.assertIs(tls.factory("host-0"), first)
+        self.patch(tls_module, "_NAMES_KEPT", 3)
+        for number in range(1, 10):
+            tls.factory(f"host-{number}")
+        self.assertLessEqual(len(tls._factories), 3)
+        self.assertIsNot(tls.factory("host-0"), first)
 
     def test_no_reactor(self) -> None:
         """TLS layers have timers of the environment's clock alone, if any."""
