@@ -128,7 +128,12 @@ class Checkpointer:
         await self.idle()
         if self._flusher.failed is None:
             dirty = self._take_dirty()
-            await self._threads.run(LANE, self._write_last, dirty, self._table(), self._checkpoint(True))
+            mappings = [self._mappings.pin(file) for file in dirty]
+            directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
+            end = self._commitlog.end
+            await self._threads.run(
+                LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True)
+            )
 
     # -- the work ----------------------------------------------------------------------------------------------
 
@@ -141,28 +146,32 @@ class Checkpointer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._running = True
         dirty = self._take_dirty()
+        directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
+        wants_table = self._table_wanted or bool(directories)
+        end = min(self._dispatch.end, self._flusher.flushed)
+        files = dirty
+        if wants_table and end < self._dispatch.end:
+            # The table counts all that is in the queues: the log has to be durable as far as that.
+            end = self._dispatch.end
+            logs = self._commitlog.files.between(self._flusher.flushed, end)
+            files = logs + dirty
+            directories.update(posixpath.dirname(file.path) for file in logs if file.fresh)
         pinned: list[IMapping] = []
-        done: list[MappedFile] = []
         try:
-            for file in dirty:
+            for file in files:
                 pinned.append(self._mappings.pin(file))
-                done.append(file)
-        except OSError as error:  # too many files are open: those that are not synced stay for the next time
-            self._unpin(None, done)
+        except OSError as error:  # such as too many open files
+            self._unpin(None, files[: len(pinned)])
             self._queues.dirty.update(dict.fromkeys(dirty))
-            self._running = False
             self._later(error)
             return
-        directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
-        if directories:
-            self._table_wanted = True
-        table = self._table() if self._table_wanted else None
+        self._running = True
         self._table_wanted = False
-        checkpoint = self._checkpoint(False)
+        table = self._table(end) if wants_table else None
+        checkpoint = self._checkpoint(end, False)
         work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
-        work.addBoth(self._unpin, dirty)
+        work.addBoth(self._unpin, files)
         work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint))
         work.addBoth(self._worked)
 
@@ -171,13 +180,12 @@ class Checkpointer:
         self._queues.dirty.clear()
         return dirty
 
-    def _checkpoint(self, clean: bool) -> Checkpoint:
-        flushed = self._flusher.flushed
+    def _checkpoint(self, end: int, clean: bool) -> Checkpoint:
         written = Timestamps(self._flusher.flushed_ms, self._dispatch.stored_ms, self._index_ms)
         return Checkpoint(
             clean,
-            min(self._dispatch.end, flushed),
-            flushed,
+            end,
+            max(end, self._flusher.flushed),
             self._marked_from,
             self._commitlog.files.file_size,
             self._queues.file_size,
@@ -185,7 +193,7 @@ class Checkpointer:
             written,
         )
 
-    def _table(self) -> QueueTable:
+    def _table(self, end: int) -> QueueTable:
         minimum = self._commitlog.minimum
         self.deleted = {topic: below for topic, below in self.deleted.items() if below > minimum}
         entries = [
@@ -193,7 +201,7 @@ class Checkpointer:
             for queue in self._queues
             if queue.files.files
         ]
-        return QueueTable(min(self._dispatch.end, self._flusher.flushed), minimum, entries, self.deleted)
+        return QueueTable(end, minimum, entries, self.deleted)
 
     def _write(
         self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: Checkpoint
@@ -219,13 +227,12 @@ class Checkpointer:
         self._checkpoints.save(checkpoint)
         return None
 
-    def _write_last(self, dirty: list[MappedFile], table: QueueTable, checkpoint: Checkpoint) -> None:
-        for file in dirty:
-            self._mappings.mapping(file).sync()
-        for directory in {posixpath.dirname(file.path) for file in dirty if file.fresh}:
-            self._files.sync_directory(directory)
-        self._checkpoints.save_table(table)
-        self._checkpoints.save(checkpoint)
+    def _write_last(
+        self, mappings: list[IMapping], directories: set[str], table: QueueTable, checkpoint: Checkpoint
+    ) -> None:
+        error = self._write(mappings, directories, table, checkpoint)
+        if error is not None:
+            raise error
         self._checkpoints.remove_abort()
 
     def _unpin(self, result: OSError | Failure | None, files: list[MappedFile]) -> OSError | Failure | None:

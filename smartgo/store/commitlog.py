@@ -32,6 +32,7 @@ from smartgo.store.mappedfile import MappedFile, OpenMappings
 CONTINUES: Final = b"\x02"
 """What the properties of a record end with when the next record belongs to the same batch."""
 
+_SEPARATOR: Final = CONTINUES[0]
 _HOST_SIZE: Final = 8  # of an IPv4 host
 _NO_HOST_FLAGS: Final = ~HOSTS_MASK
 _length_pack = struct.Struct(">h").pack
@@ -54,6 +55,7 @@ class CommitLog:
     @ivar end: physical offset after the last record; the next one goes there, or into the next file.
     @ivar minimum: physical offset of the oldest file.
     @ivar stored_ms: store timestamp of the last record.
+    @ivar touched: queues whose C{pending} units the present run began.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class CommitLog:
         self.files = files
         self.end = 0
         self.stored_ms = 0
+        self.touched: list[ConsumeQueue] = []
         self._mappings = mappings
         self._space = space
         self._wall_ms = wall_ms
@@ -117,10 +120,11 @@ class CommitLog:
         properties = message.properties
         born_host = message.born_host
         store_host = message.store_host
-        if properties.endswith(CONTINUES):
-            properties = properties.rstrip(CONTINUES)
         body_size = len(body)
         properties_size = len(properties)
+        if properties_size and properties[-1] == _SEPARATOR:
+            properties = properties.rstrip(CONTINUES)
+            properties_size = len(properties)
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
         if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
@@ -167,6 +171,8 @@ class CommitLog:
         self.stored_ms = stored_ms
         if not sys_flag & PREPARED:
             queue.next_offset = queue_offset + 1
+            if not queue.pending:
+                self.touched.append(queue)
             code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
             queue.pending.append(_unit_pack(offset, size, code))
             queue.codes.append(code)
@@ -254,6 +260,8 @@ class CommitLog:
         self.end = offset
         self.stored_ms = stored_ms
         queue.next_offset = queue_offset
+        if not queue.pending:
+            self.touched.append(queue)
         queue.pending += units
         queue.codes += codes
         queue.stored_ms = stored_ms
@@ -289,6 +297,8 @@ class CommitLog:
         self.stored_ms = stored_ms
         if listed:
             queue.next_offset += len(messages)
+            if not queue.pending:
+                self.touched.append(queue)
             queue.pending += units
             queue.codes += codes
             queue.stored_ms = stored_ms
@@ -313,6 +323,16 @@ class CommitLog:
         self.begin_at(new.base, new)
 
     # -- reading -----------------------------------------------------------------------------------------------
+
+    def window(self, offset: int) -> tuple[memoryview, int, int]:
+        """
+        Return the content of the file that holds a physical offset, the offset of its first byte, and that after the
+        last one written; an empty window ends below every offset.
+        """
+        file = self.files.find(offset)
+        if file is None:
+            return memoryview(b""), 0, -1
+        return self._mappings.view(file), file.base, min(file.end, self.end)
 
     def slice(self, offset: int, size: int) -> memoryview:
         """

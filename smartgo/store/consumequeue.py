@@ -50,8 +50,9 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "_dirty", "_mappings", "codes", "delay_ms", "directory", "dropped", "files", "key", "minimum", "next_offset",
-        "overhead", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic", "topic_part", "visible",
+        "_dirty", "_mappings", "_tail", "codes", "delay_ms", "directory", "dropped", "files", "key", "minimum",
+        "next_offset", "overhead", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic", "topic_part",
+        "visible",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,7 @@ class ConsumeQueue:
         self.delay_ms = delay_levels.delay_ms(queue_id + 1) if topic == SCHEDULE_TOPIC else None
         self.shared = topic.startswith(LMQ_PREFIX)
         self.dropped = False
+        self._tail: MappedFile | None = None  # the file last written to
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -136,12 +138,26 @@ class ConsumeQueue:
             self.reserved = (file.base + end) // UNIT_SIZE
 
     def _discard_newest(self) -> None:
+        self._tail = None
         file = self.files.forget_newest()
         self._mappings.close(file)
         self.files.remove(file)
 
     def write(self, units: bytes, count: int) -> None:
         """Write C{count} packed units behind the last visible one; L{extend} made room for them."""
+        position = self.visible * UNIT_SIZE
+        tail = self._tail
+        if tail is not None and tail.view is not None and tail.base <= position and position + len(units) <= tail.end:
+            at = position - tail.base
+            tail.view[at : at + len(units)] = units
+            self._mappings.touch(tail)
+            self._dirty[tail] = None
+            self.visible += count
+        else:
+            self._write(units, count)
+
+    def _write(self, units: bytes, count: int) -> None:
+        """Write units that may go into more than one file."""
         position = self.visible * UNIT_SIZE
         done = 0
         while done < len(units):
@@ -153,9 +169,15 @@ class ConsumeQueue:
             view = self._mappings.view(file)
             view[at : at + part] = units[done : done + part] if part < len(units) else units
             self._dirty[file] = None
+            self._tail = file
             done += part
             position += part
         self.visible += count
+
+    def forget(self) -> None:
+        """Be empty: all files are gone."""
+        self._tail = None
+        self.minimum = self.visible = self.next_offset = self.reserved = 0
 
     def cut(self, offset: int) -> None:
         """Take away the units from a logical offset on; they are zeroed, their files stay. Not while any is pending."""
@@ -266,7 +288,7 @@ class ConsumeQueues:
             self.dirty.pop(file, None)
             self._mappings.close(file)
             queue.files.remove(file)
-        queue.minimum = queue.visible = queue.next_offset = queue.reserved = 0
+        queue.forget()
 
 
 def round_up(file_size: int) -> int:

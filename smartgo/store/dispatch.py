@@ -42,7 +42,7 @@ class Dispatch:
 
     @ivar end: physical offset; what lies below is in the queues.
     @ivar stored_ms: store timestamp of the last record below it.
-    @ivar touched: the queues that the present run appended to, with repetition; the store adds to it.
+    @ivar run_end: physical offset up to which the last run went.
     """
 
     _log = Logger()
@@ -57,25 +57,24 @@ class Dispatch:
         self._listeners = listeners
         self._waiting: deque[Run] = deque()
         self._ends: deque[tuple[int, int]] = deque()  # runs that wait: log's end and timestamp after each
-        self.touched: list[ConsumeQueue] = []
         self.end = 0
+        self.run_end = 0
         self.stored_ms = 0
 
     def begin_at(self, end: int, stored_ms: int) -> None:
         """All below C{end} is in the queues."""
-        self.end = end
+        self.end = self.run_end = end
         self.stored_ms = stored_ms
 
     def end_run(self) -> None:
         """Publish the present run, or let it wait for its flush."""
-        touched = self.touched
-        self.touched = []
-        end = self._commitlog.end
-        stored_ms = self._commitlog.stored_ms
+        log = self._commitlog
+        touched = log.touched
+        log.touched = []
+        end = self.run_end = log.end
+        stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []
         for queue in touched:
-            if not queue.pending:
-                continue  # seen earlier in this loop
             units, codes = queue.pending, queue.codes
             queue.pending = []
             queue.codes = []

@@ -64,6 +64,16 @@ class FileQueue:
         number = (offset - files[0].base) // self.file_size
         return files[number] if 0 <= number < len(files) else None
 
+    def between(self, begin: int, end: int) -> list[MappedFile]:
+        """Return the files that hold bytes from C{begin} on and below C{end}, oldest first."""
+        found = []
+        for file in reversed(self.files):
+            if file.end <= begin:
+                break
+            if file.base < end:
+                found.append(file)
+        return found[::-1]
+
     def add(self, file: MappedFile) -> MappedFile:
         """
         Take a file in as the newest.

@@ -164,10 +164,9 @@ class Flusher:
         dirty: list[MappedFile] = []
         pinned: list[tuple[IMapping, bool]] = []
         try:
-            for file in self._commitlog.files.files:
-                if file.end > self.flushed and file.base < end:
-                    pinned.append((self._mappings.pin(file), file.fresh))
-                    dirty.append(file)
+            for file in self._commitlog.files.between(self.flushed, end):
+                pinned.append((self._mappings.pin(file), file.fresh))
+                dirty.append(file)
         except OSError:
             work: Deferred[tuple[int, int] | None] = Deferred()
             work.errback(Failure())

@@ -17,28 +17,24 @@ class MappedFile:
     """
     A file of fixed length whose name is the offset of its first byte.
 
-    @ivar base: offset of the first byte, in the log or the queue.
+    @ivar base: offset of the first byte, in the log or the queue; C{end} that after the last.
     @ivar view: the whole content while the file is mapped, else C{None}: ask L{OpenMappings.view}.
     @ivar mapping: what C{view} belongs to.
     @ivar pins: how many need the mapping to stay; not closed while above zero.
     @ivar fresh: the name may not be durable yet: the directory wants an fsync with the next flush.
     """
 
-    __slots__ = ("base", "fresh", "mapping", "path", "pins", "size", "view")
+    __slots__ = ("base", "end", "fresh", "mapping", "path", "pins", "size", "view")
 
     def __init__(self, path: str, base: int, size: int, fresh: bool = False) -> None:
         self.path = path
         self.base = base
+        self.end = base + size
         self.size = size
         self.fresh = fresh
         self.view: memoryview | None = None
         self.mapping: IMapping | None = None
         self.pins = 0
-
-    @property
-    def end(self) -> int:
-        """Offset after the last byte."""
-        return self.base + self.size
 
 
 class OpenMappings:

@@ -147,6 +147,7 @@ class MessageStore(Service):
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
+        usage = space.usage()
         env.files.remove_tree(self._deleted_directory)
         env.files.make_directories(self._deleted_directory)
         space.clear()
@@ -156,7 +157,7 @@ class MessageStore(Service):
         dispatch.begin_at(recovered.end, recovered.stored_ms)
         self._checkpointer.begin_at(recovered.end, recovered.marked_from, recovered.index_ms, recovered.deleted)
         space.begin_at(recovered.end, recovered.file)
-        space.note_usage(*space.usage())
+        space.note_usage(*usage)
         self._opened = True
         self._reconsider()
 
@@ -244,16 +245,14 @@ class MessageStore(Service):
         queue = self._by_key.get(key)
         if queue is None:
             queue = self._queues.create(*key)
-        appended = self._commitlog.append(queue, messages)
-        self._dispatch.touched.append(queue)
-        return appended
+        return self._commitlog.append(queue, messages)
 
     def end_run(self) -> None:
         """See L{IMessageStore.end_run}."""
-        if not self._dispatch.touched:
+        end = self._commitlog.end
+        if end == self._dispatch.run_end:
             return
         self._dispatch.end_run()
-        end = self._commitlog.end
         if end >= self._space.watch:
             self._space.advance(end)
         self._flusher.appended(end)

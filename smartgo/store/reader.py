@@ -31,6 +31,7 @@ from smartgo.store.settings import StoreSettings
 
 LANE: Final = "read"
 _SCAN: Final = 16000  # bytes of units that one read looks at, at least
+_COMPLAINTS: Final = 1000  # queues, at most, about which the log says something
 _PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
 _BODY_LENGTH: Final = struct.Struct(">i")
 _BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
@@ -191,7 +192,7 @@ class Reader:
                 return None
             at += one
             number += 1
-        if not _is_of_topic(part, queue.topic_part) and not self._is_of(queue, part, queue.topic):
+        if not self._is_of(queue, part):
             return None
         return _result(
             ReadResult,
@@ -215,75 +216,76 @@ class Reader:
         gathering: Gathering,
         filter: IMessageFilter | None,
     ) -> ReadResult:
+        """Answer with what the filter leaves of the units; neighbours in the log become one slice."""
         wanted = None if filter is None else filter.hashes()
         content = filter if filter is not None and filter.needs_content() else None
-        minimum = self._commitlog.minimum
+        log = self._commitlog
+        log_minimum = log.minimum
+        queue_id, shared = queue.queue_id, queue.shared
+        parts = gathering.parts
+        window, base, limit = log.window(units[0][0])
+        begin = end = -1  # of the run of neighbours that is being gathered
+        checked = shared
         removing = False
-        run_begin = run_end = -1
-        number = offset
         last = units[0][0]
-        gathered: list[tuple[int, int]] = []
+        number = offset - 1
         for physical, size, code in units:
+            number += 1
             if wanted is not None and code not in wanted and code >= EXTENSION_LIMIT:
-                number += 1
                 continue
-            if size == PREFILL.size or physical < minimum:
+            if size == PREFILL.size or physical < log_minimum:
                 removing = removing or size != PREFILL.size
-                number += 1
                 continue
             if gathering.is_full(size):
+                number -= 1
                 break
             last = physical
-            record = self._record(queue, number, physical, size)
-            number += 1
-            if record is None or (content is not None and not _matches(content, record)):
+            if physical < base or physical + size > limit:
+                if end >= 0:
+                    parts.append(window[begin - base : end - base])
+                    begin = end = -1
+                window, base, limit = log.window(physical)
+            at = physical - base
+            if physical + size > limit or size < HEAD_SIZE:
+                self._complain(queue, number)
+                continue
+            place = _place(window, at)
+            if place != (size, queue_id, number, physical) and not (
+                shared and (place[0], place[3]) == (size, physical)
+            ):
+                self._complain(queue, number)
+                continue
+            if not checked:  # one is enough to notice a queue file that is another queue's
+                if not self._is_of(queue, window[at : at + size]):
+                    self._complain(queue, number)
+                    continue
+                checked = True
+            if content is not None and not _matches(content, window[at : at + size]):
                 continue
             gathering.count += 1
             gathering.size += size
-            if physical == run_end:
-                run_end += size
+            if physical == end:
+                end += size
             else:
-                if run_end >= 0:
-                    gathered.append((run_begin, run_end))
-                run_begin, run_end = physical, physical + size
-        if run_end >= 0:
-            gathered.append((run_begin, run_end))
-        for begin, end in gathered:
-            gathering.parts.append(self._commitlog.slice(begin, end - begin))
-        return self._answer(queue, gathering, number, last, removing)
+                if end >= 0:
+                    parts.append(window[begin - base : end - base])
+                begin, end = physical, physical + size
+        if end >= 0:
+            parts.append(window[begin - base : end - base])
+        return self._answer(queue, gathering, number + 1, last, removing)
 
-    def _record(self, queue: ConsumeQueue, number: int, physical: int, size: int) -> memoryview | None:
-        """Return the record that a unit leads to, C{None} where there is none that fits."""
-        try:
-            part = self._commitlog.slice(physical, size)
-        except NoSuchMessage:
-            part = memoryview(b"")
-        if self._fits(queue, number, physical, size, part):
-            return part
-        self._complain(queue, number)
-        return None
-
-    def _fits(self, queue: ConsumeQueue, number: int, physical: int, size: int, part: memoryview) -> bool:
-        if len(part) < HEAD_SIZE:
-            return False
-        stored_size, queue_id, queue_offset, stored_at = _place(part)
-        if stored_size != size or stored_at != physical:
-            return False
-        if queue.shared:
+    def _is_of(self, queue: ConsumeQueue, part: memoryview) -> bool:
+        """Tell whether the first record of C{part} is of the queue's topic; 5.x and IPv6 records need decoding."""
+        begin = HEAD_SIZE + int(_BODY_LENGTH.unpack_from(part, _BODY_LENGTH_AT)[0])
+        if part[begin : begin + len(queue.topic_part)] == queue.topic_part:
             return True
-        if queue_id != queue.queue_id or queue_offset != number:
-            return False
-        return _is_of_topic(part, queue.topic_part) or self._is_of(queue, part, queue.topic)
-
-    def _is_of(self, queue: ConsumeQueue, part: memoryview, topic: str) -> bool:
-        """Tell by decoding whether the first record of C{part} is of a topic: 5.x and IPv6 records."""
         try:
-            return decode(part).topic == topic
+            return decode(part).topic == queue.topic
         except BadRecord:
             return False
 
     def _complain(self, queue: ConsumeQueue, number: int) -> None:
-        if queue.key not in self._complained and len(self._complained) < 1000:
+        if queue.key not in self._complained and len(self._complained) < _COMPLAINTS:
             self._complained.add(queue.key)
             self._log.warn(
                 "unit {number} of topic {topic}, queue {queue} leads to no message of it; it is left out",
@@ -310,6 +312,14 @@ class Reader:
         )
 
     # -- from the disk -----------------------------------------------------------------------------------------
+
+    def _fits(self, queue: ConsumeQueue, number: int, physical: int, size: int, part: memoryview) -> bool:
+        if len(part) != size or size < HEAD_SIZE:
+            return False
+        place = _place(part)
+        if queue.shared:
+            return (place[0], place[3]) == (size, physical)
+        return place == (size, queue.queue_id, number, physical) and self._is_of(queue, part)
 
     async def _read_cold(
         self, queue: ConsumeQueue, offset: int, limit: ReadLimit, filter: IMessageFilter | None
@@ -375,12 +385,6 @@ def _first_group(chosen: Sequence[tuple[int, int, int]], count: int, size: int) 
         if at and total > size:
             return chosen[:at]
     return chosen[:count]
-
-
-def _is_of_topic(part: memoryview, topic_part: bytes) -> bool:
-    """Tell whether the first record of C{part}, with IPv4 hosts, is of a topic."""
-    begin = HEAD_SIZE + int(_BODY_LENGTH.unpack_from(part, _BODY_LENGTH_AT)[0])
-    return part[begin : begin + len(topic_part)] == topic_part
 
 
 def _matches(filter: IMessageFilter, record: memoryview) -> bool:

@@ -114,6 +114,8 @@ class Recovery:
         table = None if own is None else checkpoints.load_table()
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        if layout.is_empty and (layout.queues or layout.broken) and not durable:
+            raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")
         queues = ConsumeQueues(
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
@@ -130,7 +132,8 @@ class Recovery:
         self._judge(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
             self._clear_behind(tail.end)
-        rebuild.settle(begin, self._minimum, own is not None and clean and begin == own.position)
+        exact = own is not None and clean and table is not None and own.position == table.position == begin
+        rebuild.settle(begin, self._minimum, exact)
         if rebuild.everything or rebuild.wanted:
             self._make_queues_anew(tail, marked_from)
         rebuild.finish(self._minimum)
@@ -279,9 +282,8 @@ class Recovery:
 
     def _sync_log(self, tail: Tail) -> None:
         """Make durable what was read, as a killed process may have left it in the page cache alone."""
-        for file in self._log_files.files:
-            if file.end > self._begin and file.base <= tail.end:
-                self._mappings.mapping(file).sync()
+        for file in self._log_files.between(self._begin, tail.end + 1):
+            self._mappings.mapping(file).sync()
 
     def _conclude(self, queues: ConsumeQueues, tail: Tail, marked_from: int, deleted: dict[str, int]) -> Recovered:
         files, checkpoints = self._files, self._checkpoints
