@@ -1,0 +1,270 @@
+"""
+Consuming messages as a member of a group: the client pulls, the application listens.
+
+See C{docs/client.rst} for an example. Source: C{client/impl/consumer/DefaultMQPushConsumerImpl.java}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.client.assignment import Assignment
+from smartgo.client.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
+from smartgo.client.instance import Client
+from smartgo.client.listening import Listener, Settings
+from smartgo.client.locks import RENEWAL, QueueLocks
+from smartgo.client.meters import TopicMeters
+from smartgo.client.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
+from smartgo.client.pauses import Pauses
+from smartgo.client.processqueue import ProcessQueue
+from smartgo.client.pull import QueueCalls
+from smartgo.client.pulling import Pulling
+from smartgo.client.sendback import SendBack
+from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.errors import PeerRefused, SettingError
+from smartgo.schema.bodies import (
+    ConsumerData,
+    ConsumerRunningInfo,
+    ConsumeType,
+    MessageQueue,
+    SubscriptionData,
+)
+from smartgo.schema.codes import VERSION, ResponseCode
+from smartgo.schema.topics import check_group, check_topic, retry_topic
+
+REBALANCE: Final = 20.0  # seconds
+PERSIST: Final = 5.0  # seconds
+
+
+class PushConsumer:
+    """
+    A member of a consumer group. Make it, L{subscribe}, L{start}; L{stop} it in the end. It is not started again.
+
+    Every message is given to the listener at least once; now and then one is given twice (a consumer ended before its
+    offset was kept, a queue changed hands).
+
+    @ivar group: the group.
+    """
+
+    _log = Logger()
+
+    def __init__(self, client: Client, group: str, listener: Listener, settings: Settings | None = None) -> None:
+        """
+        @param listener: see L{smartgo.client.listening.Listener}.
+        @param settings: how to behave; C{None} for the defaults.
+        @raise BadName: the group's name breaks the rules.
+        """
+        check_group(group)
+        self.group = group
+        self._client = client
+        self._settings = settings = Settings() if settings is None else settings
+        self._clock = clock = client.env.clock
+        self._wants: dict[str, SubscriptionData] = {}
+        self._meters: dict[str, TopicMeters] = {}
+        self._pauses = Pauses(clock)
+        self._calls = QueueCalls(client, group)
+        self._offsets: IOffsetStore = (
+            RemoteOffsets(client, group) if settings.shares else LocalOffsets(client, group, settings.offsets_directory)
+        )
+        locks = QueueLocks(client, group)
+        back = SendBack(client, group, settings.max_reconsume)
+        parts = (clock, listener, settings, back, self._pauses, self._meters_of)
+        self._delivery: Delivery = OrderlyDelivery(*parts, locks) if settings.orderly else ConcurrentDelivery(*parts)
+        self._assignment = Assignment(
+            client, group, settings, self._wants, self._calls, self._offsets, locks, self._pulling
+        )
+        self._loops: list[LoopingCall] = []
+        self._started_ms = 0
+        self._state = "new"
+        self._ending: list[Deferred[None]] = []
+        if settings.shares:
+            self._subscribe(retry_topic(group), EVERYTHING)
+
+    # -- what is wanted --------------------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, expression: str = EVERYTHING) -> None:
+        """
+        Consume messages of a topic; before L{start}. All members of a group must subscribe to the same.
+
+        @param expression: tags that are wanted: C{TagA || TagB}, or C{*} for all messages.
+        @raise BadName: the topic's name breaks the rules.
+        @raise SubscriptionParseFailed: the expression names no tag.
+        @raise SettingError: the consumer was started.
+        """
+        check_topic(topic)
+        if self._state != "new":
+            raise SettingError(f"the consumer of group {self.group} was started: it is too late to subscribe")
+        self._subscribe(topic, expression)
+
+    def _subscribe(self, topic: str, expression: str) -> None:
+        self._wants[topic] = subscription(topic, expression, self._clock.wall_ms())
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Deferred[None]:
+        """
+        Join the group and begin; fires when the first queues are ours, or it is known that none are yet.
+
+        A topic that does not exist yet is looked for every 30 s.
+
+        @raise smartgo.errors.SettingError: at once: there is nothing to consume, the client has a consumer of this
+            group already, or this one was started before.
+        @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; nothing was started.
+        """
+        if self._state != "new":
+            raise SettingError(f"the consumer of group {self.group} was started before")
+        if not any(topic != retry_topic(self.group) for topic in self._wants):
+            raise SettingError(f"the consumer of group {self.group} subscribes to nothing")
+        return Deferred.fromCoroutine(self._start())
+
+    async def _start(self) -> None:
+        for topic in self._wants:
+            try:
+                await self._client.routes.find(topic)
+            except PeerRefused as refusal:
+                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+        self._offsets.load()
+        self._client.join(consumer=self)
+        self._state = "running"
+        self._started_ms = self._clock.wall_ms()
+        for topic in self._wants:
+            self._client.routes.want(topic)
+        await self._client.heartbeat()
+        await self._assignment.rebalance()
+        if self._state != "running":
+            return
+        self._every(REBALANCE, self._assignment.rebalance)
+        self._every(PERSIST, self._assignment.persist)
+        if self._settings.locks:
+            self._every(RENEWAL, lambda: Deferred.fromCoroutine(self._assignment.renew_locks()))
+        if not self._settings.orderly:
+            self._every(self._settings.consume_timeout, self._delivery.give_back_late)
+
+    def _every(self, seconds: float, work: Callable[[], Deferred[Any]]) -> None:
+        def guarded() -> Deferred[Any]:
+            return work().addErrback(self._broke)
+
+        loop = LoopingCall(guarded)
+        loop.clock = self._clock
+        loop.start(seconds, now=False)
+        self._loops.append(loop)
+
+    def _broke(self, failure: Failure) -> None:
+        self._log.failure("a periodic task of group {group} failed", failure, group=self.group)
+
+    def stop(self) -> Deferred[None]:
+        """
+        Pull no more, let listener calls under way end, tell the brokers where the group stands, leave the group. Fires
+        when all that is done, and never fails. Idempotent.
+        """
+        waiter: Deferred[None] = Deferred()
+        if self._state == "running":
+            self._state = "stopping"
+            self._ending.append(waiter)
+            Deferred.fromCoroutine(self._stop()).addErrback(self._broke).addCallback(self._stopped)
+        elif self._state == "stopping":
+            self._ending.append(waiter)
+        else:
+            self._state = "stopped"
+            return succeed(None)
+        return waiter
+
+    async def _stop(self) -> None:
+        for loop in self._loops:
+            loop.stop()
+        self._delivery.stop()
+        self._pauses.end()
+        for topic in self._wants:
+            self._client.routes.unwant(topic)
+        await self._assignment.stop(self._settings.stop_timeout)
+        await self._client.leave(consumer=self.group)
+
+    def _stopped(self, _: None) -> None:
+        self._state = "stopped"
+        ending, self._ending = self._ending, []
+        for waiter in ending:
+            waiter.callback(None)
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are ours now, the retry topic's too, sorted."""
+        return sorted(self._assignment.queues)
+
+    # -- what the client asks --------------------------------------------------------------------------------
+
+    def heartbeat_data(self) -> ConsumerData:
+        """Say what we want."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=self._settings.model,
+            consume_from_where=self._settings.begin,
+            subscription_data_set=list(self._wants.values()),
+        )
+
+    def members_changed(self) -> None:
+        """Share the queues out anew."""
+        self._assignment.rebalance()
+
+    def route_changed(self, topic: str) -> None:
+        """Share the queues out anew where that topic is of interest."""
+        if topic in self._wants and self._state == "running":
+            self._assignment.rebalance()
+
+    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> Deferred[None]:
+        """Go on at these places; fires when that is done."""
+        return Deferred.fromCoroutine(self._assignment.restart(offsets))
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Tell tools about us."""
+        now, wall_ms = self._clock.seconds(), self._clock.wall_ms()
+        settings = self._settings
+        return ConsumerRunningInfo(
+            properties={
+                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+                "PROP_CONSUME_TYPE": ConsumeType.CONSUME_PASSIVELY.value,
+                "PROP_CONSUMEORDERLY": "true" if settings.orderly else "false",
+                "PROP_NAMESERVER_ADDR": ";".join(self._client.registries),
+                "PROP_CLIENT_VERSION": str(VERSION),
+                "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
+            },
+            subscription_set=list(self._wants.values()),
+            mq_table={
+                queue: pulling.held.info(self._offsets.known(queue) or 0, now, wall_ms)
+                for queue, pulling in self._assignment.queues.items()
+            },
+            status_table={topic: self._meters_of(topic).status() for topic in self._wants},
+        )
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _meters_of(self, topic: str) -> TopicMeters:
+        meters = self._meters.get(topic)
+        if meters is None:
+            meters = self._meters[topic] = TopicMeters(self._clock)
+        return meters
+
+    def _pulling(self, held: ProcessQueue, wants: SubscriptionData) -> Pulling:
+        return Pulling(
+            self._client,
+            held,
+            wants,
+            self._settings,
+            self._calls,
+            self._offsets,
+            self._pauses,
+            self._meters_of(held.queue.topic),
+            self._delivery.arrived,
+            self._moved,
+        )
+
+    def _moved(self, held: ProcessQueue, offset: int) -> None:
+        """The queue does not have the offset that was pulled for."""
+        self.reset_offsets({held.queue: offset}).addErrback(self._broke)

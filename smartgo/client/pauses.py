@@ -1,0 +1,42 @@
+"""Waiting that can be ended all at once."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from smartgo.env.interfaces import IClock
+
+
+class Pauses:
+    """The pauses of a group of coroutines; none is left after L{end}."""
+
+    def __init__(self, clock: IClock) -> None:
+        self._clock = clock
+        self._timers: dict[Deferred[None], IDelayedCall] = {}
+        self._ended = False
+
+    def of(self, seconds: float) -> Deferred[None]:
+        """Fire after so long, or when all pauses are ended. Cancelling is supported."""
+        pause: Deferred[None] = Deferred(self._cancel)
+        if self._ended:
+            pause.callback(None)
+        else:
+            self._timers[pause] = self._clock.callLater(seconds, self._over, pause)
+        return pause
+
+    def end(self) -> None:
+        """End all pauses, those to come too."""
+        self._ended = True
+        for pause, timer in list(self._timers.items()):
+            timer.cancel()
+            self._over(pause)
+
+    def _over(self, pause: Deferred[None]) -> None:
+        if self._timers.pop(pause, None) is not None:
+            pause.callback(None)
+
+    def _cancel(self, pause: Deferred[None]) -> None:
+        timer = self._timers.pop(pause, None)
+        if timer is not None:
+            timer.cancel()

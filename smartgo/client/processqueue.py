@@ -1,0 +1,214 @@
+"""
+What a push consumer holds of one queue: messages pulled and not yet done with.
+
+Source: C{client/impl/consumer/ProcessQueue.java}.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+from twisted.internet.defer import Deferred
+
+from smartgo.client.messages import ReceivedMessage
+from smartgo.remoting.limits import MIB
+from smartgo.schema.bodies import MessageQueue, ProcessQueueInfo
+
+LOCK_VALID = 30.0
+"""Seconds for which a lock that the broker granted counts, unless it is renewed."""
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    When a queue is pulled no further until messages are done with.
+
+    @ivar count: messages held.
+    @ivar size: bytes of bodies held.
+    @ivar span: from the first offset held to the last; C{None} for any (orderly consumers).
+    """
+
+    count: int = 1000
+    size: int = 100 * MIB
+    span: int | None = 2000
+
+
+class ProcessQueue:
+    """
+    The messages of one queue, from their pull until they are consumed.
+
+    @ivar queue: the queue.
+    @ivar next_offset: where the next pull goes on.
+    @ivar dropped: the queue is no longer ours: nothing more is pulled, begun or committed.
+    @ivar running: listener calls under way.
+    @ivar locked: orderly: the broker gave us the queue; see L{lock_holds}.
+    @ivar pulled_at: clock of the last pull that was answered, C{consumed_at} of the last message done with, seconds.
+    @ivar broker_id: the broker to pull from.
+    """
+
+    def __init__(self, queue: MessageQueue, next_offset: int, thresholds: Thresholds, now: float) -> None:
+        """
+        @param next_offset: where the first pull begins.
+        @param now: the monotonic clock, in seconds.
+        """
+        self.queue = queue
+        self.next_offset = next_offset
+        self.dropped = False
+        self.running = 0
+        self.locked = False
+        self.locked_at = now
+        self.pulled_at = now
+        self.consumed_at = now
+        self.broker_id = 0
+        self._thresholds = thresholds
+        self._order: deque[int] = deque()
+        self._held: dict[int, ReceivedMessage] = {}
+        self._size = 0
+        self._room: Deferred[None] | None = None
+        self._idle: list[Deferred[None]] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, message: ReceivedMessage) -> bool:
+        return self._held.get(message.queue_offset) is message
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies held."""
+        return self._size
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def put(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Take what a pull brought; offsets rise from pull to pull."""
+        for message in messages:
+            if message.queue_offset not in self._held:
+                self._held[message.queue_offset] = message
+                self._order.append(message.queue_offset)
+                self._size += len(message.body)
+
+    def remove(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Let messages go that are done with; those that are not held any more do not matter."""
+        for message in messages:
+            if message in self:
+                del self._held[message.queue_offset]
+                self._size -= len(message.body)
+        while self._order and self._order[0] not in self._held:
+            self._order.popleft()
+        if self._room is not None and self.full is None:
+            room, self._room = self._room, None
+            room.callback(None)
+
+    def first(self, count: int) -> list[ReceivedMessage]:
+        """Return the first messages held, C{count} at most; they stay."""
+        found: list[ReceivedMessage] = []
+        for offset in self._order:
+            if len(found) == count:
+                break
+            message = self._held.get(offset)
+            if message is not None:
+                found.append(message)
+        return found
+
+    @property
+    def commit_offset(self) -> int:
+        """Where the group stands: the lowest offset not done with, or where the next pull goes on."""
+        return self._order[0] if self._order else self.next_offset
+
+    # -- flow control ----------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> str | None:
+        """Why no more is to be pulled now; C{None} where more may be."""
+        limits = self._thresholds
+        if len(self._held) > limits.count:
+            return f"{len(self._held)} messages are held, more than {limits.count}"
+        if self._size > limits.size:
+            return f"{self._size} B are held, more than {limits.size} B"
+        if limits.span is not None and self._order and self._order[-1] - self._order[0] > limits.span:
+            return f"offsets {self._order[0]} to {self._order[-1]} are held, more than {limits.span} apart"
+        return None
+
+    def room(self) -> Deferred[None]:
+        """Fire when the queue is no longer full, or was dropped; for the one who pulls."""
+        waiter: Deferred[None] = Deferred(self._no_waiter)
+        if self.full is None or self.dropped:
+            waiter.callback(None)
+        else:
+            self._room = waiter
+        return waiter
+
+    def _no_waiter(self, _: Deferred[None]) -> None:
+        self._room = None
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def drop(self) -> None:
+        """The queue is no longer ours."""
+        self.dropped = True
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)
+
+    def begin(self) -> None:
+        """A listener call begins."""
+        self.running += 1
+
+    def ended(self, now: float) -> None:
+        """A listener call, and what follows from its outcome, ended. @param now: clock, in seconds."""
+        self.running -= 1
+        self.consumed_at = now
+        if not self.running:
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                waiter.callback(None)
+
+    def idle(self) -> Deferred[None]:
+        """Fire when no listener call is under way. Cancelling is supported."""
+        waiter: Deferred[None] = Deferred(self._forget_idle)
+        if self.running:
+            self._idle.append(waiter)
+        else:
+            waiter.callback(None)
+        return waiter
+
+    def _forget_idle(self, waiter: Deferred[None]) -> None:
+        self._idle = [one for one in self._idle if one is not waiter]
+
+    # -- orderly consumption ---------------------------------------------------------------------------------
+
+    def lock(self, granted: bool, now: float) -> None:
+        """The broker granted the queue to us, or to somebody else. @param now: clock, in seconds."""
+        self.locked = granted
+        if granted:
+            self.locked_at = now
+
+    def lock_holds(self, now: float) -> bool:
+        """Tell whether the queue is surely ours alone. @param now: clock, in seconds."""
+        return self.locked and now - self.locked_at < LOCK_VALID
+
+    def info(self, committed: int, now: float, wall_ms: int) -> ProcessQueueInfo:
+        """
+        Describe it to tools.
+
+        @param committed: where the group stands as far as brokers were told.
+        @param now: clock, in seconds; C{wall_ms} the same moment by the wall clock.
+        """
+
+        def wall(moment: float) -> int:
+            return wall_ms - round((now - moment) * 1000)
+
+        return ProcessQueueInfo(
+            commit_offset=committed,
+            cached_msg_min_offset=self._order[0] if self._order else 0,
+            cached_msg_max_offset=self._order[-1] if self._order else 0,
+            cached_msg_count=len(self._held),
+            cached_msg_size_in_mib=self._size // MIB,
+            locked=self.locked,
+            last_lock_timestamp=wall(self.locked_at) if self.locked else 0,
+            dropped=self.dropped,
+            last_pull_timestamp=wall(self.pulled_at),
+            last_consume_timestamp=wall(self.consumed_at),
+        )
