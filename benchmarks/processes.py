@@ -45,6 +45,7 @@ class Child:
             except OSError as error:
                 raise BenchmarkError(f"cannot start {self.command[0]}: {error}") from None
         self.pid = self._process.pid
+        self.killed = False
 
     @property
     def alive(self) -> bool:
@@ -63,6 +64,7 @@ class Child:
             try:
                 self._process.wait(patience)
             except subprocess.TimeoutExpired:
+                self.killed = True
                 self._process.kill()
         self._process.wait()
 

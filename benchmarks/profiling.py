@@ -66,7 +66,7 @@ def profile(
     finally:
         target.stop()
     if not output.exists():
-        raise BenchmarkError("the profiler wrote nothing: the broker did not end in order")
+        raise BenchmarkError(" ".join(["the profiler wrote nothing:", *target.complaints]))
     return outcome, output
 
 

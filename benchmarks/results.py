@@ -93,6 +93,8 @@ class Results(msgspec.Struct):
     quiet: list[Quiet] = []
     starts: list[Starts] = []
     verdicts: list[Verdict] = []
+    complaints: list[str] = []
+    """What went wrong besides the figures, such as a broker that had to be killed."""
 
     def figure(self, target: str, scenario: str, quantity: Quantity) -> float | None:
         """Return the median of a quantity, C{None} where it was not measured."""
@@ -123,7 +125,7 @@ class Results(msgspec.Struct):
         return ratios(by_target.get(target, []), by_target.get(reference, []))
 
     def failures(self) -> list[str]:
-        """Say in sentences what went wrong: runs that broke off, and error codes answered."""
+        """Say in sentences what went wrong: runs that broke off, error codes answered, complaints."""
         sentences = []
         for each in self.loads:
             if each.error:
@@ -131,7 +133,7 @@ class Results(msgspec.Struct):
             if codes := each.bad_codes():
                 told = ", ".join(f"code {code} {times} times" for code, times in sorted(codes.items()))
                 sentences.append(f"{each.scenario} on {each.target}: {told}")
-        return sentences
+        return sentences + self.complaints
 
 
 def write(results: msgspec.Struct, path: Path) -> None:

@@ -163,6 +163,8 @@ def starts(target: Target, rounds: int, say: Say) -> Starts | None:
             found.seconds.append(other.start())
         finally:
             other.stop()
+            target.complaints += other.complaints
+            other.complaints.clear()
         other.clear()
     return found
 

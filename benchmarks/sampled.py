@@ -2,9 +2,9 @@
 Run twistd with a profiler inside: C{python -m benchmarks.sampled sample|cprofile OUTPUT TWISTD-ARGUMENTS...}.
 
 SIGUSR2 begins the profile and a second one ends it, so that only what is asked about is in it; OUTPUT is written when
-the process ends. Sampling looks at the main thread's stack after each millisecond of the process's CPU time: it costs
-about one per cent, and a C function counts for the Python line that called it. cProfile counts every call exactly and
-makes Python functions look dearer than they are.
+the process ends. Sampling looks at the main thread's stack after each tick of the process's CPU time (a millisecond is
+asked for, the kernel gives its own tick, often 4 ms): it costs less than one per cent, and a C function counts for the
+Python line that called it. cProfile counts every call exactly and makes Python functions look dearer than they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Protocol
 
 INTERVAL = 0.001
-"""CPU seconds between two samples."""
+"""CPU seconds between two samples, as asked for."""
 
 
 class IProfiler(Protocol):

@@ -22,6 +22,7 @@ from .processes import Child, Ports, wait_for_port
 ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT = 60.0
 ATTACH_TIMEOUT = 5.0
+STOP_PATIENCE = 30.0
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
@@ -35,6 +36,9 @@ class Target(ABC):
     """C{host:port} of its registry, where known."""
     warm_up = 1.0
     """Seconds of load before the first figure of a scenario counts; a JVM needs time to compile."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []  # what went wrong besides the figures, in sentences
 
     @property
     @abstractmethod
@@ -67,6 +71,7 @@ class Attached(Target):
     """A broker that runs already; it is left running."""
 
     def __init__(self, name: str, address: str, pid: int, registry: str | None = None) -> None:
+        super().__init__()
         self.name = name
         self.address = address
         self.registry = registry
@@ -93,6 +98,7 @@ class Started(Target):
         """
         @param work: an own, new folder; everything the broker writes goes there.
         """
+        super().__init__()
         self.name = name
         self.work = work
         self._ports = ports
@@ -135,7 +141,11 @@ class Started(Target):
     def stop_broker(self) -> None:
         """End the broker alone and wait until it is gone, its store closed."""
         if self._broker is not None:
-            self._broker.stop()
+            if not self._broker.alive:
+                self.complaints.append(f"{self.name}: the broker ended by itself:{self._broker.last_lines()}")
+            self._broker.stop(STOP_PATIENCE)
+            if self._broker.killed:
+                self.complaints.append(f"{self.name}: the broker had to be killed, {STOP_PATIENCE:.0f} s after SIGTERM")
             self._broker = None
 
     def stop(self) -> None:

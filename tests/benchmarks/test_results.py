@@ -74,11 +74,13 @@ class ResultsTests(SynchronousTestCase):
         made = results()
         made.loads[0].rounds.append(Round(outcome(1.0, codes={"0": 5, "2": 7}), 0.0))
         made.loads[0].rounds.append(Round(outcome(1.0, codes={"2": 1, "14": 2}), 0.0))
+        made.complaints = ["ours: the broker had to be killed"]
         self.assertEqual(
             made.failures(),
             [
                 "send-1k on ours: code 14 2 times, code 2 8 times",
                 "pull-1k on ours broke off: the broker closed a connection",
+                "ours: the broker had to be killed",
             ],
         )
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from benchmarks import builder, jars
+from benchmarks import builder, jars, targets
 from benchmarks.errors import BenchmarkError, NoCompiler
 from benchmarks.processes import Child, Ports, wait_for_port
 from benchmarks.targets import Bench, Ours, Theirs, attached, properties
@@ -90,6 +90,7 @@ class ProcessTests(SynchronousTestCase):
             self.assertTrue(child.alive)
         child.stop(patience=0.1)
         self.assertFalse(child.alive)
+        self.assertTrue(child.killed)
 
     def test_last_lines(self) -> None:
         """What a program said last is there for an error message."""
@@ -196,3 +197,59 @@ class BuilderTests(SynchronousTestCase):
     def need_compiler(self) -> None:
         if shutil.which("gcc") is None and shutil.which("cc") is None:
             raise SkipTest("no C compiler")
+
+
+class Stubborn(Ours):
+    """A target whose registry and broker are small programs of the test."""
+
+    broker = ""
+
+    def registry_command(self) -> list[str]:
+        """Listen and wait."""
+        source = (
+            f"import socket; s = socket.create_server(('127.0.0.1', {self._registry_port})); s.accept(); s.accept()"
+        )
+        return [sys.executable, "-c", source]
+
+    def broker_command(self, settings: Path) -> list[str]:
+        """Do what the test wants."""
+        return [sys.executable, "-c", self.broker]
+
+
+class ComplaintTests(SynchronousTestCase):
+    """What goes wrong with a broker besides its figures is told."""
+
+    def started(self, broker: str, ready: bool = True) -> Stubborn:
+        target = Stubborn("mine", Path(self.mktemp()), Ports(25000))
+        target.broker = broker
+        self.addCleanup(target.stop)
+        if ready:
+            self.patch(targets, "wait_until_it_answers", lambda *arguments: 0.0)
+        return target
+
+    def test_killed(self) -> None:
+        """A broker that does not end by SIGTERM is killed, and that is told."""
+        self.patch(targets, "STOP_PATIENCE", 0.1)
+        target = self.started(
+            "import signal, time; signal.pthread_sigmask(0, [15]); print(1, flush=True); time.sleep(60)"
+        )
+        target.start()
+        while not (target.work / "broker.out").read_text():
+            self.assertTrue(target.pid)
+        target.stop()
+        self.assertEqual(target.complaints, ["mine: the broker had to be killed, 0 s after SIGTERM"])
+
+    def test_ended(self) -> None:
+        """A broker that ended before it was told to is told of, with its last words."""
+        target = self.started("print('disk full')")
+        target.start()
+        assert target._broker is not None
+        target._broker.wait(20)
+        target.stop()
+        self.assertEqual(target.complaints, ["mine: the broker ended by itself:\n    disk full"])
+
+    def test_never_ready(self) -> None:
+        """A broker that ends before it is ready fails the start with its last words."""
+        target = self.started("print('port in use')", ready=False)
+        error = self.assertRaises(BenchmarkError, target.start)
+        self.assertIn("port in use", str(error))
