@@ -94,7 +94,7 @@ class Node:
 
     kind = "node"
     start_limit = 30.0  # seconds
-    stop_limit = 20.0
+    stop_limit = 12.0  # reliability D14 allows ours 10
     ready_code = GET_BROKER_RUNTIME_INFO
 
     def __init__(self, plan: Plan) -> None:
