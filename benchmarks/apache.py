@@ -31,7 +31,6 @@ TOPIC = "BenchApache"
 BACKLOG_TOPIC = "BenchApacheBacklog"
 QUEUES = 16
 BODY = 1024
-_FIRST_LINE = 60.0
 _TICK = 0.1
 
 
