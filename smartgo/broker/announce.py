@@ -138,9 +138,10 @@ class Announcer(Service):
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        addresses = dict.fromkeys(self._addresses())
-        goodbyes: Deferred[list[bool]] = gatherResults([self._watched(self._farewell(one)) for one in addresses])
-        return goodbyes.addCallback(lambda _: None)
+        return Deferred.fromCoroutine(self._farewells())
+
+    async def _farewells(self) -> None:
+        await gatherResults([self._watched(self._farewell(one)) for one in dict.fromkeys(self._addresses())])
 
     def register(self) -> Deferred[int]:
         """Send the full table to every registry; fires with how many took it. Never fails."""
@@ -171,8 +172,9 @@ class Announcer(Service):
 
     async def _differs(self) -> bool:
         """Ask every registry whether it has our version; one that does not answer may not."""
-        answers = [self._watched(self._has_other(one), True) for one in self._addresses()]
-        return any(await gatherResults(answers))
+        asked = [self._watched(self._has_other(one), True) for one in self._addresses()]
+        differing: list[bool] = await gatherResults(asked)
+        return any(differing)
 
     async def _has_other(self, address: str) -> bool:
         me = self._identity

@@ -6,7 +6,8 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.stats import DAY_MS, BrokerStats, Flow, Rate, Ring
+from smartgo.broker.rates import Flow, Rate, Ring
+from smartgo.broker.stats import DAY_MS, BrokerStats
 from tests.fakes import EPOCH_MS, FakeClock
 
 
@@ -62,7 +63,8 @@ class RateTests(SynchronousTestCase):
         """Three events a second show as 3 in all windows once these are full."""
         rate = Rate(5.0)
         for second in range(5, 705):
-            rate.add(3, second)
+            rate.turn(second)
+            rate.current += 3
         self.assertEqual(rate.over(10, 705.0), 3.0)
         self.assertEqual(rate.over(60, 705.0), 3.0)
         self.assertEqual(rate.over(600, 705.0), 3.0)
@@ -72,15 +74,26 @@ class RateTests(SynchronousTestCase):
         """While it is younger than a window, the rate is over its age."""
         rate = Rate(0.0)
         for second in range(5):
-            rate.add(10, second)
+            rate.turn(second)
+            rate.current += 10
         self.assertEqual([rate.over(window, 5.0) for window in (10, 60, 600)], [10.0, 10.0, 10.0])
+
+    def test_asked_within_a_second(self) -> None:
+        """Asking does not lose what was counted in the running second."""
+        rate = Rate(0.0)
+        rate.current += 5
+        rate.turn(0)
+        self.assertEqual(rate.over(10, 0.5), 0.0)
+        rate.current += 5
+        self.assertEqual(rate.over(10, 1.0), 10.0)
 
     def test_idle(self) -> None:
         """After the silence of a window its rate is zero, however long the silence was."""
         for pause in (11, 61, 640, 641, 700, 10_000):
             rate = Rate(0.0)
             for second in range(700):
-                rate.add(1, second)
+                rate.turn(second)
+                rate.current += 1
             rates = [rate.over(window, 700.0 + pause) for window in (10, 60, 600)]
             self.assertEqual([one == 0.0 for one in rates], [True, pause > 60, pause > 600 + 9], f"after {pause} s")
 
@@ -91,10 +104,14 @@ class FlowTests(SynchronousTestCase):
     def test_both_turn(self) -> None:
         """Messages and bytes are counted in the same slots."""
         flow = Flow(0.0)
-        flow.add(0, 2, 300)
-        flow.add(5, 1, 50)
-        self.assertEqual((flow.nums.minute(55.0).sum, flow.size.minute(55.0).sum), (3, 350))
-        self.assertEqual((flow.nums.minute(65.0).sum, flow.size.minute(65.0).sum), (1, 50))
+        flow.count, flow.size = 2, 300
+        self.assertEqual((flow.nums(5.0).minute.sum, flow.bytes(5.0).minute.sum), (2, 300))
+        flow.turn(5)
+        flow.count, flow.size = 1, 50
+        self.assertEqual((flow.nums(55.0).minute.sum, flow.bytes(55.0).minute.sum), (3, 350))
+        self.assertEqual((flow.bytes(65.0).minute.sum, flow.nums(65.0).minute.sum), (50, 1))
+        self.assertEqual((flow.count, flow.size), (0, 0))
+        self.assertEqual((flow.bytes(65.0).hour.sum, flow.nums(65.0).hour.sum), (350, 3))
 
 
 class BrokerStatsTests(SynchronousTestCase):

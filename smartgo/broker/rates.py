@@ -1,0 +1,207 @@
+"""
+Numbers by time without a timer: a ring of buckets is turned when something is counted or asked in a later time slot
+than the last, so an idle broker does nothing and an idle flow's rates still fall to zero.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+SLOT = 10
+"""Seconds of the finest bucket of a flow."""
+SLOTS_A_DAY = 8640
+
+_HOUR = 60  # slots in a bucket of the last hour: 10 minutes
+_DAY = 360  # slots in a bucket of the last day: an hour
+_AT_HOUR, _AT_DAY, _END = 6, 12, 36
+_EMPTY = array("q", [0]) * _END
+
+
+class Window(NamedTuple):
+    """What was counted in the last minute, hour or day, or since the counting began if that is later."""
+
+    sum: int
+    tps: float
+    """A second."""
+
+
+class Windows(NamedTuple):
+    """One number as tools ask for it (315)."""
+
+    minute: Window
+    hour: Window
+    day: Window
+
+
+class Ring:
+    """
+    One number by time: the last minute in steps of 10 s, the last hour in 10 minutes, the last day in hours.
+
+    Callers add to C{current} themselves after L{turn}: that is the whole cost of counting.
+
+    @ivar slot: the 10 s slot that C{current} belongs to.
+    @ivar current: what was counted in it.
+    """
+
+    __slots__ = ("_began", "_buckets", "current", "slot")
+
+    def __init__(self, slot: int, began: float) -> None:
+        """@param began: when the counting began, in seconds of the monotonic clock."""
+        self._buckets = array("q", _EMPTY)
+        self._began = began
+        self.slot = slot
+        self.current = 0
+
+    def turn(self, slot: int) -> None:
+        """Make C{slot} the current one; what lies too far back is forgotten."""
+        old, buckets = self.slot, self._buckets
+        buckets[old % 6] = self.current
+        buckets[_AT_HOUR + old // _HOUR % 6] += self.current
+        buckets[_AT_DAY + old // _DAY % 24] += self.current
+        for begin, size, was, now in (
+            (0, 6, old, slot),
+            (_AT_HOUR, 6, old // _HOUR, slot // _HOUR),
+            (_AT_DAY, 24, old // _DAY, slot // _DAY),
+        ):
+            for one in range(was + 1, min(now, was + size) + 1):
+                buckets[begin + one % size] = 0
+        self.slot = slot
+        self.current = 0
+
+    def minute(self, now: float) -> Window:
+        """The last minute: the current 10 s and the five times 10 s before them."""
+        return self._window(now, 0, _AT_HOUR, 1, 6)
+
+    def hour(self, now: float) -> Window:
+        """The last hour, to 10 minutes."""
+        return self._window(now, _AT_HOUR, _AT_DAY, _HOUR, 6)
+
+    def day(self, now: float) -> Window:
+        """The last day, to the hour."""
+        return self._window(now, _AT_DAY, _END, _DAY, 24)
+
+    def windows(self, now: float) -> Windows:
+        """All three."""
+        return Windows(self.minute(now), self.hour(now), self.day(now))
+
+    def _window(self, now: float, begin: int, end: int, width: int, count: int) -> Window:
+        slot = int(now) // SLOT
+        if slot > self.slot:
+            self.turn(slot)
+        first = (slot // width - count + 1) * width * SLOT  # when the oldest bucket began
+        total = sum(self._buckets[begin:end]) + self.current
+        return Window(total, total / max(1.0, now - max(first, self._began)))
+
+
+class Flow:
+    """
+    Messages and bytes of one topic, or of one group in one topic.
+
+    The hot path adds to C{count} and C{size} itself, after L{turn} where the slot is not the current one.
+
+    @ivar slot: the 10 s slot that C{count} and C{size} belong to.
+    @ivar count: messages in it.
+    @ivar size: bytes of their records.
+    """
+
+    __slots__ = ("_bytes", "_nums", "count", "size", "slot")
+
+    def __init__(self, now: float) -> None:
+        self.slot = int(now) // SLOT
+        self.count = 0
+        self.size = 0
+        self._nums = Ring(self.slot, now)
+        self._bytes = Ring(self.slot, now)
+
+    def turn(self, slot: int) -> None:
+        """Make C{slot} the current one."""
+        self._settle()
+        self._nums.turn(slot)
+        self._bytes.turn(slot)
+        self.slot = slot
+        self.count = self.size = 0
+
+    def nums(self, now: float) -> Windows:
+        """The messages of the last minute, hour and day."""
+        self._settle(now)
+        return self._nums.windows(now)
+
+    def bytes(self, now: float) -> Windows:
+        """Their bytes."""
+        self._settle(now)
+        return self._bytes.windows(now)
+
+    def _settle(self, now: float = 0.0) -> None:
+        """Bring the rings up to date."""
+        if int(now) // SLOT > self.slot:
+            self.turn(int(now) // SLOT)
+        self._nums.current = self.count
+        self._bytes.current = self.size
+
+
+class Rate:
+    """
+    Events a second over the last 10, 60 and 600 s.
+
+    @ivar current: the events of the running second; callers add to it themselves, after L{turn} when a second is over.
+    """
+
+    __slots__ = ("_began", "_coarse", "_fine", "_second", "current")
+
+    def __init__(self, now: float) -> None:
+        self._began = now
+        self._fine = array("q", [0]) * 64  # whole seconds
+        self._coarse = array("q", [0]) * 64  # whole 10 s
+        self._second = int(now)
+        self.current = 0
+
+    def turn(self, second: int) -> None:
+        """Make C{second} the running one."""
+        old = self._second
+        if second == old:
+            return
+        self._fine[old % 64] = self.current
+        self._coarse[old // 10 % 64] += self.current
+        for one in range(old + 1, min(second, old + 64) + 1):
+            self._fine[one % 64] = 0
+        for one in range(old // 10 + 1, min(second // 10, old // 10 + 64) + 1):
+            self._coarse[one % 64] = 0
+        self._second = second
+        self.current = 0
+
+    def over(self, seconds: int, now: float) -> float:
+        """The rate over the last 10, 60 or 600 whole seconds, or since the beginning if that is later."""
+        if int(now) != self._second:
+            self.turn(int(now))
+        if seconds <= 60:
+            covered = seconds
+            total = sum(self._fine[(self._second - back) % 64] for back in range(1, seconds + 1))
+        else:
+            last, begun = divmod(self._second, 10)
+            covered = seconds - 10 + begun
+            total = sum(self._coarse[(last - back) % 64] for back in range(seconds // 10))
+        return total / max(1.0, min(covered, int(now) - int(self._began)))
+
+    def text(self, now: float) -> str:
+        """The three rates, separated by blanks, as runtime information shows them."""
+        return " ".join(str(round(self.over(seconds, now), 3)) for seconds in (10, 60, 600))
+
+
+class Mornings:
+    """A total, and what it was at the last two midnights."""
+
+    __slots__ = ("_day", "today", "total", "yesterday")
+
+    def __init__(self, day: int) -> None:
+        self._day = day
+        self.total = 0
+        self.today = 0
+        self.yesterday = 0
+
+    def turn(self, day: int) -> None:
+        """Note that C{day} has come."""
+        if day != self._day:
+            self.yesterday = self.today if day == self._day + 1 else self.total
+            self.today = self.total
+            self._day = day
