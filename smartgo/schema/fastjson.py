@@ -28,8 +28,10 @@ DEPTH_LIMIT = 16
 MARK_LIMIT = 2**20
 """The most quote marks in a body whose bare keys have to be quoted: bounds what that costs."""
 
+INTEGER_KEY_LIMIT = 2**21
+"""The most bare integer keys in a body; L{OBJECT_KEY_LIMIT} for objects."""
+
 OBJECT_KEY_LIMIT = 2**18
-"""The most bare object keys in a body."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _STRINGS = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)', re.DOTALL)
@@ -112,10 +114,10 @@ def quote_keys(data: bytes) -> bytes:
     pieces = _STRINGS.split(data)
     # Strings go out of the way, so that what looks like a key inside one is left alone.
     bare = b'"'.join(pieces[::2])
-    bare = _INTEGER_KEY.sub(b"\\1\x00\\2\x00", bare)
-    bare, keys = _OBJECT_KEY.subn(b"\x01\\1\x02", bare)
-    if keys > OBJECT_KEY_LIMIT:
-        raise BadBody(f"JSON holds more than {OBJECT_KEY_LIMIT} object keys")
+    bare, integers = _INTEGER_KEY.subn(b"\\1\x00\\2\x00", bare, INTEGER_KEY_LIMIT + 1)
+    bare, objects = _OBJECT_KEY.subn(b"\x01\\1\x02", bare, OBJECT_KEY_LIMIT + 1)
+    if integers > INTEGER_KEY_LIMIT or objects > OBJECT_KEY_LIMIT:
+        raise BadBody(f"JSON holds more than {INTEGER_KEY_LIMIT} bare integer or {OBJECT_KEY_LIMIT} object keys")
     pieces[::2] = bare.split(b'"')
     return _MARKED_KEY.sub(_quote_object, b"".join(pieces)).replace(_QUOTE, b'"')
 

@@ -4,7 +4,7 @@ Ext fields and typed headers: the texts of a command's C{extFields} <-> the valu
 Ext field values travel as text. Numbers are strict (reliability B3): ASCII C{-?[0-9]{1,19}} within the range of the
 field's type. Booleans are read as Java does: C{true} in any case, else false. msgspec does the normal case in one pass
 over the JSON; its lax mode, which reads numbers out of strings, would also take C{"1.0"} and C{"1e3"} for integers.
-The types L{Int32} and L{Int64} close that: such a text matches the union's float member first, and no float satisfies
+The types C{Int32} and C{Int64} close that: such a text matches the union's float member first, and no float satisfies
 its bound. What msgspec refuses although the rules allow it (leading zeros, a boolean of C{yes}) is read field by field.
 The text C{null} for an optional number or boolean counts as absent.
 """

@@ -181,6 +181,15 @@ class EveryBodyTests(SynchronousTestCase):
                 error = self.assertRaises(BadBody, kind.decode, raw)
                 self.assertEqual(error.code, 1)
 
+    def test_size(self) -> None:
+        """What a client may send is 4 MiB at most; the rest is bounded by its frame."""
+        for kind in (HeartbeatData, LockBatchBody, CheckClientBody, SubscriptionGroupConfig):
+            error = self.assertRaises(BadBody, kind.decode, b" " * (4 * 1024 * 1024 + 1))
+            self.assertIn("4194304", str(error))
+        raw = TopicConfigSerializeWrapper({"T": TopicConfig("T")}).encode() + b" " * (4 * 1024 * 1024)
+        self.assertEqual(list(TopicConfigSerializeWrapper.decode(raw).topic_config_table), ["T"])
+        self.assertRaises(BadBody, TopicConfigSerializeWrapper.decode, raw.replace(b'"perm":6', b'"perm":null'))
+
     def test_deep(self) -> None:
         """Deep nesting is refused, not followed."""
         for kind in self.kinds():

@@ -78,12 +78,15 @@ class QuoteKeysTests(SynchronousTestCase):
     def test_limits(self) -> None:
         """The work that bare keys cost is bounded."""
         self.patch(fastjson, "MARK_LIMIT", 8)
+        self.patch(fastjson, "INTEGER_KEY_LIMIT", 3)
         self.patch(fastjson, "OBJECT_KEY_LIMIT", 2)
         self.assertEqual(loads(b'{0:["a","b","c","d"]}'), {"0": list("abcd")})
         self.assertRaises(BadBody, loads, b'{0:["a","b","c","d","e"]}')
         self.assertEqual(loads(b'{"0":["a","b","c","d","e"]}'), {"0": list("abcde")})
         self.assertEqual(loads(b"{{}:1,{1:2}:2}"), {"{}": 1, '{"1":2}': 2})
         self.assertRaises(BadBody, loads, b"{{}:1,{}:2,{}:3}")
+        self.assertEqual(loads(b"{1:1,2:2,3:3}"), {"1": 1, "2": 2, "3": 3})
+        self.assertRaises(BadBody, loads, b"{1:1,2:2,3:3,4:4}")
 
 
 class LoadsTests(SynchronousTestCase):

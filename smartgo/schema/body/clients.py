@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import field
 
-from smartgo.schema.body.shape import Body, MessageQueue, always, keyed_by_queue
+from smartgo.schema.body.shape import REQUEST_LIMIT, Body, MessageQueue, always, keyed_by_queue
 from smartgo.schema.headerfields import INT32_MAX, INT32_MIN, Int32, Int64
 
 
@@ -119,6 +119,8 @@ class HeartbeatData(Body):
     heartbeat_fingerprint: Int32 | None = None
     without_sub: bool = False
 
+    size_limit: ClassVar = REQUEST_LIMIT
+
 
 class CheckClientBody(Body):
     """Whether the broker would understand a subscription (46)."""
@@ -126,6 +128,8 @@ class CheckClientBody(Body):
     client_id: str = always("")
     group: str = always("")
     subscription_data: SubscriptionData | None = None
+
+    size_limit: ClassVar = REQUEST_LIMIT
 
 
 class ConsumerList(Body):
@@ -143,6 +147,7 @@ class LockBatchBody(Body):
     only_this_broker: bool | None = None
 
     other_names: ClassVar = {"mq_set": "mqSet"}
+    size_limit: ClassVar = REQUEST_LIMIT
 
     @classmethod
     def prepared(cls, value: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,9 @@ B = TypeVar("B", bound="Body")
 LENIENT_LIMIT = 4 * 1024 * 1024
 """The longest body, in bytes, that gets a second, lenient reading when the first one fails."""
 
+REQUEST_LIMIT = 4 * 1024 * 1024
+"""The longest JSON body of a client's request, in bytes: what may be sent as a message."""
+
 
 def always(value: Any, name: str | None = None) -> Any:
     """
@@ -43,18 +46,22 @@ class Body(Struct, rename="camel", omit_defaults=True):
     @cvar queue_keyed: wire names of members that are maps with L{MessageQueue} keys.
     @cvar other_names: what SmartGo calls a member, and its wire name; such a member must be a required one, so that
         its absence leads the reader here.
+    @cvar size_limit: the longest body that is read, in bytes; C{None} for the frame's limit.
     """
 
     queue_keyed: ClassVar[frozenset[str]] = frozenset()
     other_names: ClassVar[Mapping[str, str]] = {}
+    size_limit: ClassVar[int | None] = None
 
     @classmethod
     def decode(cls: type[B], data: bytes) -> B:
         """
         Read a body.
 
-        @raise BadBody: it is no JSON object, or does not fit; the message says where.
+        @raise BadBody: it is no JSON object, does not fit, or is too long; the message says where.
         """
+        if cls.size_limit is not None and len(data) > cls.size_limit:
+            raise BadBody(f"body of {len(data)} B exceeds the limit of {cls.size_limit} B")
         if not cls.queue_keyed:
             try:
                 return decode_with(_decoder(cls), data)

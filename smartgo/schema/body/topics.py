@@ -9,7 +9,7 @@ import msgspec
 from msgspec import field
 
 from smartgo.errors import BadBody
-from smartgo.schema.body.shape import Body, always
+from smartgo.schema.body.shape import REQUEST_LIMIT, Body, always
 from smartgo.schema.headerfields import Int32, Int64
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ class SubscriptionGroupConfig(Body):
     consume_timeout_minute: Int32 | None = None
     subscription_data_set: list[dict[str, Any]] | None = None
     attributes: dict[str, str] | None = None
+
+    size_limit: ClassVar = REQUEST_LIMIT
 
 
 class SubscriptionGroupWrapper(Body):
