@@ -24,7 +24,6 @@ T = TypeVar("T")
 DEPTH_LIMIT = 16
 """How deep plain JSON may be nested before it is refused."""
 
-# The closing mark is optional: a string without an end would else be tried anew from every escaped mark within it.
 MARK_LIMIT = 2**20
 """The most quote marks in a body whose bare keys have to be quoted: bounds what that costs."""
 
@@ -33,8 +32,10 @@ INTEGER_KEY_LIMIT = 2**21
 
 OBJECT_KEY_LIMIT = 2**18
 
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_STRINGS = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)', re.DOTALL)
+# The closing mark is optional: a string without an end would else be tried anew from every escaped mark within it.
+_TEXT = rb'"(?:[^"\\]++|\\.)*+"?'
+_STRING = re.compile(_TEXT, re.DOTALL)
+_STRINGS = re.compile(b"(" + _TEXT + b")", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _LONG_NUMBER = re.compile(rb"[0-9]{20}")
 
