@@ -45,8 +45,8 @@ _NO_BRACKET = bytes(sorted(set(range(256)) - set(b"[{]}")))
 # In a text whose strings were replaced by a single quote mark each:
 _INTEGER_KEY = re.compile(rb"([{,]\s*)(-?[0-9]{1,19})(?=\s*:)")
 _OBJECT_KEY = re.compile(rb"\{([^{}]*)\}(?=\s*:)")
-# Marks that cannot come from outside: control characters are refused before.
-_QUOTE, _BEGIN, _END = b"\x00", b"\x01", b"\x02"
+# A mark that cannot come from outside, as are 1 and 2 below: control characters are refused before.
+_QUOTE = b"\x00"
 _MARKED_KEY = re.compile(rb"\x01([^\x02]*)\x02")
 
 _any_decoder = msgspec.json.Decoder()
