@@ -94,6 +94,9 @@ final class Consumers {
         consumer.setNamesrvAddr(command.text("namesrv"));
         consumer.setInstanceName("push" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);
+        // a 5.3 client drops the heartbeat it owes after a rebalance when another one is on its way; until the next, up to
+        // 30 s later by default, its pulls are refused as not the latest subscription
+        consumer.setHeartbeatBrokerInterval(2000);
         consumer.setConsumeThreadMin(command.integer("threads", 4));
         consumer.setConsumeThreadMax(command.integer("threads", 4));
         consumer.setConsumeFromWhere(command.text("from", "first").equals("first")
