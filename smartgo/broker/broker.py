@@ -39,7 +39,7 @@ from smartgo.broker.stats import BrokerStats
 from smartgo.broker.terms import durability, size_text, store_settings
 from smartgo.broker.topicadmin import TopicAdmin
 from smartgo.broker.topics import READ, WRITE, TopicTable
-from smartgo.config.catalog import as_text, settings_of
+from smartgo.config.catalog import show
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -56,6 +56,7 @@ from smartgo.schema.message import pack_host
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.messagestore import MessageStore
+from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  looked for, not bound
@@ -111,12 +112,14 @@ class Broker(Service):
         client_tls: ClientTLS | None = None,
         limits: Limits = SERVER,
         on_store_failed: Callable[[str], None] = lambda reason: None,
+        settings: StoreSettings | None = None,
     ) -> None:
         """
         @param tls: certificate and key of the ports, loaded.
         @param client_tls: how registries are spoken to, where that is by TLS.
         @param limits: what connections may take.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
+        @param settings: of the store, in place of those that the configuration stands for.
         @raise SettingError: the configuration is of no use on this machine.
         """
         self._env = env
@@ -124,6 +127,7 @@ class Broker(Service):
         self._tls = tls
         self._limits = limits
         self._on_store_failed = on_store_failed
+        self._settings_of_store = settings or store_settings(configuration.store)
         self._client = RemotingClient(env, tls=client_tls)
         self._server: RemotingServer | None = None
         self._opened = False
@@ -165,7 +169,7 @@ class Broker(Service):
         env, configuration = self._env, self._configuration
         config, limits = configuration.broker, configuration.limits
         clock = env.clock
-        settings = store_settings(configuration.store)
+        settings = self._settings_of_store
         sync = settings.sync_flush
         root = configuration.store.store_path_root_dir
         self._tables = posixpath.join(root, "config")
@@ -223,6 +227,7 @@ class Broker(Service):
                 writable=writable,
                 region=config.region_id,
                 trace_on=config.trace_on,
+                sync=sync,
             ),
             PullProcessor(
                 clock,
@@ -293,7 +298,7 @@ class Broker(Service):
         )
 
     def _settings(self) -> Iterable[tuple[str, str]]:
-        """Every setting as (name, text), for whoever asks for the configuration (26)."""
+        """Every setting as (name, text), secrets hidden, for whoever asks for the configuration (26)."""
         tables: dict[str, msgspec.Struct] = {
             "broker": self._configuration.broker,
             "store": self._configuration.store,
@@ -301,8 +306,7 @@ class Broker(Service):
             "tls": self._configuration.tls,
         }
         for table, values in tables.items():
-            for setting in settings_of(table):
-                yield setting.name, as_text(getattr(values, setting.attribute))
+            yield from show(table, values)
 
     def _facts(self) -> dict[str, str]:
         """What the store adds to the runtime information (28)."""

@@ -60,12 +60,14 @@ class SendProcessor:
         writable: bool = True,
         region: str = "DefaultRegion",
         trace_on: bool = True,
+        sync: bool = False,
     ) -> None:
         """
         @param cluster: goes into every message as the property CLUSTER.
         @param broker: our address, for remarks.
         @param store_host: the address that message ids lead to, as a record stores it.
         @param writable: the broker's permission has the write bit; without it order topics are refused.
+        @param sync: an answer may have to wait for the disk (SYNC_FLUSH).
         """
         self._store = store
         self._topics = topics
@@ -80,6 +82,7 @@ class SendProcessor:
         self._region = region
         self._trace_on = trace_on
         self._cluster = cluster
+        self._sync = sync
         self._rewriter = Rewriter({names.CLUSTER: cluster})
         self._run_topic = ""  # of the messages stored in this run and not yet counted
         self._run_count = 0
@@ -146,10 +149,8 @@ class SendProcessor:
             self._count_run(topic)
         self._run_count += 1
         self._run_size += appended.end - appended.offset
-        if rewritten.wait:
-            waiting = self._store.durable(appended)
-            if waiting is not None:
-                return waiting.addCallback(self._answer_later, request, appended, queue_id)
+        if self._sync:
+            return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(topic))
         return send_response(
             request.encoding,
             request.opaque,
@@ -189,7 +190,7 @@ class SendProcessor:
     def _finish(
         self, request: Command, appended: Appended, queue_id: int, wait: bool, topics: Deferred[None] | None
     ) -> Answer | Deferred[Answer]:
-        """Answer once the messages, and the topic that was made for them (D15), are as durable as promised."""
+        """Answer once the messages, and a topic that was just made for them (D15), are as durable as promised."""
         waiting = self._store.durable(appended) if wait else None
         if waiting is None and topics is None:
             return self._answer(request, appended, queue_id)
@@ -202,23 +203,19 @@ class SendProcessor:
 
     # -- the other ways ----------------------------------------------------------------------------------------
 
-    def _admit(
-        self, peer: IPeer, header: SendRequest, config: TopicConfig | None
-    ) -> tuple[TopicConfig, int, Deferred[None] | None]:
+    def _admit(self, peer: IPeer, header: SendRequest, config: TopicConfig | None) -> int:
         """
         Check topic and queue, making the topic if it may be made.
 
-        @return: the topic, the queue id to use, and what to wait for before the first answer of a new topic.
+        @return: the queue id to use.
         """
         topic = header.topic
-        waiting = None
         if topic in FORBIDDEN_TO_SEND:
             raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
         if config is None:
             config = self._topics.create_for_send(
                 topic, header.default_topic, header.default_topic_queue_nums, _UNIT if header.unit_mode else 0, peer
             )
-            waiting = self._topics.durable()
         if not self._writable and config.order:
             raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
         queues = max(config.read_queue_nums, config.write_queue_nums)
@@ -230,13 +227,13 @@ class SendProcessor:
             )
         if queue_id < 0:
             queue_id = self._random.below(max(1, config.write_queue_nums))
-        return config, queue_id, waiting
+        return queue_id
 
     def _uncommon(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
     ) -> Answer | Deferred[Answer]:
         """Store a message that is not a plain send to a known topic."""
-        config, queue_id, waiting = self._admit(peer, header, config)
+        queue_id = self._admit(peer, header, config)
         properties = names.decode_text(header.properties)
         if header.sys_flag & TRANSACTION_MASK or properties.get(names.TRAN_MSG, "").lower() == "true":
             raise NoPermission(f"the broker[{self._broker}] sending transaction message is forbidden")
@@ -275,7 +272,7 @@ class SendProcessor:
             message = divert(message, carried, level)
         appended = self._store.append((message,))
         self._stats.stored(message.topic, 1, appended.end - appended.offset)
-        return self._finish(request, appended, queue_id, rewritten.wait, waiting)
+        return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(header.topic))
 
     def _batch(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
@@ -284,7 +281,7 @@ class SendProcessor:
         topic = header.topic
         if topic.startswith(RETRY_PREFIX):
             raise MessageIllegal("batch request does not support retry group")
-        config, queue_id, waiting = self._admit(peer, header, config)
+        queue_id = self._admit(peer, header, config)
         shared = names.decode_text(header.properties)
         if level_of(shared, self._levels) > 0 or header.sys_flag & TRANSACTION_MASK:
             raise MessageIllegal("a batch can be neither delayed nor transactional")
@@ -311,4 +308,5 @@ class SendProcessor:
         ]
         appended = self._store.append(messages)
         self._stats.stored(topic, len(messages), appended.end - appended.offset)
-        return self._finish(request, appended, queue_id, shared.get(names.WAIT, "true").lower() == "true", waiting)
+        wait = shared.get(names.WAIT, "true").lower() == "true"
+        return self._finish(request, appended, queue_id, wait, self._topics.durable(topic))

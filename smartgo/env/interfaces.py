@@ -18,7 +18,7 @@ from zope.interface import Attribute, Interface
 T = TypeVar("T")
 
 
-class IClock(IReactorTime):
+class IClock(IReactorTime, Interface):
     """Timers on a monotonic clock, and the wall clock for timestamps alone."""
 
     def wall_ms() -> int:
