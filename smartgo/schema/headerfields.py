@@ -5,8 +5,8 @@ Ext field values travel as text. Numbers are strict (reliability B3): ASCII C{-?
 field's type. Booleans are read as Java does: C{true} in any case, else false. msgspec does the normal case in one pass
 over the JSON; its lax mode, which reads numbers out of strings, would also take C{"1.0"} and C{"1e3"} for integers.
 The types C{Int32} and C{Int64} close that: such a text matches the union's float member first, and no float satisfies
-its bound. What msgspec refuses although the rules allow it (leading zeros, a boolean of C{yes}) is read field by field.
-The text C{null} for an optional number or boolean counts as absent.
+its bounds. What msgspec refuses although the rules allow it (leading zeros, a boolean of C{yes}) is read field by
+field. The text C{null} for an optional number or boolean counts as absent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     Int64 = int
     """A Java long."""
 else:
-    _NEVER = Annotated[float, Meta(gt=sys.float_info.max)]
+    # Two bounds: infinity, which lax mode reads from "inf", is above the first.
+    _NEVER = Annotated[float, Meta(gt=sys.float_info.max, lt=-sys.float_info.max)]
     Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | _NEVER
     Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | _NEVER
 

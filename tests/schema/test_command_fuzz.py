@@ -16,6 +16,10 @@ from smartgo.schema import bodies
 from smartgo.schema.bodies import Body, RegisterBrokerBody
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.commandlayout import BINARY, JSON
+from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.offsets import QueryOffsetRequest, UpdateOffsetRequest
+from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.headers.send import SendRequest
 from tests.schema.golden_wire import recorded
 from tests.schema.test_command import SEND, frame_of, said
 from tests.schema.test_headers import header_types
@@ -57,6 +61,36 @@ PIECES = (
     b"\x7f\xff\xff\xff",
     b"\xff\xff\xff\xff",
 )
+
+
+LONG_SEND = {
+    "producerGroup": "g",
+    "topic": "t",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "0",
+    "sysFlag": "0",
+    "bornTimestamp": "5",
+    "flag": "0",
+    "properties": "",
+    "reconsumeTimes": "0",
+    "unitMode": "false",
+    "batch": "false",
+    "maxReconsumeTimes": "0",
+    "bname": "b",
+}
+PULL = {
+    "consumerGroup": "g",
+    "topic": "t",
+    "queueId": "0",
+    "queueOffset": "5",
+    "maxMsgNums": "32",
+    "sysFlag": "2",
+    "commitOffset": "0",
+    "suspendTimeoutMillis": "15000",
+    "subVersion": "7",
+    "maxMsgBytes": "100",
+}
 
 
 def broken(random: Random, sound: bytes) -> bytes:
@@ -179,6 +213,64 @@ class FuzzTests(SynchronousTestCase):
                         command.read(kind)
                     except BadHeader:
                         pass
+
+    def test_readers_agree(self) -> None:
+        """The fast JSON reader, the exact one and the binary one read the same fields alike, or refuse them alike."""
+        random = Random(16)
+        texts = [
+            "",
+            "0",
+            "-0",
+            "007",
+            "1",
+            "-1",
+            "1.0",
+            "1e3",
+            "1.5e1",
+            "+1",
+            " 1",
+            "1_0",
+            "\u0661",
+            "0x1",
+            "true",
+            "TRUE",
+        ]
+        texts += ["false", "null", "NULL", "yes", "2147483647", "2147483648", "-2147483648", "9223372036854775807"]
+        texts += ["9223372036854775808", "9" * 19, "9" * 20, "x", "\x01", "-", "1" * 400, "NaN", "inf", "\u4e2d"]
+        cases: dict[int, tuple[type[Header], dict[str, str]]] = {
+            310: (SendRequest, SEND | {"l": "3", "n": "b"}),
+            10: (SendRequest, LONG_SEND),
+            11: (PullRequest, PULL),
+            14: (QueryOffsetRequest, {"consumerGroup": "g", "topic": "t", "queueId": "1", "setZeroIfNotFound": "true"}),
+            15: (UpdateOffsetRequest, {"consumerGroup": "g", "topic": "t", "queueId": "1", "commitOffset": "5"}),
+        }
+        typed = refused = 0
+        for code, (kind, sound) in cases.items():
+            for _ in range(600):
+                fields = dict(sound)
+                for name in random.sample(list(fields), random.randrange(3)):
+                    if random.random() < 0.1:
+                        del fields[name]
+                    else:
+                        fields[name] = random.choice(texts)
+                exact = Command.request(code, fields=fields)
+                exact.encoding = BINARY
+                commands = (
+                    decode(frame_of({"code": code, "extFields": fields})),
+                    decode(frame_of({"code": code, "extFields": fields | {"unknown": ""}})),
+                    decode(encode(exact)[4:]),
+                )
+                typed += commands[0].header is not None
+                outcomes = set()
+                for command in commands:
+                    try:
+                        outcomes.add(repr(command.read(kind)))
+                    except BadHeader as error:
+                        outcomes.add(str(error))
+                        refused += 1
+                self.assertEqual(len(outcomes), 1, (fields, outcomes))
+        self.assertGreater(typed, 500)
+        self.assertGreater(refused, 500)
 
     def test_bodies(self) -> None:
         """Damaged bodies, given to their own class and to others."""

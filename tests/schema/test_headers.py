@@ -192,6 +192,8 @@ class EveryClassTests(SynchronousTestCase):
                         "\u0661",
                         "",
                         "0x1",
+                        "inf",
+                        "NaN",
                     ):
                         error = self.assertRaises(BadHeader, from_fields, fields | {each.name: text}, header_type)
                         self.assertIn(f"<{each.name}>", str(error))
@@ -241,7 +243,7 @@ class ScalarTests(SynchronousTestCase):
     def test_strict_types(self) -> None:
         """The integer types refuse what msgspec's lax mode would round, and take what it takes rightly."""
         kind: type[int] = headerfields.Int32
-        for text in ("1.0", "1e3", "1.5", "-0.0", "1E+2", 1.0, 1e3):
+        for text in ("1.0", "1e3", "1.5", "-0.0", "1E+2", "inf", "-Infinity", "nan", "1e400", 1.0, 1e3):
             self.assertRaises(msgspec.ValidationError, msgspec.convert, text, kind, strict=False)
             raw = msgspec.json.encode(text)
             self.assertRaises(msgspec.ValidationError, msgspec.json.decode, raw, type=kind, strict=False)
