@@ -364,6 +364,15 @@ class LenientTests(SynchronousTestCase):
             self.assertRaises(BadBody, DataVersion.decode, b'{"counter":%s}' % value.encode())
         self.assertEqual(DataVersion.decode(b'{"counter":"5"}').counter, 5)
 
+    def test_doubles(self) -> None:
+        """Doubles may be whole numbers or text, but are finite, and what is not is never written as NaN."""
+        for value in (b"3", b"3.0", b'"3"', b"3e0"):
+            self.assertEqual(ConsumeStats.decode(b'{"consumeTps":%s}' % value).consume_tps, 3.0)
+        for value in (b'"NaN"', b'"inf"', b'"-Infinity"', b"NaN", b"1e999", b'""'):
+            self.assertRaises(BadBody, ConsumeStats.decode, b'{"consumeTps":%s}' % value)
+        for number in (float("nan"), float("inf")):
+            self.assertEqual(json.loads(ConsumeStats(consume_tps=number).encode())["consumeTps"], None)
+
 
 class RegistrationTests(SynchronousTestCase):
     """The compressed form of a registration."""

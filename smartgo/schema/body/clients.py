@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import field
 
-from smartgo.schema.body.shape import REQUEST_LIMIT, Body, MessageQueue, always, keyed_by_queue
+from smartgo.schema.body.shape import REQUEST_LIMIT, Body, Double, MessageQueue, always, keyed_by_queue
 from smartgo.schema.headerfields import INT32_MAX, INT32_MIN, Int32, Int64
 
 
@@ -241,11 +241,11 @@ class ProcessQueueInfo(Body):
 class ConsumeStatus(Body):
     """How a consumer does with one topic: ms a pull or a message, and counts a second."""
 
-    pull_rt: float = always(0.0, "pullRT")
-    pull_tps: float = always(0.0, "pullTPS")
-    consume_rt: float = always(0.0, "consumeRT")
-    consume_ok_tps: float = always(0.0, "consumeOKTPS")
-    consume_failed_tps: float = always(0.0, "consumeFailedTPS")
+    pull_rt: Double = always(0.0, "pullRT")
+    pull_tps: Double = always(0.0, "pullTPS")
+    consume_rt: Double = always(0.0, "consumeRT")
+    consume_ok_tps: Double = always(0.0, "consumeOKTPS")
+    consume_failed_tps: Double = always(0.0, "consumeFailedTPS")
     consume_failed_msgs: Int64 = always(0)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field
 
 from smartgo.schema.body.clients import SubscriptionData
-from smartgo.schema.body.shape import Body, MessageQueue, always
+from smartgo.schema.body.shape import Body, Double, MessageQueue, always
 from smartgo.schema.headerfields import Int32, Int64
 
 
@@ -70,7 +70,7 @@ class TopicStatsTable(Body):
     """
 
     offset_table: dict[MessageQueue, TopicOffset] = always({})
-    topic_put_tps: float | None = None
+    topic_put_tps: Double | None = None
 
     queue_keyed: ClassVar = frozenset({"offsetTable"})
 
@@ -94,7 +94,7 @@ class ConsumeStats(Body):
     """How far a group is (208)."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = always({})
-    consume_tps: float = always(0.0)
+    consume_tps: Double = always(0.0)
 
     queue_keyed: ClassVar = frozenset({"offsetTable"})
 
@@ -160,8 +160,8 @@ class StatsItem(Body):
     """One counter over one span: its sum, events a second, and the average of one event."""
 
     sum: Int64 = always(0)
-    tps: float = always(0.0)
-    avgpt: float = always(0.0)
+    tps: Double = always(0.0)
+    avgpt: Double = always(0.0)
 
 
 class BrokerStatsData(Body):

@@ -9,11 +9,12 @@ C{remoting.md} section 4, C{smartgo-differences.md} section 1, reliability B4.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from smartgo.errors import BadBody
 from smartgo.schema.fastjson import decode_with, loads
@@ -26,6 +27,14 @@ LENIENT_LIMIT = 4 * 1024 * 1024
 
 REQUEST_LIMIT = 4 * 1024 * 1024
 """The longest JSON body of a client's request, in bytes: what may be sent as a message."""
+
+
+if TYPE_CHECKING:
+    Double = float
+    """A finite Java double."""
+else:
+    # Lax mode reads "inf" and "nan"; neither is within bounds.
+    Double = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 
 def always(value: Any, name: str | None = None) -> Any:
