@@ -76,6 +76,7 @@ class Checkpointer:
         @param index_ms: RocketMQ's timestamp of its index, kept as it is.
         """
         self._saved = position
+        self._table_wanted = position < self._commitlog.end
         self._marked_from = marked_from
         self._index_ms = index_ms
         self.deleted = deleted

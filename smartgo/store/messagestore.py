@@ -155,7 +155,7 @@ class MessageStore(Service):
         log.stored_ms = recovered.stored_ms
         flusher.begin_at(recovered.end, recovered.stored_ms)
         dispatch.begin_at(recovered.end, recovered.stored_ms)
-        self._checkpointer.begin_at(recovered.end, recovered.marked_from, recovered.index_ms, recovered.deleted)
+        self._checkpointer.begin_at(recovered.position, recovered.marked_from, recovered.index_ms, recovered.deleted)
         space.begin_at(recovered.end, recovered.file)
         space.note_usage(*usage)
         self._opened = True
@@ -172,8 +172,7 @@ class MessageStore(Service):
         return waiting
 
     def _pass_on(self, result: None, waiting: Deferred[None]) -> None:
-        waiting.callback(result)
-        return result
+        waiting.callback(result)  # a Failure is told to the first that asked
 
     async def _stop(self) -> None:
         if self._opening is not None:

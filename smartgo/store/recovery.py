@@ -55,6 +55,7 @@ class Recovered(NamedTuple):
     @ivar marked_from: physical offset from which on batches carry our mark.
     @ivar index_ms: RocketMQ's timestamp of its index.
     @ivar deleted: see L{QueueTable}.
+    @ivar position: of the checkpoint that was written.
     """
 
     log_files: FileQueue
@@ -65,6 +66,7 @@ class Recovered(NamedTuple):
     marked_from: int
     index_ms: int
     deleted: dict[str, int]
+    position: int
 
 
 class Tail(NamedTuple):
@@ -304,12 +306,20 @@ class Recovery:
         written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
         entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
         checkpoints.open()
-        checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted))
-        checkpoints.save(
-            Checkpoint(False, end, end, marked_from, self._log_files.file_size, queues.file_size, written, before)
-        )
+        position = end
+        try:
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted))
+        except OSError as error:
+            if self._own is None:
+                raise
+            # With the table of before we may not claim more than before. Reading is possible on a full disk.
+            self._log.warn("the table of queues could not be written: {error}", error=str(error))
+            position = self._begin
+        log_size, queue_size = self._log_files.file_size, queues.file_size
+        checkpoints.save(Checkpoint(False, position, end, marked_from, log_size, queue_size, written, before))
+        writable = self._writable(end)
         return Recovered(
-            self._log_files, queues, end, self._writable(end), log_ms, marked_from, before.index_ms, deleted
+            self._log_files, queues, end, writable, log_ms, marked_from, before.index_ms, deleted, position
         )
 
     def _writable(self, end: int) -> MappedFile | None:

@@ -37,7 +37,7 @@ def small(**changes: Any) -> StoreSettings:
     return StoreSettings(**{**values, **changes})
 
 
-def message(topic: str = "T", queue_id: int = 0, body: bytes = b"body", **changes: Any) -> Message:
+def message(topic: str = "T", queue_id: int = 0, body: bytes | memoryview = b"body", **changes: Any) -> Message:
     """A message as the broker makes it."""
     values: dict[str, Any] = {"properties": b"UNIQ_KEY\x01x", "born_ms": 1, "store_host": b"\x7f\0\0\1\0\0\x2a\x9f"}
     return Message(topic, queue_id, body, **{**values, **changes})

@@ -1,0 +1,293 @@
+"""Tests of L{smartgo.store.commitlog}, through a store."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, Message, pack_host
+from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size, scan
+from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.store.messagestore import MessageStore
+from tests.fakes import EPOCH_MS, FakeEnvironment
+from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, message, small
+
+OVERHEAD = HEAD_SIZE + 1 + 1 + 2  # topic "T"
+ROOM = LOG_SIZE - BLANK_SIZE
+
+
+class LogTestCase(StoreTestCase):
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        self.store = self.opened(self.env)
+
+    def log(self, base: int = 0) -> bytes:
+        """The content of a log file."""
+        path = f"{ROOT}/commitlog/{base:020d}"
+        return bytes(self.env.files.files[path].data) if self.env.files.exists(path) else b""
+
+    def of_size(self, size: int) -> Message:
+        """A message whose record has a certain size."""
+        return message(body=b"x" * (size - OVERHEAD), properties=b"")
+
+
+class AppendTests(LogTestCase):
+    def test_bytes(self) -> None:
+        """A record is what the schema makes of the message, with its places and time filled in."""
+        random = Random(1)
+        end = 0
+        for number in range(300):
+            sent = message(
+                f"T{number % 3}",
+                number % 2,
+                random.randbytes(random.randrange(40)),
+                properties=b"a\x01" + b"x" * random.randrange(20),
+                flag=random.randrange(-(2**31), 2**31),
+                sys_flag=random.choice((0, COMPRESSED, COMMIT)),
+                born_ms=random.randrange(2**40),
+                born_host=random.choice((pack_host("10.0.0.1", 5), pack_host("fe80::1", 70000))),
+                store_host=random.choice((pack_host("10.0.0.2", 6), pack_host("::5", 8))),
+                reconsume_times=random.randrange(20),
+                prepared_offset=random.randrange(2**50),
+            )
+            self.env.clock.advance(0.001)
+            appended = self.store.append([sent])
+            self.store.end_run()
+            if appended.offset != end:
+                self.assertEqual(appended.offset % LOG_SIZE, 0)
+                self.assertGreater(record_size(sent) + BLANK_SIZE, appended.offset - end)
+            end = appended.end
+            expected = encode(sent, number // 6, appended.offset, EPOCH_MS + number + 1)
+            self.assertEqual(self.now(self.store.at(appended.offset)), expected)
+            self.assertEqual(appended.end - appended.offset, len(expected))
+            self.assertEqual((appended.queue_offset, appended.stored_ms), (number // 6, EPOCH_MS + number + 1))
+            self.assertEqual(list(appended.offsets), [appended.offset])
+            flags = decode(expected).sys_flag
+            self.assertEqual(bool(flags & BORN_V6), len(sent.born_host) == 20)
+            self.assertEqual(bool(flags & STORE_V6), len(sent.store_host) == 20)
+
+    def test_memoryview(self) -> None:
+        """A body may be a piece of what was received."""
+        self.send(self.store, message(body=b"".join([b"body"])), message(body=memoryview(b"a body here")[2:6]))
+        self.assertEqual(self.bodies(self.store), [b"body", b"body"])
+
+    def test_host_flags(self) -> None:
+        """The IPv6 bits of the sys flag follow from the hosts, whatever the sender claims."""
+        self.send(self.store, message(sys_flag=BORN_V6 | STORE_V6 | COMPRESSED))
+        self.assertEqual(self.read_all(self.store)[0].sys_flag, COMPRESSED)
+
+    def test_queue_offsets(self) -> None:
+        """Each queue counts for itself, without a gap, also within a run."""
+        appended = [self.store.append([message(queue_id=number % 3)]) for number in range(30)]
+        self.assertEqual([one.queue_offset for one in appended], [number // 3 for number in range(30)])
+        self.store.end_run()
+        self.assertEqual(self.store.append([message(queue_id=1)]).queue_offset, 10)
+
+    def test_transactions(self) -> None:
+        """Prepared and rollback messages are in the log and in no queue; commits are in their queue."""
+        kinds = (PREPARED, COMMIT, ROLLBACK, 0)
+        appended = [self.store.append([message(sys_flag=kind, body=b"%d" % kind)]) for kind in kinds]
+        self.store.end_run()
+        self.assertEqual([one.queue_offset for one in appended], [0, 0, 0, 1])
+        self.assertEqual(self.bodies(self.store), [b"8", b"0"])
+        for one, kind in zip(appended, kinds, strict=True):
+            self.assertEqual(decode(self.now(self.store.at(one.offset))).body, b"%d" % kind)
+
+    def test_only_prepared(self) -> None:
+        """A run of nothing but prepared messages is flushed all the same."""
+        appended = self.store.append([message(sys_flag=PREPARED)])
+        self.store.end_run()
+        self.env.clock.advance(0.5)
+        self.assertEqual(self.store.flushed, appended.end)
+
+    def test_schedule(self) -> None:
+        """A unit of the schedule topic holds the due time of its level: queue id + 1, the top level above the top."""
+        levels = DelayLevels.parse("1s 5s")
+        store = MessageStore(self.env, "/other", small(delay_levels=levels))
+        self.now(store.open())
+        for queue_id in (0, 1, 7):
+            self.send(store, message(SCHEDULE_TOPIC, queue_id, tag_code=99))
+            sent = [message(SCHEDULE_TOPIC, queue_id, tag_code=99)] * 2
+            store.append(sent)
+            store.end_run()
+            delay = 1000 if queue_id == 0 else 5000
+            codes = [unit.tag_hash for unit in store.units(SCHEDULE_TOPIC, queue_id, 0, 9)]
+            self.assertEqual(codes, [EPOCH_MS + delay] * 3)
+        self.stopped(store)
+
+    def test_tag_codes(self) -> None:
+        """A unit holds the tag code that came with the message."""
+        self.send(self.store, message(tag_code=-5), message(tag_code=2598919))
+        self.assertEqual([unit.tag_hash for unit in self.store.units("T", 0, 0, 9)], [-5, 2598919])
+
+    def test_clock_set_back(self) -> None:
+        """Store timestamps follow the clock; set back, it takes no offset back with it (H9)."""
+        self.send(self.store, message())
+        self.env.clock.wall_offset_ms -= 3_600_000
+        self.send(self.store, message())
+        first, second = self.read_all(self.store)
+        self.assertEqual(second.stored_ms, first.stored_ms - 3_600_000)
+        self.assertEqual((second.queue_offset, second.physical_offset), (1, first.size))
+
+
+class LimitTests(LogTestCase):
+    def refused(self, *messages: Message) -> None:
+        """Nothing of a refused append is there."""
+        before = self.store.log_bounds(), self.store.bounds("T", 0), self.log()
+        self.assertRaises(MessageIllegal, self.store.append, messages)
+        self.store.end_run()
+        self.assertEqual((self.store.log_bounds(), self.store.bounds("T", 0), self.log()), before)
+
+    def test_limits(self) -> None:
+        """Body, properties, batch and numbers over their limits are refused, and leave nothing behind."""
+        self.stopped(self.store)
+        settings = small(log_file_size=200_000, max_message_size=1000, max_batch_count=5)
+        self.store = MessageStore(self.env, "/limits", settings)
+        self.now(self.store.open())
+        self.log = lambda base=0: bytes(self.env.files.files["/limits/commitlog/" + "0" * 20].data)  # type: ignore[method-assign]
+        self.send(self.store, message(body=b"x" * 1000, properties=b"p" * 32767))
+        self.refused(message(body=b"x" * 1001))
+        self.refused(message(properties=b"p" * 32768))
+        self.refused(message(body=b"x" * 1001, born_host=bytes(20)))
+        self.refused(*[message(body=b"x" * 201)] * 5)
+        self.refused(*[message()] * 6)
+        self.refused(message(), message(properties=b"p" * 32767), message())
+        self.refused()
+        self.refused(message(), message(sys_flag=PREPARED))
+        self.refused(message(sys_flag=2**31))
+        self.refused(message(born_ms=2**63))
+        self.refused(message(flag=2**31), message(flag=2**31))
+        self.store.append([message(body=b"x" * 200)] * 5)
+        self.store.append([message(), message(properties=b"p" * 32766), message(properties=b"p" * 32767)])
+        self.stopped(self.store)
+
+    def test_places(self) -> None:
+        """What can be no topic or queue id is refused before a path is made of it (B5)."""
+        for topic in ("", "..", "a/b", "a\0", "x" * 128, "\uff21", "a.b", "../../etc"):
+            self.assertRaises(MessageIllegal, self.store.append, [message(topic)])
+        for queue_id in (-1, 2**31):
+            self.assertRaises(MessageIllegal, self.store.append, [message(queue_id=queue_id)])
+        self.assertEqual(self.env.files.list(f"{ROOT}/consumequeue"), [])
+
+    def test_longer_than_a_file(self) -> None:
+        """What does not fit into any file with a blank is refused; what just fits is taken."""
+        self.refused(self.of_size(ROOM + 1))
+        self.assertEqual(self.store.append([self.of_size(ROOM)]).end, ROOM)
+        self.store.end_run()
+        self.refused(self.of_size(ROOM // 2), self.of_size(ROOM // 2))
+
+
+class RollTests(LogTestCase):
+    def test_every_room(self) -> None:
+        """A record fits if 8 bytes remain behind it; else a blank of all the room closes the file."""
+        for left in range(200, 220):
+            env = FakeEnvironment()
+            store = self.opened(env)
+            self.send(store, self.of_size(LOG_SIZE - left))
+            appended = store.append([self.of_size(205)])
+            store.end_run()
+            first = bytes(env.files.files[f"{ROOT}/commitlog/{0:020d}"].data)
+            if left >= 205 + BLANK_SIZE:
+                self.assertEqual((appended.offset, appended.end), (LOG_SIZE - left, LOG_SIZE - left + 205))
+            else:
+                self.assertEqual(appended.offset, LOG_SIZE)
+                self.assertEqual(first[-left:][:BLANK_SIZE], encode_blank(left))
+                self.assertFalse(any(first[-left:][BLANK_SIZE:]))
+            self.assertEqual(len(self.bodies(store)), 2)
+
+    def test_blank_of_eight(self) -> None:
+        """After a record that ends 8 bytes before the file's end, the blank is just these."""
+        self.send(self.store, self.of_size(ROOM), self.of_size(100))
+        self.assertEqual(self.log()[-BLANK_SIZE:], encode_blank(BLANK_SIZE))
+        self.assertEqual(self.store.log_bounds(), (0, LOG_SIZE + 100))
+
+    def test_batch_not_split(self) -> None:
+        """A batch lies in one file: in this one if all of it fits, else in the next."""
+        for left in (3 * 200 + BLANK_SIZE, 3 * 200 + BLANK_SIZE - 1, 250):
+            env = FakeEnvironment()
+            store = self.opened(env)
+            self.send(store, self.of_size(LOG_SIZE - left))
+            two = message(body=b"x" * (199 - OVERHEAD), properties=b"")  # the mark makes it 200
+            appended = store.append([two, two, self.of_size(200)])
+            store.end_run()
+            begin = LOG_SIZE - left if left >= 3 * 200 + BLANK_SIZE else LOG_SIZE
+            self.assertEqual(appended.offsets, [begin, begin + 200, begin + 400])
+            self.assertEqual((appended.offset, appended.end, appended.queue_offset), (begin, begin + 600, 1))
+            self.assertEqual(len(self.bodies(store)), 4)
+
+    def test_files_are_whole(self) -> None:
+        """Every file of the log has its full length and blocks before anything is written to it (S1)."""
+        free = self.env.files.free
+        self.fill(self.store, 200)
+        names = self.env.files.list(f"{ROOT}/commitlog")
+        self.assertGreater(len(names), 5)
+        for number, name in enumerate(names):
+            self.assertEqual(int(name), number * LOG_SIZE)
+            self.assertEqual(self.env.files.size(f"{ROOT}/commitlog/{name}"), LOG_SIZE)
+        self.assertGreaterEqual(free - self.env.files.free, (len(names) - 1) * LOG_SIZE)
+
+
+class BatchTests(LogTestCase):
+    def batch(self, count: int, **changes: Any) -> list[Message]:
+        """Messages of different lengths."""
+        return [message(body=b"b%d" % number * number, **changes) for number in range(1, count + 1)]
+
+    def test_records(self) -> None:
+        """A batch is adjacent records with adjacent offsets and one store time; all but the last carry the mark."""
+        for host in (pack_host("10.0.0.1", 1), pack_host("fe80::1", 1)):
+            begin = self.store.bounds("T", 0)[1]
+            appended = self.store.append(self.batch(10, born_host=host))
+            self.assertEqual(self.store.bounds("T", 0)[1], begin)
+            self.store.end_run()
+            self.assertEqual(self.bodies(self.store)[begin:], [bytes(one.body) for one in self.batch(10)])
+            raw = self.log()[appended.offset : appended.end]
+            found = list(scan(raw, 0, appended.offset))
+            self.assertEqual([one.physical_offset for one in found], list(appended.offsets))
+            self.assertEqual([one.queue_offset for one in found], list(range(begin, begin + 10)))
+            self.assertEqual({one.stored_ms for one in found}, {appended.stored_ms})
+            self.assertEqual([one.properties for one in found], [b"UNIQ_KEY\x01x\x02"] * 9 + [b"UNIQ_KEY\x01x"])
+
+    def test_mark(self) -> None:
+        """Whatever separators the properties come with, only records that are followed by one of the batch keep one."""
+        for host in (pack_host("10.0.0.1", 1), pack_host("fe80::1", 1)):
+            singles = [message(properties=one, store_host=host) for one in (b"a\x01b\x02\x02", b"\x02")]
+            self.send(self.store, *singles)
+            batch = [message(properties=one, store_host=host) for one in (b"a\x01b\x02", b"", b"a\x01b\x02\x02")]
+            self.store.append(batch)
+            self.store.end_run()
+            found = [one.properties for one in self.read_all(self.store)[-5:]]
+            self.assertEqual(found, [b"a\x01b", b"", b"a\x01b\x02", b"\x02", b"a\x01b"])
+
+    def test_of_one(self) -> None:
+        """A batch of one message is a single message."""
+        self.store.append(self.batch(1))
+        self.store.end_run()
+        self.assertEqual(self.read_all(self.store)[0].properties, b"UNIQ_KEY\x01x")
+
+    def test_mixed_hosts(self) -> None:
+        """The messages of a batch may have come different ways."""
+        hosts = (pack_host("10.0.0.1", 1), pack_host("fe80::1", 1), pack_host("10.0.0.3", 1))
+        self.store.append([message(born_host=one) for one in hosts])
+        self.store.end_run()
+        self.assertEqual([one.born_host for one in self.read_all(self.store)], list(hosts))
+
+
+class SliceTests(LogTestCase):
+    def test_slice(self) -> None:
+        """Written bytes come without a copy; what is not written, or in two files, does not."""
+        self.fill(self.store, 60)
+        log = self.store._commitlog
+        first = decode(log.slice(0, 200))
+        check(log.slice(0, first.size), 0, 0)
+        self.assertGreater(log.end, LOG_SIZE)
+        for offset, size in ((LOG_SIZE - 10, 20), (log.end - 10, 11), (log.end, 1), (-1, 1), (10 * LOG_SIZE, 1)):
+            self.assertRaises(NoSuchMessage, log.slice, offset, size)
+
+    def test_closed(self) -> None:
+        """A store that is not open takes nothing."""
+        self.stopped(self.store)
+        self.assertRaises(ServiceNotAvailable, self.store.append, [message()])
+        closed = MessageStore(self.env, ROOT, small())
+        self.assertRaises(ServiceNotAvailable, closed.append, [message()])

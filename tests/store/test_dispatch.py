@@ -1,0 +1,174 @@
+"""Tests of L{smartgo.store.dispatch}, through a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zope.interface import implementer
+
+from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.store.interfaces import IArrivalListener, IDispatcher
+from smartgo.store.messagestore import MessageStore
+from tests.fakes import EPOCH_MS, FakeEnvironment
+from tests.store.stores import StoreTestCase, killed, message, small
+
+
+@implementer(IArrivalListener)
+class Ear:
+    """Notes what it hears."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.heard: list[tuple[str, int, int, list[int], int]] = []
+        self.store = store
+        self.breaks = False
+
+    def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
+        """Note it; all that is told of must be readable."""
+        assert self.store.bounds(topic, queue_id)[1] == next_offset
+        self.heard.append((topic, queue_id, next_offset, list(tag_codes), stored_ms))
+        if self.breaks:
+            raise ValueError("a bug")
+
+
+@implementer(IDispatcher)
+class Index:
+    """Notes what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[int] = []
+
+    def dispatch(self, entry: StoredMessage) -> None:
+        """Note it."""
+        self.shown.append(entry.physical_offset)
+
+
+class RunTests(StoreTestCase):
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        self.store = self.opened(self.env)
+        self.ear = Ear(self.store)
+        self.store.subscribe(self.ear)
+
+    def test_once_a_run(self) -> None:
+        """Listeners hear once a run and queue, of all units, in order; readers see nothing before."""
+        for number in range(5):
+            self.store.append([message(queue_id=number % 2, tag_code=number)])
+            self.env.clock.advance(0.001)
+        self.store.append([message("U", tag_code=7), message("U", tag_code=8)])
+        self.assertEqual((self.store.bounds("T", 0), self.ear.heard), ((0, 0), []))
+        self.store.end_run()
+        self.assertEqual(
+            self.ear.heard,
+            [
+                ("T", 0, 3, [0, 2, 4], EPOCH_MS + 4),
+                ("T", 1, 2, [1, 3], EPOCH_MS + 3),
+                ("U", 0, 2, [7, 8], EPOCH_MS + 5),
+            ],
+        )
+
+    def test_nothing_new(self) -> None:
+        """A run without an append tells nobody; prepared messages are not told of."""
+        self.store.end_run()
+        self.store.append([message(sys_flag=PREPARED)])
+        self.store.end_run()
+        self.assertEqual(self.ear.heard, [])
+
+    def test_listener_with_a_bug(self) -> None:
+        """A listener that raises keeps no other from hearing, and no message from its readers."""
+        self.ear.breaks = True
+        other = Ear(self.store)
+        self.store.subscribe(other)
+        self.send(self.store, message(), message(queue_id=1))
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+        self.assertEqual([one[:3] for one in other.heard], [("T", 0, 1), ("T", 1, 1)])
+
+    def test_append_from_a_listener(self) -> None:
+        """A listener may append and end a run of its own."""
+
+        class Copier(Ear):
+            def arrived(self, topic: str, queue_id: int, end: int, codes: Sequence[int], stored_ms: int) -> None:
+                if topic == "T":
+                    self.store.append([message("Copy")])
+                    self.store.end_run()
+
+        self.store.subscribe(Copier(self.store))
+        self.send(self.store, message(), message(), message(queue_id=1))
+        self.assertEqual(self.store.bounds("Copy", 0), (0, 2))
+        self.assertEqual([one[0] for one in self.ear.heard], ["T", "Copy", "T", "Copy"])
+
+
+class FollowerTests(StoreTestCase):
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        self.store = self.opened(self.env)
+        self.index = Index()
+
+    def turn(self, count: int = 1) -> None:
+        """Let the reactor turn."""
+        for _ in range(count):
+            self.env.clock.advance(0)
+
+    def test_old_and_new(self) -> None:
+        """All records of the log are shown in order, over blanks and files, prepared ones too; then the new ones."""
+        offsets = self.send(self.store, *[message(body=b"x" * 50, sys_flag=PREPARED * (n % 2)) for n in range(100)])
+        self.store.attach(self.index, 0)
+        self.turn()
+        self.assertEqual(self.index.shown, offsets)
+        offsets += self.send(self.store, message(), message())
+        self.assertEqual(len(self.index.shown), 100)
+        self.turn()
+        self.assertEqual(self.index.shown, offsets)
+        self.assertEqual(len(self.env.clock.getDelayedCalls()), 1)  # the flush; the follower rests
+
+    def test_from_a_position(self) -> None:
+        """What the dispatcher has seen for certain is not shown again."""
+        offsets = self.send(self.store, *[message()] * 10)
+        self.store.attach(self.index, offsets[4])
+        self.turn()
+        self.assertEqual(self.index.shown, offsets[4:])
+
+    def test_slices(self) -> None:
+        """Many records take many turns."""
+        self.stopped(self.store)
+        self.env = FakeEnvironment()
+        self.store = self.opened(self.env, small(log_file_size=1 << 17))
+        self.send(self.store, *[message()] * 600)
+        calls: list[int] = []
+        call_later = self.env.clock.callLater
+
+        def counted(delay: float, function: Callable[..., object], *args: object) -> object:
+            calls.append(len(self.index.shown))
+            return call_later(delay, function, *args)
+
+        self.patch(self.env.clock, "callLater", counted)
+        self.store.attach(self.index, 0)
+        self.turn()
+        self.assertEqual((calls, len(self.index.shown)), ([0, 256, 512], 600))
+
+    def test_stop(self) -> None:
+        """A store that stops shows no more, and leaves no call behind."""
+        self.send(self.store, *[message()] * 600)
+        self.store.attach(self.index, 0)
+        self.stopped(self.store)
+        self.turn(5)
+        self.assertEqual((self.index.shown, self.env.clock.getDelayedCalls()), ([], []))
+
+    def test_only_what_can_be_read(self) -> None:
+        """What readers may not see yet is not shown."""
+        self.store.append([message()])
+        self.store.attach(self.index, 0)
+        self.turn()
+        self.assertEqual(self.index.shown, [])
+
+    def test_damaged(self) -> None:
+        """A record that went bad is said in the log, and does not stop the new ones from being shown."""
+        offsets = self.send(self.store, *[message()] * 3)
+        path = "/store/commitlog/" + "0" * 20
+        self.env.files.files[path].data[offsets[1] + 4] ^= 1
+        self.store.attach(self.index, 0)
+        self.turn()
+        self.assertEqual(len(self.flushLoggedErrors()), 1)
+        more = self.send(self.store, message())
+        self.turn()
+        self.assertEqual(self.index.shown, [offsets[0], *more])
+        self.opened(killed(FakeEnvironment()))
