@@ -432,6 +432,15 @@ class TimeTests(SynchronousTestCase):
         self.assertTrue(accepted.wire.aborted)
         self.assertTrue(accepted.hearing.heard[-1][2].check(PeerTooSlow))
 
+    def test_partial_after_silence(self) -> None:
+        """A frame that is begun after a while is watched from then on."""
+        accepted = Accepted([echo()])
+        accepted.hear(request())
+        self.assertFalse(self.ended(accepted, 60))
+        accepted.protocol.dataReceived(b"\0\0\xff\xff")
+        self.assertFalse(self.ended(accepted, 29))
+        self.assertTrue(self.ended(accepted, 4))
+
     def test_partial_growing(self) -> None:
         """A frame that grows by more than that may take as long as it needs."""
         accepted = Accepted([echo()])
