@@ -488,6 +488,9 @@ class FakeNetwork:
             rounds += 1
             if rounds > 10000:
                 raise AssertionError("the connections never fall silent")
+        ended = [one for one in self._pumps if one.clientIO.disconnected and one.serverIO.disconnected]
+        for pump in ended:
+            self._pumps.remove(pump)
         return rounds
 
 

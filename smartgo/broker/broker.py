@@ -46,8 +46,10 @@ from smartgo.errors import SettingError
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.faults import Faults
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.schema.bodies import DataVersion
@@ -111,6 +113,7 @@ class Broker(Service):
         tls: ServerTLS | None = None,
         client_tls: ClientTLS | None = None,
         limits: Limits = SERVER,
+        rounds: Rounds | None = None,
         on_store_failed: Callable[[str], None] = lambda reason: None,
         settings: StoreSettings | None = None,
     ) -> None:
@@ -118,6 +121,7 @@ class Broker(Service):
         @param tls: certificate and key of the ports, loaded.
         @param client_tls: how registries are spoken to, where that is by TLS.
         @param limits: what connections may take.
+        @param rounds: timers of connections, shared with others of the process.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
         @param settings: of the store, in place of those that the configuration stands for.
         @raise SettingError: the configuration is of no use on this machine.
@@ -128,7 +132,8 @@ class Broker(Service):
         self._limits = limits
         self._on_store_failed = on_store_failed
         self._settings_of_store = settings or store_settings(configuration.store)
-        self._client = RemotingClient(env, tls=client_tls)
+        self._rounds = rounds or Rounds(env.clock)
+        self._client = RemotingClient(env, tls=client_tls, rounds=self._rounds)
         self._server: RemotingServer | None = None
         self._opened = False
         self._earliest_ms = -1
@@ -276,8 +281,9 @@ class Broker(Service):
             ),
             BrokerAdmin(self.stats, self._settings, lambda: self._version, (self._facts,)),
         ]
-        self._dispatcher = Dispatcher(processors)
-        self._fast = Dispatcher(processors, without=PullProcessor.codes)
+        faults = Faults()
+        self._dispatcher = Dispatcher(processors, faults=faults)
+        self._fast = Dispatcher(processors, without=PullProcessor.codes, faults=faults)
         self._announcer = Announcer(
             clock,
             self._client.ask,

@@ -18,6 +18,7 @@ from smartgo.node.process import Process, check_bind, probe_ports, server_limits
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ServerTLS
 
@@ -34,9 +35,16 @@ class Registry(MultiService):
 
     _log = Logger()
 
-    def __init__(self, env: IEnvironment, configuration: Configuration, tls: ServerTLS | None = None) -> None:
+    def __init__(
+        self,
+        env: IEnvironment,
+        configuration: Configuration,
+        tls: ServerTLS | None = None,
+        rounds: Rounds | None = None,
+    ) -> None:
         """
         @param tls: certificate and key of the port, loaded.
+        @param rounds: timers of connections, shared with others of the process.
         """
         super().__init__()
         config = configuration.registry
@@ -49,6 +57,7 @@ class Registry(MultiService):
             self._registry.listener,
             server_limits(configuration.limits, config.server_channel_max_idle_time_seconds),
             tls,
+            rounds,
         )
         self.tables = self._registry.tables
         self.ready: Deferred[Registry] = Deferred()
@@ -89,10 +98,15 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
 
 
 def assemble(
-    env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
+    env: IEnvironment,
+    options: NodeOptions,
+    configuration: Configuration,
+    tls: ServerTLS | None,
+    process: Process,
+    rounds: Rounds | None = None,
 ) -> list[Registry]:
     """Return the registry; the process ends if it cannot start."""
-    registry = Registry(env, configuration, tls)
+    registry = Registry(env, configuration, tls, rounds)
     if tls is not None:
         process.on_reload(tls.reload)
     process.watch(registry.ready)
