@@ -12,7 +12,35 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.command import encode
 from tests.broker.cluster import Cluster, pull_command, send_command
 
-CODES = (10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 46, 200, 201, 202, 203)
+CODES: tuple[int, ...] = (
+    10,
+    11,
+    12,
+    14,
+    15,
+    17,
+    21,
+    25,
+    26,
+    28,
+    29,
+    30,
+    31,
+    32,
+    33,
+    34,
+    35,
+    36,
+    37,
+    38,
+    41,
+    42,
+    46,
+    200,
+    201,
+    202,
+    203,
+)
 CODES += (204, 207, 208, 215, 300, 305, 310, 315, 320, 324, 325, 351, 352, 361, 99999, -1)
 VALUES = ("", "0", "-1", "x", "9" * 30, "1e5", " 1", "T", "%RETRY%CG", "../..", "\u0661", "a\x01b\x02", "NaN", "true")
 NAMES = (
@@ -127,6 +155,6 @@ class GarbageTests(SynchronousTestCase):
         client.transport.loseConnection()
         cluster.stop()
 
-    def connect(self, cluster: Cluster, factory: Factory) -> Any:
+    def connect(self, cluster: Cluster, factory: Any) -> Any:
         """A new connection to the broker."""
         return self.successResultOf(cluster.env.network.connect("127.0.0.1", 10911, factory, 3.0))
