@@ -66,7 +66,7 @@ class Cluster:
 
     def ask(self, command: Command, address: str = BROKER) -> Command:
         """Ask, and return the answer, which must come at once."""
-        found: list[Command] = []
+        found: list[object] = []
         self.client.ask(address, command, 3.0).addBoth(found.append)
         self.pump()
         if not found:
@@ -142,7 +142,7 @@ def heartbeat(group: str, *topics: str, client_id: str = "client-1", version: in
     names = [] if tags == "*" else tags.split("||")
     subscriptions = [
         SubscriptionData(
-            topic=topic, sub_string=tags, sub_version=version, tags_set=names, code_set=frozenset(map(tag_code, names))
+            topic=topic, sub_string=tags, sub_version=version, tags_set=frozenset(names), code_set=frozenset(map(tag_code, names))
         )
         for topic in topics
     ]
