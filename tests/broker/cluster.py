@@ -142,7 +142,11 @@ def heartbeat(group: str, *topics: str, client_id: str = "client-1", version: in
     names = [] if tags == "*" else tags.split("||")
     subscriptions = [
         SubscriptionData(
-            topic=topic, sub_string=tags, sub_version=version, tags_set=frozenset(names), code_set=frozenset(map(tag_code, names))
+            topic=topic,
+            sub_string=tags,
+            sub_version=version,
+            tags_set=frozenset(names),
+            code_set=frozenset(map(tag_code, names)),
         )
         for topic in topics
     ]
