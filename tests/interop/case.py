@@ -48,12 +48,13 @@ class Ports:
         for _ in range(self._count // count):
             begin = self._first + self._next
             self._next = (self._next + count) % (self._count - count + 1)
-            if all(_free(port) for port in range(begin, begin + count)):
+            if all(is_free(port) for port in range(begin, begin + count)):
                 return begin
         raise RuntimeError(f"no {count} adjacent free ports from {self._first} on")
 
 
-def _free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Return whether a port of 127.0.0.1 can be listened on."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -97,6 +97,8 @@ final class Consumers {
         // a 5.3 client drops the heartbeat it owes after a rebalance when another one is on its way; until the next, up to
         // 30 s later by default, its pulls are refused as not the latest subscription
         consumer.setHeartbeatBrokerInterval(2000);
+        // what was taken before a shutdown is stored as taken, so that nothing comes twice
+        consumer.setAwaitTerminationMillisWhenShutdown(5000);
         consumer.setConsumeThreadMin(command.integer("threads", 4));
         consumer.setConsumeThreadMax(command.integer("threads", 4));
         consumer.setConsumeFromWhere(command.text("from", "first").equals("first")
