@@ -64,6 +64,7 @@ class Checkpointer:
         self._next = 0.0  # not before that time
         self._timer: IDelayedCall | None = None
         self._running = False
+        self._stopping = False
         self._waiting: list[Deferred[None]] = []
         self._table_wanted = False
         self.deleted: dict[str, int] = {}
@@ -86,7 +87,7 @@ class Checkpointer:
     def advance(self) -> None:
         """Something was flushed: write a checkpoint if it is time for one, else when it will be."""
         position = min(self._dispatch.end, self._flusher.flushed)
-        if self._running or self._flusher.failed is not None or position <= self._saved:
+        if self._running or self._stopping or self._flusher.failed is not None or position <= self._saved:
             return
         wait = self._next - self._clock.seconds()
         if wait <= 0 or position - self._saved >= self._settings.checkpoint_bytes:
@@ -123,6 +124,7 @@ class Checkpointer:
 
         @raise OSError: it could not be written; the marker stays.
         """
+        self._stopping = True  # what is flushed from here on is in the last checkpoint
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
