@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -240,10 +240,7 @@ class Assignment:
 
     async def _until_idle(self, held: ProcessQueue, seconds: float) -> None:
         """Wait for the listener calls of a queue to end, but not for long."""
-        try:
-            await held.idle().addTimeout(seconds, self._clock, onTimeoutCancel=lambda result, _: None)
-        except CancelledError:
-            pass
+        await held.idle().addTimeout(seconds, self._clock, onTimeoutCancel=lambda result, _: None)
 
     # -- time ------------------------------------------------------------------------------------------------
 

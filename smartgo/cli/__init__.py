@@ -1,0 +1,1 @@
+"""The C{smartgo} command, a module a noun."""

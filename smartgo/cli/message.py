@@ -1,0 +1,267 @@
+"""C{smartgo send} and C{smartgo consume}: messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from datetime import datetime
+from typing import Final
+
+import click
+from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
+
+from smartgo.cli.running import run
+from smartgo.cli.topic import OUTPUT, REGISTRY
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.instance import Client
+from smartgo.client.listening import Settings
+from smartgo.client.messages import Message, ReceivedMessage, SendResult
+from smartgo.client.producer import Producer
+from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.bodies import ConsumeFromWhere
+
+GROUP: Final = "smartgo-cli"
+
+_AT_A_TIME: Final = 256  # sends that wait for their answers
+_PORTION: Final = 10_000  # sends that are begun together
+
+
+def read_properties(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (sign and name and value):
+            raise click.BadParameter(f"{text!r}: write NAME=VALUE", context, option)
+        found[name] = value
+    return found
+
+
+def read_beginning(context: click.Context, option: click.Parameter, text: str) -> tuple[ConsumeFromWhere, int | None]:
+    """
+    Return where to begin: at the first message, at the end, or at a time in ms; one without a zone is local.
+
+    @raise click.BadParameter: it says none of these.
+    """
+    if text == "first":
+        return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, None
+    if text == "last":
+        return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, None
+    if text.isdecimal():
+        return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, int(text)
+    try:
+        moment = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is none of first, last, a time like 2030-12-31T23:59, or milliseconds", context, option
+        ) from None
+    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, round(moment.timestamp() * 1000)
+
+
+@click.command(short_help="Send messages.")
+@click.argument("topic")
+@click.argument("body", default="-")
+@click.option("-t", "--tag", default="", metavar="TAG", help="A word by which consumers may filter.")
+@click.option("-k", "--key", "keys", multiple=True, metavar="WORD", help="A word to search by; may be repeated.")
+@click.option(
+    "-p",
+    "--property",
+    "properties",
+    multiple=True,
+    callback=read_properties,
+    metavar="NAME=VALUE",
+    help="A property; may be repeated.",
+)
+@click.option(
+    "--delay",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="LEVEL",
+    help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s; the broker has 18.",
+)
+@click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it so many times.")
+@REGISTRY
+@OUTPUT
+@click.pass_obj
+def send(
+    verbose: bool,
+    topic: str,
+    body: str,
+    tag: str,
+    keys: tuple[str, ...],
+    properties: dict[str, str],
+    delay: int,
+    count: int,
+    registry: str,
+    output: str,
+) -> None:
+    """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
+
+    A topic that does not exist is created.
+
+    \b
+    Examples:
+      smartgo send Greetings hello
+      smartgo send Orders '{"id": 7}' --tag new --key order-7 --property region=north
+      date | smartgo send Ticks -
+      smartgo send Load x --count 100000
+    """
+    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
+
+    async def work(env: IEnvironment) -> None:
+        message.check()
+        client = Client(env, registry)
+        try:
+            producer = Producer(client, GROUP)
+            await producer.start()
+            begin = env.clock.seconds()
+            result = await _send_all(producer, message, count)
+            seconds = env.clock.seconds() - begin
+        finally:
+            await client.stop()
+        if output == "json":
+            click.echo(json.dumps({"sent": count, "seconds": round(seconds, 3), **_place(result)}))
+        elif count == 1:
+            click.echo(
+                f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
+                f"offset {result.queue_offset} ({result.status.name})"
+            )
+        else:
+            click.echo(f"sent {count} messages in {seconds:.2f} s, {count / max(seconds, 0.001):.0f} a second")
+
+    run(work, verbose)
+
+
+async def _send_all(producer: Producer, message: Message, count: int) -> SendResult:
+    """Send it C{count} times, many at a time; return the last result. Fails with the first failure."""
+    result = await producer.send(message)  # alone: it creates the topic
+    gate = DeferredSemaphore(_AT_A_TIME)
+    left = count - 1
+    while left:
+        portion = min(left, _PORTION)
+        sends = [gate.run(producer.send, message) for _ in range(portion)]
+        result = (await gatherResults(sends, consumeErrors=True))[-1]
+        left -= portion
+    return result
+
+
+def _place(result: SendResult) -> dict[str, object]:
+    return {
+        "status": result.status.name,
+        "message_id": result.message_id,
+        "offset_id": result.offset_id,
+        "topic": result.queue.topic,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+    }
+
+
+@click.command(short_help="Print messages as they come.")
+@click.argument("topic")
+@click.option(
+    "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
+)
+@click.option(
+    "-f",
+    "--from",
+    "beginning",
+    callback=read_beginning,
+    metavar="first|last|TIME",
+    default="last",
+    show_default=True,
+    help="Where a group begins that has not read the topic before.",
+)
+@click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@REGISTRY
+@OUTPUT
+@click.pass_obj
+def consume(
+    verbose: bool,
+    topic: str,
+    group: str,
+    beginning: tuple[ConsumeFromWhere, int | None],
+    tag: str,
+    count: int | None,
+    registry: str,
+    output: str,
+) -> None:
+    """Print the messages of TOPIC until ctrl-C.
+
+    A group goes on where it stopped, whatever --from says; members of one group share the messages. As with RocketMQ,
+    a new group reads a young topic, of which nothing was removed yet, from its first message.
+
+    \b
+    Examples:
+      smartgo consume Greetings
+      smartgo consume Orders --group audit --from first --count 10
+      smartgo consume Orders --from 2030-12-31T08:00 --tag 'new || paid' -o json
+    """
+    begin, begin_ms = beginning
+
+    async def work(env: IEnvironment) -> None:
+        ended: Deferred[None] = Deferred()
+        printed = 0
+
+        def listener(messages: list[ReceivedMessage]) -> Deferred[None] | None:
+            nonlocal printed
+            if ended.called:
+                return Deferred()  # one too many: not consumed, it will come to the next who asks
+            try:
+                click.echo(as_json(messages[0]) if output == "json" else as_text(messages[0]))
+            except BrokenPipeError:
+                ended.callback(None)
+                return Deferred()
+            printed += 1
+            if printed == count:
+                ended.callback(None)
+            return None
+
+        settings = Settings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
+        client = Client(env, registry)
+        try:
+            consumer = PushConsumer(client, group, listener, settings)
+            consumer.subscribe(topic, tag)
+            await consumer.start()
+            if not any(queue.topic == topic for queue in consumer.queues):
+                click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
+            await ended
+        finally:
+            await client.stop()
+
+    run(work, verbose)
+
+
+def as_text(message: ReceivedMessage) -> str:
+    """Return a message as one line for people, its body's bytes that are no text escaped."""
+    words = [f"{message.queue.queue_id}:{message.queue_offset}"]
+    if message.tag:
+        words.append(f"[{message.tag}]")
+    words.append(message.body.decode("utf-8", "backslashreplace"))
+    return " ".join(words)
+
+
+def as_json(message: ReceivedMessage) -> str:
+    """Return a message as a line of JSON; a body that is no UTF-8 stands in C{body_base64}."""
+    found: dict[str, object] = {
+        "topic": message.topic,
+        "broker": message.queue.broker_name,
+        "queue": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "message_id": message.message_id,
+        "offset_id": message.offset_id,
+        "tag": message.tag,
+        "keys": message.keys,
+        "properties": message.properties,
+        "born_ms": message.born_ms,
+        "stored_ms": message.stored_ms,
+        "reconsume_times": message.reconsume_times,
+    }
+    try:
+        found["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        found["body_base64"] = base64.b64encode(message.body).decode()
+    return json.dumps(found, ensure_ascii=False)

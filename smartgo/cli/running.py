@@ -1,0 +1,138 @@
+"""How a command does its work in the reactor, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from typing import IO, Any, Final
+
+import click
+from twisted.internet import task
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import (
+    FilteringLogObserver,
+    ILogObserver,
+    LogEvent,
+    LogLevel,
+    LogLevelFilterPredicate,
+    formatEvent,
+    globalLogBeginner,
+)
+from twisted.python.failure import Failure
+from zope.interface import provider
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.env.real import RealEnvironment
+from smartgo.errors import (
+    BadHeader,
+    BadName,
+    CallTimedOut,
+    MessageIllegal,
+    NotConnected,
+    SettingError,
+    SmartgoError,
+    StoreError,
+    SubscriptionParseFailed,
+)
+from smartgo.node.process import status_of
+
+FAILED: Final = 1
+USAGE: Final = 2
+TRY_AGAIN: Final = 75  # as sysexits.h has it
+
+Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
+
+
+class Refusal(click.ClickException):
+    """An end that is one sentence and an exit status."""
+
+    def __init__(self, sentence: str, status: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code = status  # type: ignore[misc]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Say it on standard error."""
+        click.echo(f"smartgo: {self.message}", file=file, err=file is None)
+
+
+def refusal(error: SmartgoError) -> Refusal:
+    """Return what a person is told about an error, and the status that scripts are told."""
+    if isinstance(error, SettingError | StoreError):
+        return Refusal(str(error), status_of(error))
+    if isinstance(error, BadName | MessageIllegal | BadHeader | SubscriptionParseFailed):
+        return Refusal(str(error), USAGE)
+    if isinstance(error, NotConnected | CallTimedOut):
+        return Refusal(str(error), TRY_AGAIN)
+    return Refusal(str(error), FAILED)
+
+
+def begin_logging(verbose: bool) -> None:
+    """
+    Write the log to standard error.
+
+    @param verbose: everything; else warnings and worse.
+    """
+
+    @provider(ILogObserver)
+    def write(event: LogEvent) -> None:
+        click.echo(f"{event['log_level'].name}: {formatEvent(event)}", err=True)
+        failure = event.get("log_failure")
+        if failure is not None:
+            click.echo(failure.getTraceback(), err=True)
+
+    least = LogLevel.info if verbose else LogLevel.warn
+    observer = FilteringLogObserver(write, [LogLevelFilterPredicate(defaultLogLevel=least)])
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
+
+
+def run(work: Work, verbose: bool = False) -> None:
+    """
+    Do C{work(environment)} in the reactor; return when it is done, or was interrupted and has cleaned up.
+
+    An interrupt cancels what it waits for: clean up in C{finally}.
+
+    @param verbose: as in L{begin_logging}.
+    @raise Refusal: it ended with one of our errors.
+    """
+    begin_logging(verbose)
+    failures: list[Failure] = []
+
+    def main(reactor: Any) -> Deferred[None]:
+        env = RealEnvironment(reactor)
+        ended: list[Deferred[None]] = []
+        working = Deferred.fromCoroutine(work(env))
+
+        def interrupted() -> Deferred[None] | None:
+            if done.called:
+                return None
+            waiter: Deferred[None] = Deferred()
+            ended.append(waiter)
+            working.cancel()
+            return waiter
+
+        def over(result: object) -> Deferred[None]:
+            if isinstance(result, Failure) and not (ended and result.check(CancelledError)):
+                failures.append(result)
+            return env.threads.stop()
+
+        def tell(_: object) -> None:
+            for waiter in ended:
+                waiter.callback(None)
+
+        done: Deferred[None] = working.addBoth(over).addBoth(tell)
+        reactor.addSystemEventTrigger("before", "shutdown", interrupted)
+        return done
+
+    try:
+        task.react(main)
+    except SystemExit as leaving:
+        if leaving.code:
+            raise
+    sys.stdout.flush()
+    if failures:
+        error = failures[0].value
+        if isinstance(error, SmartgoError):
+            raise refusal(error) from None
+        if isinstance(error, click.ClickException):
+            raise error
+        failures[0].raiseException()

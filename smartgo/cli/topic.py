@@ -1,0 +1,153 @@
+"""C{smartgo topic}: topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from smartgo.cli.running import run
+from smartgo.client.admin import DEFAULT_QUEUES, Admin
+from smartgo.client.instance import Client
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import PeerRefused
+from smartgo.schema.bodies import TopicRouteData
+from smartgo.schema.codes import ResponseCode
+from smartgo.schema.topics import is_system
+
+REGISTRY = click.option(
+    "-r",
+    "--registry",
+    default="127.0.0.1:9876",
+    show_default=True,
+    envvar="NAMESRV_ADDR",
+    show_envvar=True,
+    metavar="HOST:PORT",
+    help="The registry to ask; several with semicolons between them.",
+)
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+
+
+class Row(NamedTuple):
+    """One topic at one broker."""
+
+    topic: str
+    broker: str
+    read_queues: int
+    write_queues: int
+    perm: str
+
+
+@click.group(short_help="List and create topics.")
+def topic() -> None:
+    """List and create topics.
+
+    \b
+    Examples:
+      smartgo topic ls
+      smartgo topic create Orders --queues 16
+    """
+
+
+@topic.command("ls", short_help="List topics.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that belong to the system.")
+@REGISTRY
+@OUTPUT
+@click.pass_obj
+def ls(verbose: bool, everything: bool, registry: str, output: str) -> None:
+    """List the topics that brokers have registered, a line for each broker of a topic.
+
+    \b
+    Examples:
+      smartgo topic ls
+      smartgo topic ls --all -o json
+    """
+
+    async def work(env: IEnvironment) -> None:
+        client = Client(env, registry)
+        try:
+            admin = Admin(client)
+            rows: list[Row] = []
+            own = await _system_names(admin)
+            for name in await admin.topics():
+                if everything or not (is_system(name) or name in own or name.startswith("%")):
+                    try:
+                        rows += _rows(name, await admin.route(name))
+                    except PeerRefused as refusal:
+                        if refusal.code != ResponseCode.TOPIC_NOT_EXIST:  # deleted since
+                            raise
+        finally:
+            await client.stop()
+        _print(rows, output)
+
+    run(work, verbose)
+
+
+async def _system_names(admin: Admin) -> set[str]:
+    """Topics that brokers create for themselves, named after them and their clusters."""
+    cluster = await admin.cluster()
+    names = set(cluster.broker_addr_table)
+    for name in cluster.cluster_addr_table:
+        names |= {name, f"{name}_REPLY_TOPIC"}
+    return names
+
+
+def _rows(name: str, route: TopicRouteData) -> Iterable[Row]:
+    for one in sorted(route.queue_datas, key=lambda one: one.broker_name):
+        perm = ("r" if one.perm & 4 else "-") + ("w" if one.perm & 2 else "-")
+        yield Row(name, one.broker_name, one.read_queue_nums, one.write_queue_nums, perm)
+
+
+def _print(rows: list[Row], output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps([row._asdict() for row in rows]))
+        return
+    if not rows:
+        click.echo("There are no topics. The first message that is sent to a topic creates it.")
+        return
+    table = Table("topic", "broker", box=None)
+    for heading in ("read queues", "write queues"):
+        table.add_column(heading, justify="right")
+    table.add_column("permission")
+    for row in rows:
+        table.add_row(row.topic, row.broker, str(row.read_queues), str(row.write_queues), row.perm)
+    Console().print(table)
+
+
+@topic.command("create", short_help="Create a topic.")
+@click.argument("name")
+@click.option(
+    "-n",
+    "--queues",
+    type=click.IntRange(1, 1024),
+    default=DEFAULT_QUEUES,
+    show_default=True,
+    help="Queues at a broker.",
+)
+@click.option("-b", "--broker", metavar="NAME", help="At this broker alone.")
+@REGISTRY
+@click.pass_obj
+def create(verbose: bool, name: str, queues: int, broker: str | None, registry: str) -> None:
+    """Create a topic, or change the number of its queues.
+
+    \b
+    Examples:
+      smartgo topic create Orders
+      smartgo topic create Orders --queues 16 --broker broker-a
+    """
+
+    async def work(env: IEnvironment) -> None:
+        client = Client(env, registry)
+        try:
+            brokers = await Admin(client).create_topic(name, queues, broker=broker)
+        finally:
+            await client.stop()
+        click.echo(f"topic {name} has {queues} queues at {', '.join(brokers)}")
+
+    run(work, verbose)
