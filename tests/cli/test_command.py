@@ -1,0 +1,148 @@
+"""The smartgo command: what people may write, how mistakes end, and the demonstration in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+from click.testing import CliRunner, Result
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.cli.dev import configured
+from smartgo.cli.main import cli
+from smartgo.cli.message import as_json, as_text, read_beginning
+from smartgo.cli.running import refusal
+from smartgo.client.messages import ReceivedMessage
+from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
+from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
+from tests.fakes import FakeEnvironment
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def smartgo(*arguments: str, stdin: bytes = b"", timeout: float = 120) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    environment.pop("NAMESRV_ADDR", None)
+    return subprocess.run(
+        [sys.executable, "-m", "smartgo.cli.main", *arguments],
+        input=stdin, capture_output=True, timeout=timeout, cwd=os.getcwd(), env=environment, check=False,
+    )  # fmt: skip
+
+
+class ArgumentTests(SynchronousTestCase):
+    def invoke(self, *arguments: str) -> Result:
+        """Run it here, as far as the reactor is not needed."""
+        return CliRunner().invoke(cli, arguments)
+
+    def test_help(self) -> None:
+        """Every command explains itself and shows examples."""
+        for words in ([], ["dev"], ["demo"], ["send"], ["consume"], ["topic"], ["topic", "ls"], ["topic", "create"]):
+            result = self.invoke(*words, "--help")
+            self.assertEqual(result.exit_code, 0, words)
+            self.assertIn("smartgo " + " ".join(words[:1]), result.output)
+
+    def test_usage(self) -> None:
+        """What cannot be meant ends with status 2 and says what could be."""
+        for words, hint in (
+            (["send"], "TOPIC"),
+            (["send", "T", "x", "--count", "0"], "x>=1"),
+            (["send", "T", "x", "--property", "noequals"], "NAME=VALUE"),
+            (["consume", "T", "--from", "yesterday"], "first"),
+            (["nonsense"], "No such command"),
+            (["topic", "create", "T", "--queues", "5000"], "1024"),
+        ):
+            result = self.invoke(*words)
+            self.assertEqual(result.exit_code, 2, words)
+            self.assertIn(hint, result.output)
+
+    def test_beginning(self) -> None:
+        """A time to begin at is written as people write it, or in milliseconds."""
+        context = click.Context(cli)
+        option = click.Option(["--from"])
+        self.assertEqual(
+            read_beginning(context, option, "2030-01-01T00:00:00+00:00"),
+            (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 1_893_456_000_000),
+        )
+        self.assertEqual(read_beginning(context, option, "1000")[1], 1000)
+        self.assertEqual(read_beginning(context, option, "first"), (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, None))
+
+    def test_statuses(self) -> None:
+        """Errors become a sentence and a status: 75 try again, 78 a setting, 2 a wrong argument, else 1."""
+        cases: list[tuple[SmartgoError, int]] = [
+            (NotConnected("no"), 75), (StoreHeld("/s", 7), 75), (SettingError("no"), 78), (BadName("no"), 2),
+            (PeerRefused(1, "no"), 1), (CallFailed("no"), 1),
+        ]  # fmt: skip
+        for error, status in cases:
+            self.assertEqual(refusal(error).exit_code, status, error)
+
+
+class DevTests(SynchronousTestCase):
+    def test_settings(self) -> None:
+        """All data lie below one directory, in files of 64 MiB; options and settings have the last word."""
+        env = FakeEnvironment()
+        found = configured(env, "/d", "21911", "127.0.0.1:29876", None, ("flushDiskType=SYNC_FLUSH",))
+        self.assertEqual(found.store.store_path_root_dir, "/d/store")
+        self.assertEqual(found.registry.kv_config_path, "/d/registry/kvConfig.json")
+        self.assertEqual(found.store.mapped_file_size_commit_log, 64 << 20)
+        self.assertEqual((found.broker.listen_port, found.registry.listen_port), (21911, 29876))
+        self.assertEqual(found.store.flush_disk_type, "SYNC_FLUSH")
+
+    def test_old_store(self) -> None:
+        """A store that is there keeps the size of its files."""
+        env = FakeEnvironment()
+        env.files.make_directories("/d/store/commitlog")
+        env.files.create("/d/store/commitlog/00000000000000000000", b"x")
+        self.assertIsNone(configured(env, "/d").store.mapped_file_size_commit_log)
+
+    def test_wrong(self) -> None:
+        """A file that is not there, and a setting without a value, are refused."""
+        self.assertRaises(SettingError, configured, FakeEnvironment(), "/d", config="/nothing.toml")
+        self.assertRaises(click.UsageError, configured, FakeEnvironment(), "/d", settings=("x",))
+
+
+class PrintingTests(SynchronousTestCase):
+    def message(self, body: bytes) -> ReceivedMessage:
+        """A message."""
+        return ReceivedMessage(
+            topic="T", queue=MessageQueue("T", "b", 2), queue_offset=5, body=body, properties={"TAGS": "A"},
+            message_id="U", offset_id="O", log_offset=0, flag=0, born_ms=1, stored_ms=2, born_host="h:1",
+            reconsume_times=0,
+        )  # fmt: skip
+
+    def test_text(self) -> None:
+        """A line shows place, tag and body; bytes that are no text are escaped."""
+        self.assertEqual(as_text(self.message(b"hi \xff")), "2:5 [A] hi \\xff")
+
+    def test_json(self) -> None:
+        """A line of JSON holds everything; a body that is no text stands in base64."""
+        self.assertEqual(json.loads(as_json(self.message("é".encode())))["body"], "é")
+        found = json.loads(as_json(self.message(b"\xff")))
+        self.assertEqual((found["body_base64"], "body" in found), ("/w==", False))
+
+
+class ProcessTests(SynchronousTestCase):
+    def test_demo(self) -> None:
+        """The demonstration finds every message, says so, ends with 0 and leaves nothing behind."""
+        result = smartgo("demo", "--count", "1000")
+        output = result.stdout.decode()
+        self.assertEqual((result.returncode, result.stderr), (0, b""), output)
+        self.assertIn("1,000", output)
+        self.assertIn("Everything was there", output)
+        store = next(word for word in output.split() if "smartgo-demo-" in word)
+        self.assertFalse(os.path.exists(store))
+
+    def test_no_registry(self) -> None:
+        """Without a registry a command ends with 75 and one sentence, no traceback."""
+        for words in (["send", "T", "x"], ["topic", "ls"], ["consume", "T"]):
+            result = smartgo(*words, "--registry", "127.0.0.1:1")
+            self.assertEqual((result.returncode, result.stdout), (75, b""), words)
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+
+    def test_bad_names(self) -> None:
+        """A name that breaks the rules, and an empty body, are the user's mistake: 2."""
+        self.assertEqual(smartgo("send", "bad topic", "x").returncode, 2)
+        self.assertEqual(smartgo("send", "T", stdin=b"").returncode, 2)
