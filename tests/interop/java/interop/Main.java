@@ -11,12 +11,14 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 
 /**
  * Drives the official client: reads commands from standard input, one JSON object a line, runs each in a thread of
  * its own, and writes what happens to standard output as JSON lines that carry the id of their command. The last
- * line of a command has the event "done" or "failed"; a consumer's messages may follow it. Ends at end of input.
+ * line of a command has the event "done" or "failed"; a consumer's messages may follow it. At the end of input
+ * it gives its commands 10 s to end, and ends.
  */
 public final class Main {
     private static PrintStream out;
@@ -97,6 +99,8 @@ public final class Main {
             Command command = new Command(RemotingSerializable.fromJson(line, HashMap.class));
             threads.execute(() -> answer(command));
         }
+        threads.shutdown();
+        threads.awaitTermination(10, TimeUnit.SECONDS);
         Administration.leave();
     }
 }
