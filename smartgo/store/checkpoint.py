@@ -149,7 +149,7 @@ class Checkpoints:
         """
         Return our own last checkpoint; C{None} where there is none, none is whole, or RocketMQ had the store since.
 
-        @raise OSError
+        @raise OSError: as the system says.
         """
         self._peer = self.load_peer()
         if not self._files.exists(self._path):

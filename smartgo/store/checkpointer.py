@@ -257,10 +257,9 @@ class Checkpointer:
 
     def _failed(self, failure: Failure) -> None:
         self._running = False
-        error = failure.value
-        if not isinstance(error, OSError):
-            failure.raiseException()
-        self._flusher.fail(error)
+        if failure.check(OSError) is None:
+            self._log.failure("writing a checkpoint failed", failure)
+        self._flusher.fail(failure.value)
 
     def _later(self, error: OSError) -> None:
         self._log.warn("no checkpoint could be written; trying again: {error}", error=str(error))

@@ -9,6 +9,9 @@ Batches, all or none (reliability D12): RocketMQ's format has no mark for "these
 made from a byte that every reader skips. The properties of each record of a batch but the last end with the separator
 0x02, as those of every message did in older clients and brokers; those of the last record, and of single messages,
 never do. A log that ends after a record with that mark ends inside a batch: L{smartgo.store.recovery} cuts all of it.
+
+Torn records: nothing in the format covers a record's properties, and its checksum covers the body alone. But what was
+never written is zero in these files, so properties that hold a NUL are torn ones; none are taken that hold one.
 """
 
 from __future__ import annotations
@@ -38,6 +41,10 @@ _NO_HOST_FLAGS: Final = ~HOSTS_MASK
 _length_pack = struct.Struct(">h").pack
 _unit_pack = unit_struct.pack
 _appended = tuple.__new__
+
+
+def _has_nul() -> MessageIllegal:
+    return MessageIllegal("the properties hold a NUL character")
 
 
 class Space(Protocol):
@@ -77,6 +84,7 @@ class CommitLog:
         self._max_body = max_message_size
         self._max_count = max_batch_count
         self._file: MappedFile | None = None  # the one written to, pinned
+        self._full: list[MappedFile] = []  # those before it; pinned, so that a flush need not open what it syncs
         self._view = memoryview(b"")
         self._base = 0
         self._limit = -1  # no record may end beyond this physical offset
@@ -127,6 +135,8 @@ class CommitLog:
             properties_size = len(properties)
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
+        if 0 in properties:
+            raise _has_nul()
         if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
             return self._append_slowly(queue, [properties], messages)
         size = queue.overhead + body_size + properties_size
@@ -188,6 +198,8 @@ class CommitLog:
         body_size = 0
         for message in messages:
             body_size += len(message.body)
+            if 0 in message.properties:
+                raise _has_nul()
             if message.sys_flag & PREPARED:
                 raise MessageIllegal("a batch may not hold transactional messages")
         longest = max(map(len, tails))
@@ -319,8 +331,13 @@ class CommitLog:
         if old is not None:
             at = self.end - old.base
             self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
-            self._mappings.unpin(old)
+            self._full.append(old)
         self.begin_at(new.base, new)
+
+    def flushed(self, position: int) -> None:
+        """The log is durable below C{position}: full files may be unmapped."""
+        while self._full and self._full[0].end <= position:
+            self._mappings.unpin(self._full.pop(0))
 
     # -- reading -----------------------------------------------------------------------------------------------
 

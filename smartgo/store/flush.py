@@ -86,7 +86,7 @@ class Flusher:
         self._running = False
         self.flushed = 0
         self.flushed_ms = 0
-        self.failed: OSError | None = None
+        self.failed: BaseException | None = None
 
     # -- for the store -----------------------------------------------------------------------------------------
 
@@ -198,6 +198,7 @@ class Flusher:
             file.fresh = False
         self.flushed = end
         self.flushed_ms = stored_ms
+        self._commitlog.flushed(end)
         if self._dirty_since is not None:
             self._again(self._clock.seconds() - self._dirty_since)
         waiters = self._waiters
@@ -217,12 +218,11 @@ class Flusher:
 
     def _failure(self, failure: Failure) -> None:
         self._running = False
-        error = failure.value
-        if not isinstance(error, OSError):
-            failure.raiseException()
-        self.fail(error)
+        if failure.check(OSError) is None:
+            self._log.failure("flushing failed", failure)
+        self.fail(failure.value)
 
-    def fail(self, error: OSError) -> None:
+    def fail(self, error: BaseException | None) -> None:
         """A write or a flush of a store file failed: nothing is durable from here on."""
         if self.failed is not None:
             return

@@ -31,8 +31,10 @@ from smartgo.store.checkpoint import QueueTable
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.layout import Layout
 from smartgo.store.mappedfile import OpenMappings
+from smartgo.store.sequence import UnitSequence
 
 _FLUSH_UNITS: Final = 4096
+_LONGEST_GAP: Final = 1_000_000  # units of messages that the log has lost
 _pack = unit_struct.pack
 
 
@@ -68,7 +70,7 @@ class Rebuild:
         self._levels = levels
         self._mappings = mappings
         self._changing = changing
-        self._planned: dict[QueueKey, list[tuple[int, bytearray]]] = {}
+        self._planned: dict[QueueKey, UnitSequence] = {}
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
         self.wanted: set[QueueKey] = set(layout.broken)
@@ -87,11 +89,10 @@ class Rebuild:
     def confirm(self) -> None:
         """The records taken since the last call will stay."""
         for key, offset, unit in self._unconfirmed:
-            parts = self._planned.setdefault(key, [])
-            if parts and parts[-1][0] + len(parts[-1][1]) // UNIT_SIZE == offset:
-                parts[-1][1].extend(unit)
-            else:
-                parts.append((offset, bytearray(unit)))
+            sequence = self._planned.get(key)
+            if sequence is None:
+                sequence = self._planned[key] = UnitSequence()
+            sequence.add(offset, unit)
         self._unconfirmed.clear()
 
     def drop_unconfirmed(self) -> None:
@@ -152,10 +153,9 @@ class Rebuild:
                 self.wanted.add(key)
         if self._table is None and not self._layout.queues and begin > minimum:
             self.everything = True
-        for key, parts in self._planned.items():
-            for offset, units in parts:
-                if key not in self.wanted and not self.everything:
-                    self._add(self._queues.by_key[key], offset, bytes(units), begin == minimum)
+        if not self.everything:
+            for key, sequence in self._planned.items():
+                self._take(key, sequence, True, begin == minimum)
         self._planned.clear()
 
     def _covers(self, queue: ConsumeQueue, minimum: int, end: int) -> bool:
@@ -220,37 +220,46 @@ class Rebuild:
 
     # -- adding ------------------------------------------------------------------------------------------------
 
-    def _add(self, queue: ConsumeQueue, offset: int, units: bytes, from_oldest: bool) -> None:
-        """Add units of adjacent records behind what the queue has."""
-        if offset > queue.visible:
-            if not from_oldest:
-                self.wanted.add(queue.key)
+    def _take(self, key: QueueKey, sequence: UnitSequence, last: bool, from_oldest: bool) -> None:
+        """Add what a sequence holds to its queue."""
+        queue = self._queues.by_key[key]
+        for offset, units in sequence.drain(last):
+            if key in self.wanted and not from_oldest:
                 return
-            self._changing()
-            if queue.files.files:
-                self._log.warn(
-                    "messages {first} to {last} of topic {topic}, queue {queue} are not in the log",
-                    first=queue.visible,
-                    last=offset - 1,
-                    topic=queue.topic,
-                    queue=queue.queue_id,
-                )
-                self._fill(queue, offset, Unit.unpack(units).commitlog_offset)
-            else:
-                queue.begin_at(offset)
-        elif offset < queue.visible:
-            self._log.info(
-                "topic {topic}, queue {queue} begins again at {offset}",
+            self._add(queue, offset, bytes(units), from_oldest)
+        if last and sequence.displaced:
+            self._log.warn(
+                "{count} messages of topic {topic}, queue {queue} have a wrong offset, and are left out",
+                count=sequence.displaced,
                 topic=queue.topic,
                 queue=queue.queue_id,
-                offset=offset,
             )
+
+    def _add(self, queue: ConsumeQueue, offset: int, units: bytes, from_oldest: bool) -> None:
+        """Add units of adjacent records behind what the queue has."""
+        if offset > queue.visible and not from_oldest:
+            self.wanted.add(queue.key)
+            return
+        if offset != queue.visible:
             self._changing()
-            if offset * UNIT_SIZE < queue.files.begin:
-                self._queues.discard_files(queue)
+        if offset > queue.visible:
+            if not queue.files.files:
                 queue.begin_at(offset)
+            elif offset - queue.visible > _LONGEST_GAP:
+                self._complain(queue, "its offsets jump to {offset}, which cannot be: what follows is left out", offset)
+                return
             else:
-                queue.cut(offset)
+                self._complain(queue, "the messages before offset {offset} are not in the log", offset)
+                self._fill(queue, offset, Unit.unpack(units).commitlog_offset)
+        elif offset < queue.visible:
+            if offset:
+                self._complain(queue, "its offsets fall to {offset}, which cannot be: what follows is left out", offset)
+                return
+            self._complain(queue, "it was deleted, and begins again at {offset}", offset)
+            if queue.files.begin:
+                self._queues.discard_files(queue)
+            else:
+                queue.cut(0)
         done = 0
         while done < len(units):
             view = queue.view(queue.visible, (len(units) - done) // UNIT_SIZE)
@@ -266,6 +275,9 @@ class Rebuild:
                 queue.write(units[done : done + size], count)
                 queue.next_offset = queue.visible
             done += count * UNIT_SIZE
+
+    def _complain(self, queue: ConsumeQueue, what: str, offset: int) -> None:
+        self._log.warn("topic {topic}, queue {queue}: " + what, topic=queue.topic, queue=queue.queue_id, offset=offset)
 
     def _fill(self, queue: ConsumeQueue, end: int, physical: int) -> None:
         """Put units without a message up to a logical offset; they sort as if they led to C{physical}."""
@@ -292,28 +304,24 @@ class Rebuild:
             for path in paths:
                 self._files.remove(path)
             self._queues.create(*key)
-        buffers: dict[QueueKey, tuple[int, bytearray]] = {}
+        sequences: dict[QueueKey, UnitSequence] = {}
         for message in messages:
             made = self._unit_of(message)
             if made is None or not (self.everything or made[0] in self.wanted):
                 continue
             key, offset, unit = made
-            held = buffers.get(key)
-            if held is not None and held[0] + len(held[1]) // UNIT_SIZE == offset:
-                held[1].extend(unit)
-                if len(held[1]) >= _FLUSH_UNITS * UNIT_SIZE:
-                    self._add(self._queues.by_key[key], held[0], bytes(held[1]), True)
-                    del buffers[key]
-            else:
-                if held is not None:
-                    self._add(self._queues.by_key[key], held[0], bytes(held[1]), True)
-                buffers[key] = (offset, bytearray(unit))
-        for key, (offset, units) in buffers.items():
-            self._add(self._queues.by_key[key], offset, bytes(units), True)
+            sequence = sequences.get(key)
+            if sequence is None:
+                sequence = sequences[key] = UnitSequence()
+            sequence.add(offset, unit)
+            if sequence.size >= _FLUSH_UNITS * UNIT_SIZE:
+                self._take(key, sequence, False, True)
+        for key, sequence in sequences.items():
+            self._take(key, sequence, True, True)
         if self._table is not None:
             for entry in self._table.queues:
                 key = (entry.topic, entry.queue_id)
-                if key in self.wanted or self.everything:
+                if (key in self.wanted or self.everything) and entry.next_offset:
                     self._keep_offsets(key, entry.next_offset, end)
 
     def _keep_offsets(self, key: QueueKey, next_offset: int, end: int) -> None:

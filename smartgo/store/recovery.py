@@ -5,8 +5,9 @@ Everything here blocks and runs in one thread before the store is open. The orde
 
  1. Look at the files; what does not belong is refused before anything is changed (reliability S15).
  2. Read the log from the last checkpoint (S9) to its end, checking every record (S7). The end is where nothing was
-    written, or, in bytes that were not flushed, the first bad record. A bad record in flushed bytes with valid records
-    after it is damage: the store is not opened. A batch that is not whole is cut (D12, L{smartgo.store.commitlog}).
+    written, or, in bytes that were not flushed, the first bad or torn record. A bad record in flushed bytes with valid
+    records after it is damage: the store is not opened. A batch that is not whole is cut (D12,
+    L{smartgo.store.commitlog}).
  3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
  4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
     must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.rebuild}.
@@ -176,18 +177,26 @@ class Recovery:
         walk = Walk(self._files, self._log_files, begin, self._breathe)
         end = begin
         stored_ms = 0
-        open_batch = False
+        unsure = False  # whether the records from C{end} on may have to go
         for message in walk:
+            ours = message.physical_offset >= marked_from
+            torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
+            if torn and ours:
+                reason = "its properties are torn"
+                return self._end_at(Tail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
             rebuild.plan(message)
-            open_batch = message.physical_offset >= marked_from and message.properties.endswith(CONTINUES)
-            if not open_batch:
+            unsure = torn or (ours and message.properties.endswith(CONTINUES))
+            if not unsure:
                 rebuild.confirm()
                 end = message.physical_offset + message.size
                 stored_ms = message.stored_ms
-        rebuild.drop_unconfirmed()
-        if not open_batch:
+        if not unsure:
             end = walk.position  # a blank may have followed
-        return Tail(end, stored_ms, walk.position, walk.stop, walk.reason)
+        return self._end_at(Tail(end, stored_ms, walk.position, walk.stop, walk.reason))
+
+    def _end_at(self, tail: Tail) -> Tail:
+        self._rebuild.drop_unconfirmed()
+        return tail
 
     def _judge(self, tail: Tail) -> None:
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -98,6 +98,13 @@ class StoreTestCase(SynchronousTestCase):
     def now(self, waiting: Deferred[T]) -> T:
         """The result of a Deferred that has fired."""
         return self.successResultOf(waiting)
+
+    def same(self, found: Mapping[str, bytes], expected: Mapping[str, bytes], what: object = "") -> None:
+        """Files are the same; names those that are not."""
+        paths = sorted(found.keys() | expected.keys())
+        differing = [path for path in paths if found.get(path) != expected.get(path)]
+        if differing:
+            self.fail(f"{what} {differing}")
 
     def send(self, store: MessageStore, *messages: Message) -> list[int]:
         """Append messages one by one in one run; return their physical offsets."""

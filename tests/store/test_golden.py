@@ -47,7 +47,7 @@ class GoldenTests(StoreTestCase):
             checkpoint = bytes(env.files.files["/store/checkpoint"].data)
             store = self.opened(env, StoreSettings())
             self.stopped(store)
-            self.assertEqual(content(env, *FILES), before)
+            self.same(content(env, *FILES), before)
             self.assertEqual(bytes(env.files.files["/store/checkpoint"].data), checkpoint)
             self.assertNotIn("/store/abort", env.files.files)
 

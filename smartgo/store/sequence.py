@@ -1,0 +1,110 @@
+"""
+The units of one queue, as its records come by in the log, put into runs of adjacent offsets.
+
+A record's head has no checksum, so a queue offset in it may be wrong though the body is right. A record that is out of
+step, while those around it go on counting, is taken for such a one: a unit without a message stands in for it, and only
+that message is missing. Two or more that count from somewhere else are a new run.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
+
+_HIGHEST: Final = 1 << 48
+"""No queue gets that far: a higher offset is wrong."""
+
+Run = tuple[int, bytearray]
+"""Logical offset of the first unit, and the packed units."""
+
+
+class UnitSequence:
+    """
+    Collects units.
+
+    @ivar displaced: how many were out of step.
+    """
+
+    __slots__ = ("_begin", "_end", "_odd", "_runs", "_units", "displaced")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._begin = self._end = -1  # of the present run
+        self._units = bytearray()  # the last ones of it: those before them were drained
+        self._odd: tuple[int, bytes] | None = None  # a unit that does not continue the run
+        self.displaced = 0
+
+    def add(self, offset: int, unit: bytes) -> None:
+        """
+        Take the unit of the queue's next record.
+
+        @param offset: the logical offset in the record.
+        """
+        if not 0 <= offset < _HIGHEST:
+            self.displaced += 1
+        elif offset == self._end:
+            if self._odd is not None:
+                self._settle_odd(self._odd)
+            self._units += unit
+            self._end += 1
+        elif self._odd is None:
+            self._odd = (offset, unit)
+            if self._end < 0:
+                self._begin_run(self._odd)
+        elif offset == self._end + 1 and self._odd[0] + 1 != offset:
+            self.displaced += 1
+            self._units += _stand_in(self._odd[1])
+            self._units += unit
+            self._end += 2
+            self._odd = None
+        else:
+            self._begin_run(self._odd)
+            self.add(offset, unit)
+
+    def _settle_odd(self, odd: tuple[int, bytes]) -> None:
+        """The run goes on as if C{odd} had not been; one of the last offset was stored anew, and takes its place."""
+        self._odd = None
+        self.displaced += 1
+        if odd[0] == self._end - 1 and self._units:
+            self._units[-UNIT_SIZE:] = odd[1]
+
+    def _begin_run(self, odd: tuple[int, bytes]) -> None:
+        """Let the odd unit begin a run of its own."""
+        if self._end - self._begin == 1:
+            self.displaced += 1  # it fits neither what was before it nor what comes after
+        elif self._units:
+            self._runs.append(self._present())
+        self._odd = None
+        self._begin, unit = odd
+        self._end = self._begin + 1
+        self._units = bytearray(unit)
+
+    def _present(self) -> Run:
+        return self._end - len(self._units) // UNIT_SIZE, self._units
+
+    @property
+    def size(self) -> int:
+        """Bytes of the units that wait to be drained."""
+        return len(self._units) + sum(len(units) for _, units in self._runs)
+
+    def drain(self, last: bool = False) -> list[Run]:
+        """
+        Return what was collected, oldest first.
+
+        @param last: no record follows. Else a single unit is kept back, and the last run may still go on.
+        """
+        runs = self._runs
+        self._runs = []
+        if self._units and (last or self._end - self._begin > 1):
+            runs.append(self._present())
+            self._units = bytearray()
+        if last and self._odd is not None:
+            self.displaced += 1
+            self._odd = None
+        return runs
+
+
+def _stand_in(unit: bytes) -> bytes:
+    """Return a unit without a message in place of another; it leads to the same place, so that units stay in order."""
+    return Unit(Unit.unpack(unit).commitlog_offset, PREFILL.size, 0).pack()
