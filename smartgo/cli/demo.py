@@ -12,7 +12,7 @@ from rich.table import Table
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import Refusal, run
+from smartgo.cli.running import Refusal, examples, run
 from smartgo.client.admin import Admin
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
@@ -30,7 +30,10 @@ PATIENCE: Final = 60.0  # seconds for all messages to be consumed
 _AT_A_TIME: Final = 256  # sends that wait for their answers
 
 
-@click.command(short_help="See it work: send, consume, look up; leaves nothing behind.")
+@click.command(
+    short_help="See it work: send, consume, look up; leaves nothing behind.",
+    epilog=examples("smartgo demo", "smartgo demo --count 100000"),
+)
 @click.option("-n", "--count", type=click.IntRange(2), default=10_000, show_default=True, help="Messages to send.")
 @click.pass_obj
 def demo(verbose: bool, count: int) -> None:
@@ -38,11 +41,6 @@ def demo(verbose: bool, count: int) -> None:
     consumers, find one by its id, and remove everything again.
 
     Ends with status 0 when every message arrived.
-
-    \b
-    Examples:
-      smartgo demo
-      smartgo demo --count 100000
     """
     console = Console(highlight=False)
 

@@ -9,7 +9,7 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import Refusal, run
+from smartgo.cli.running import Refusal, examples, run
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -19,12 +19,19 @@ STORE_FAILED: Final = 74  # as sysexits.h has it
 _LOG_FILE: Final = "64MiB"
 
 
-@click.command(short_help="Run a registry and a broker here, for development.")
+@click.command(
+    short_help="Run a registry and a broker here, for development.",
+    epilog=examples(
+        "smartgo dev",
+        "smartgo dev --data /tmp/try --listen 21911 --registry-listen 29876",
+        "smartgo dev --set flushDiskType=SYNC_FLUSH",
+    ),
+)
 @click.option(
     "-d",
     "--data",
-    default="smartgo-data",
-    show_default="./smartgo-data",
+    default="./smartgo-data",
+    show_default=True,
     metavar="DIR",
     help="Where messages and settings are kept; created if it is not there.",
 )
@@ -46,12 +53,6 @@ def dev(
     """Run a registry and a broker in this terminal until ctrl-C.
 
     Messages are kept in DIR and are there again at the next start.
-
-    \b
-    Examples:
-      smartgo dev
-      smartgo dev --data /tmp/try --listen 21911 --registry-listen 29876
-      smartgo dev --set flushDiskType=SYNC_FLUSH
     """
 
     async def work(env: IEnvironment) -> None:

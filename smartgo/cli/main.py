@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import Final
 
 import click
 
@@ -19,22 +20,24 @@ def _version() -> str:
         return "from a checkout that is not installed"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_EPILOG: Final = """\b
+Try it without setting anything up:
+  smartgo demo
+
+\b
+Work with it: start a broker in one terminal, talk to it in another.
+  smartgo dev
+  smartgo send Greetings "hello, world" --tag first
+  smartgo consume Greetings --from first
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=_EPILOG)
 @click.version_option(_version(), prog_name="smartgo")
 @click.option("-v", "--verbose", is_flag=True, help="Write more of what happens to standard error.")
 @click.pass_context
 def cli(context: click.Context, verbose: bool) -> None:
     """A message broker that speaks RocketMQ's protocol, and tools to use it.
-
-    \b
-    Try it without setting anything up:
-      smartgo demo
-
-    \b
-    Work with it: start a broker in one terminal, talk to it in another.
-      smartgo dev
-      smartgo send Greetings "hello, world" --tag first
-      smartgo consume Greetings --from first
 
     Any RocketMQ client works with it too; give it the registry's address, 127.0.0.1:9876.
 

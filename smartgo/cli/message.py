@@ -11,7 +11,7 @@ from typing import Final
 import click
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
-from smartgo.cli.running import run
+from smartgo.cli.running import examples, run
 from smartgo.cli.topic import OUTPUT, REGISTRY
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
@@ -59,7 +59,15 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
     return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, round(moment.timestamp() * 1000)
 
 
-@click.command(short_help="Send messages.")
+@click.command(
+    short_help="Send messages.",
+    epilog=examples(
+        "smartgo send Greetings hello",
+        "smartgo send Orders '{\"id\": 7}' --tag new --key order-7 --property region=north",
+        "date | smartgo send Ticks -",
+        "smartgo send Load x --count 100000",
+    ),
+)
 @click.argument("topic")
 @click.argument("body", default="-")
 @click.option("-t", "--tag", default="", metavar="TAG", help="A word by which consumers may filter.")
@@ -99,13 +107,6 @@ def send(
     """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
 
     A topic that does not exist is created.
-
-    \b
-    Examples:
-      smartgo send Greetings hello
-      smartgo send Orders '{"id": 7}' --tag new --key order-7 --property region=north
-      date | smartgo send Ticks -
-      smartgo send Load x --count 100000
     """
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
@@ -159,7 +160,14 @@ def _place(result: SendResult) -> dict[str, object]:
     }
 
 
-@click.command(short_help="Print messages as they come.")
+@click.command(
+    short_help="Print messages as they come.",
+    epilog=examples(
+        "smartgo consume Greetings",
+        "smartgo consume Orders --group audit --from first --count 10",
+        "smartgo consume Orders --from 2030-12-31T08:00 --tag 'new || paid' -o json",
+    ),
+)
 @click.argument("topic")
 @click.option(
     "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
@@ -193,12 +201,6 @@ def consume(
 
     A group goes on where it stopped, whatever --from says; members of one group share the messages. As with RocketMQ,
     a new group reads a young topic, of which nothing was removed yet, from its first message.
-
-    \b
-    Examples:
-      smartgo consume Greetings
-      smartgo consume Orders --group audit --from first --count 10
-      smartgo consume Orders --from 2030-12-31T08:00 --tag 'new || paid' -o json
     """
     begin, begin_ms = beginning
 

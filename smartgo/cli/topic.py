@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from smartgo.cli.running import run
+from smartgo.cli.running import examples, run
 from smartgo.client.admin import DEFAULT_QUEUES, Admin
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
@@ -44,30 +44,20 @@ class Row(NamedTuple):
     perm: str
 
 
-@click.group(short_help="List and create topics.")
+@click.group(
+    short_help="List and create topics.", epilog=examples("smartgo topic ls", "smartgo topic create Orders --queues 16")
+)
 def topic() -> None:
-    """List and create topics.
-
-    \b
-    Examples:
-      smartgo topic ls
-      smartgo topic create Orders --queues 16
-    """
+    """List and create topics."""
 
 
-@topic.command("ls", short_help="List topics.")
+@topic.command("ls", short_help="List topics.", epilog=examples("smartgo topic ls", "smartgo topic ls --all -o json"))
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that belong to the system.")
 @REGISTRY
 @OUTPUT
 @click.pass_obj
 def ls(verbose: bool, everything: bool, registry: str, output: str) -> None:
-    """List the topics that brokers have registered, a line for each broker of a topic.
-
-    \b
-    Examples:
-      smartgo topic ls
-      smartgo topic ls --all -o json
-    """
+    """List the topics that brokers have registered, a line for each broker of a topic."""
 
     async def work(env: IEnvironment) -> None:
         client = Client(env, registry)
@@ -120,7 +110,11 @@ def _print(rows: list[Row], output: str) -> None:
     Console().print(table)
 
 
-@topic.command("create", short_help="Create a topic.")
+@topic.command(
+    "create",
+    short_help="Create a topic.",
+    epilog=examples("smartgo topic create Orders", "smartgo topic create Orders --queues 16 --broker broker-a"),
+)
 @click.argument("name")
 @click.option(
     "-n",
@@ -134,13 +128,7 @@ def _print(rows: list[Row], output: str) -> None:
 @REGISTRY
 @click.pass_obj
 def create(verbose: bool, name: str, queues: int, broker: str | None, registry: str) -> None:
-    """Create a topic, or change the number of its queues.
-
-    \b
-    Examples:
-      smartgo topic create Orders
-      smartgo topic create Orders --queues 16 --broker broker-a
-    """
+    """Create a topic, or change the number of its queues."""
 
     async def work(env: IEnvironment) -> None:
         client = Client(env, registry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from smartgo.cli.main import cli
 from smartgo.cli.message import as_json, as_text, read_beginning
 from smartgo.cli.running import refusal
 from smartgo.client.messages import ReceivedMessage
+from smartgo.env.real import RealNetwork
 from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
 from tests.fakes import FakeEnvironment
@@ -134,6 +136,38 @@ class ProcessTests(SynchronousTestCase):
         self.assertIn("Everything was there", output)
         store = next(word for word in output.split() if "smartgo-demo-" in word)
         self.assertFalse(os.path.exists(store))
+
+    def test_dev(self) -> None:
+        """The broker in the foreground says where it is and what it keeps; ctrl-C ends it with 0, its messages stay."""
+        network = RealNetwork(None)
+        ports = [network.free_port() for _ in range(2)]
+        data = self.mktemp()
+        command = [sys.executable, "-m", "smartgo.cli.main", "dev", "--data", data]
+        command += ["--listen", str(ports[0]), "--registry-listen", str(ports[1])]
+        command += ["--set", "mappedFileSizeCommitLog=1MiB", "--set", "fastPort=false"]
+        registry = f"127.0.0.1:{ports[1]}"
+        for round_number in range(2):
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": ROOT}
+            )
+            try:
+                assert process.stdout is not None
+                said = b""
+                while b"Ready" not in said and (line := process.stdout.readline()):
+                    said += line
+                for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH"):
+                    self.assertIn(word.encode(), said)
+                self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
+                if round_number:
+                    found = smartgo("consume", "T", "--from", "first", "--count", "2", "-o", "json", "-r", registry)
+                    bodies = {json.loads(line)["body"] for line in found.stdout.splitlines()}
+                    self.assertEqual(bodies, {"round 0", "round 1"}, found.stderr)
+                    listed = smartgo("topic", "ls", "-o", "json", "-r", registry)
+                    self.assertEqual([row["topic"] for row in json.loads(listed.stdout)], ["T"])
+            finally:
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, errors), (0, b""))
 
     def test_no_registry(self) -> None:
         """Without a registry a command ends with 75 and one sentence, no traceback."""

@@ -49,8 +49,8 @@ class ClusterCase(TestCase):
     reactor: Any = reactor
     timeout = 60
 
-    @coroutine  # type: ignore[override]
-    async def setUp(self) -> None:
+    @coroutine
+    async def setUp(self) -> None:  # type: ignore[override]
         """A registry and a broker on free ports, and a producer."""
         self.env = RealEnvironment(reactor)
         self.root = self.env.files.temporary_directory("smartgo-test-")
@@ -74,8 +74,8 @@ class ClusterCase(TestCase):
         self.producer = Producer(self.client, "pg")
         await self.producer.start()
 
-    @coroutine  # type: ignore[override]
-    async def tearDown(self) -> None:
+    @coroutine
+    async def tearDown(self) -> None:  # type: ignore[override]
         """Everything stops; trial sees to it that nothing is left in the reactor."""
         for client in self.clients:
             await client.stop()
