@@ -201,12 +201,12 @@ class Flusher:
         self._commitlog.flushed(end)
         if self._dirty_since is not None:
             self._again(self._clock.seconds() - self._dirty_since)
+        self._on_flushed(usage)  # first, so that whoever is told OK can read what it sent
         waiters = self._waiters
         while waiters and waiters[0].end <= end:
             told = waiters.popleft().told
             if not told.called:  # a caller may have cancelled it
                 told.callback(PutStatus.OK)
-        self._on_flushed(usage)
 
     def _again(self, late: float) -> None:
         """Bytes came while the flush ran, the first of them C{late} seconds ago."""

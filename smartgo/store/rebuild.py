@@ -6,7 +6,8 @@ queue really goes without that tail, and adds the planned units, writing only wh
 has not what it must have is wanted: L{Rebuild.make_anew} makes it from all of the log.
 
 How far a queue goes: after a clean stop the table of queues says so. Else the units below the checkpoint are durable
-and in order, so the last of them is found by bisection, and must lead to the record it was made for.
+and in order, so the last of them is found by bisection. That one, and the first of each file, must lead to the records
+they were made for.
 
 Two things in a log look like faults and are none. A queue that begins again at a lower offset was deleted with its
 topic: the later records count. A queue whose first record in the log is not number 0 lost the ones before to deletion
@@ -26,7 +27,7 @@ from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
-from smartgo.schema.record import check
+from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.layout import Layout
@@ -132,19 +133,29 @@ class Rebuild:
         @param exact: the table of queues says where they end.
         """
         known = {} if self._table is None else {(one.topic, one.queue_id): one for one in self._table.queues}
+        same_log = self._table is not None and self._table.log_minimum == minimum
         for queue in list(self._queues):
-            entry = known.get(queue.key)
             if queue.key in self.wanted or not queue.files.files:
                 continue
-            if exact and entry is not None and self._covers(queue, entry.minimum, entry.next_offset):
-                self._set_end(queue, entry.next_offset)
-                queue.minimum = entry.minimum
-                if self._table is not None and self._table.log_minimum == minimum:
-                    self._trusted.add(queue.key)
-                continue
-            end = self._checked_end(queue, begin)
-            if end is None:
+            entry = known.get(queue.key)
+            if entry is not None and same_log and queue.files.begin > entry.minimum * UNIT_SIZE:
                 self.wanted.add(queue.key)
+                continue
+            end: int | None
+            if exact and entry is not None and self._covers(queue, entry.minimum, entry.next_offset):
+                end = entry.next_offset if self._is_borne_out(queue, entry.next_offset) else None
+                if same_log:
+                    self._trusted.add(queue.key)
+                    queue.minimum = entry.minimum
+            else:
+                end = self._checked_end(queue, begin)
+            if end is None or not all(
+                self._is_borne_out(queue, file.base // UNIT_SIZE + 1)
+                for file in queue.files.files
+                if queue.minimum * UNIT_SIZE <= file.base < end * UNIT_SIZE
+            ):
+                self.wanted.add(queue.key)
+                self._trusted.discard(queue.key)
             else:
                 self._set_end(queue, end)
         for key, entry in known.items():
@@ -204,6 +215,8 @@ class Rebuild:
         if unit is None or unit.size == PREFILL.size:
             return True
         log_files = self._layout.log_files
+        if not _is_used(unit, log_files.end) or unit.size > SIZE_LIMIT:
+            return False
         if unit.commitlog_offset < log_files.begin:
             return True
         file = log_files.find(unit.commitlog_offset)
@@ -355,7 +368,7 @@ class Rebuild:
         while low < high:
             middle = (low + high) // 2
             unit = queue.unit(middle)
-            if unit is not None and unit.size != PREFILL.size and unit.commitlog_offset >= minimum:
+            if unit is not None and unit != PREFILL and unit.commitlog_offset >= minimum:
                 high = middle
             else:
                 low = middle + 1

@@ -41,9 +41,7 @@ class UnitSequence:
 
         @param offset: the logical offset in the record.
         """
-        if not 0 <= offset < _HIGHEST:
-            self.displaced += 1
-        elif offset == self._end:
+        if offset == self._end:
             if self._odd is not None:
                 self._settle_odd(self._odd)
             self._units += unit
@@ -71,11 +69,14 @@ class UnitSequence:
 
     def _begin_run(self, odd: tuple[int, bytes]) -> None:
         """Let the odd unit begin a run of its own."""
+        self._odd = None
+        if not 0 <= odd[0] < _HIGHEST:
+            self.displaced += 1
+            return
         if self._end - self._begin == 1:
             self.displaced += 1  # it fits neither what was before it nor what comes after
         elif self._units:
             self._runs.append(self._present())
-        self._odd = None
         self._begin, unit = odd
         self._end = self._begin + 1
         self._units = bytearray(unit)

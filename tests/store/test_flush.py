@@ -246,6 +246,16 @@ class SyncTests(FlushTestCase):
 
 
 class DispatchAfterFlushTests(FlushTestCase):
+    def test_before_the_answer(self) -> None:
+        """Whoever is told OK finds the message readable."""
+        store = self.start(sync_flush=True)
+        seen: list[int] = []
+        for waiting in self.put(store, 3):
+            assert waiting is not None
+            waiting.addCallback(lambda _: seen.append(store.bounds("T", 0)[1]))
+        self.flush()
+        self.assertEqual(seen, [3, 3, 3])
+
     def test_after(self) -> None:
         """Under sync flush nobody sees a message that a power failure could take back (D6)."""
         store = self.start(sync_flush=True)

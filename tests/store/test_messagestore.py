@@ -1,0 +1,279 @@
+"""Tests of L{smartgo.store.messagestore}: its life, and the deletion of topics."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from smartgo.errors import ServiceNotAvailable, StoreHeld
+from smartgo.store.checkpoint import Checkpoints
+from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
+from smartgo.store.messagestore import MessageStore
+from tests.fakes import FakeEnvironment
+from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small
+
+
+class LifeTests(StoreTestCase):
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+
+    def nothing_left(self) -> None:
+        """No call, no mapping, no lock."""
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+        self.assertEqual((self.env.files.mappings, self.env.files.locks), ([], set()))
+
+    def test_new(self) -> None:
+        """A store makes its directory; in it lie RocketMQ's files, and ours beside them."""
+        self.opened(self.env)
+        self.assertEqual(
+            self.env.files.list(ROOT),
+            ["abort", "checkpoint", "commitlog", "consumequeue", "deleted", "lock", "smartgo.checkpoint",
+             "smartgo.queues", "spare"],
+        )  # fmt: skip
+        self.assertEqual(bytes(self.env.files.files[f"{ROOT}/lock"].data), b"lock")
+
+    def test_idle(self) -> None:
+        """An open store that is not used has no call pending, whatever the time."""
+        store = self.opened(self.env)
+        self.env.clock.advance(100)
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+        self.fill(store, 10)
+        self.env.clock.pump([0.5] * 6)
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+
+    def test_stop(self) -> None:
+        """After a stop nothing is left, everything is on the disk, and calls that come late do no harm."""
+        store = self.opened(self.env)
+        sent = self.fill(store, 60)
+        store.append([message(body=b"of an open run")])
+        self.stopped(store)
+        self.nothing_left()
+        self.assertRaises(ServiceNotAvailable, store.append, [message()])
+        store.end_run()
+        self.assertEqual(store.read("T", 0, 0, ReadLimit(), None).status, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
+        self.assertEqual(self.now(store.flush()), PutStatus.FLUSH_DISK_TIMEOUT)
+        self.assertEqual((store.bounds("T", 0), list(store.queues())), ((0, 0), []))
+        self.nothing_left()
+        after = self.opened(power_off(self.env))
+        self.assertEqual(self.bodies(after), [*sent, b"of an open run"])
+
+    def test_stop_twice(self) -> None:
+        """A second stop waits for the first."""
+        store = self.opened(self.env)
+        self.fill(store, 5)
+        with held(self.env, "flush"):
+            waits = [store.stopService(), store.stopService()]
+            for one in waits:
+                self.assertNoResult(one)
+        for one in waits:
+            self.successResultOf(one)
+        self.stopped(store)
+
+    def test_stop_unopened(self) -> None:
+        """A store that was never opened stops at once, and one whose opening failed too."""
+        self.stopped(MessageStore(self.env, ROOT, small()))
+        self.env.files.fail[f"{ROOT}/abort"] = errno.EACCES
+        store = MessageStore(self.env, ROOT, small())
+        self.failureResultOf(store.open(), OSError)
+        self.stopped(store)
+        self.nothing_left()
+
+    def test_held(self) -> None:
+        """A directory that another process has is left as it is (S13)."""
+        self.opened(self.env)
+        before = {path: bytes(file.data) for path, file in self.env.files.files.items()}
+        second = MessageStore(self.env, ROOT, small())
+        self.assertEqual(self.failureResultOf(second.open(), StoreHeld).value.pid, 4711)
+        self.stopped(second)
+        self.same({path: bytes(file.data) for path, file in self.env.files.files.items()}, before)
+        self.assertIn(ROOT, self.env.files.locks)
+
+    def test_opening_fails_late(self) -> None:
+        """Whatever fails while a store opens, nothing stays open."""
+        self.fill(self.opened(self.env), 50)
+        for method in ("usage", "remove_tree", "list", "map", "make_directories"):
+            self.env = killed(self.env)
+
+            def fail(*args: Any, **named: Any) -> Any:
+                raise OSError(errno.EIO, "Input/output error")
+
+            original = getattr(self.env.files, method)
+            setattr(self.env.files, method, fail)
+            store = MessageStore(self.env, ROOT, small())
+            self.failureResultOf(store.open(), OSError)
+            self.nothing_left()
+            self.stopped(store)
+            setattr(self.env.files, method, original)
+            self.env.files.locks.clear()
+
+    def test_few_descriptors(self) -> None:
+        """However many queues there are, no more files are open than allowed, and all is served (L19)."""
+        store = self.opened(self.env, small(open_mappings=20))
+        for number in range(200):
+            self.send(store, message(queue_id=number % 100, body=b"%d" % number))
+        self.assertLessEqual(len(self.env.files.mappings), 20 + 3)  # the checkpoints' two, and a spare file
+        for queue_id in range(100):
+            self.assertEqual(self.bodies(store, queue_id=queue_id), [b"%d" % queue_id, b"%d" % (queue_id + 100)])
+        self.env.clock.pump([0.5] * 4)
+        self.assertLessEqual(len(self.env.files.mappings), 100 + 5)
+        after = self.opened(power_off(self.env), small(open_mappings=20))
+        self.assertEqual(len(list(after.queues())), 100)
+
+    def test_descriptor_limit(self) -> None:
+        """A small limit of the process lowers how many files are open."""
+        self.patch(self.env.host, "open_file_limit", lambda: 256)
+        store = self.opened(self.env)
+        for number in range(100):
+            self.send(store, message(queue_id=number))
+        self.assertLessEqual(len(self.env.files.mappings), 32 + 3)
+
+    def test_queues(self) -> None:
+        """The queues that have messages are listed, with their bounds; the log has bounds too."""
+        store = self.opened(self.env)
+        self.fill(store, 10, "T", 2)
+        self.fill(store, 3, "U")
+        store.append([message("V")])
+        self.assertEqual(sorted(store.queues()), [("T", 0), ("T", 1), ("U", 0)])
+        self.assertEqual([store.bounds("T", 1), store.bounds("U", 0), store.bounds("V", 0)], [(0, 5), (0, 3), (0, 0)])
+        self.assertEqual(store.units("none", 0, 0, 5), [])
+        self.assertEqual(store.log_bounds()[0], 0)
+
+
+class DeleteTests(StoreTestCase):
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        self.store = self.opened(self.env)
+        self.kept = self.fill(self.store, 30, "Keep")
+        self.fill(self.store, 100, "T", 3)
+
+    def deleted(self, topic: str = "T") -> None:
+        """Delete a topic."""
+        self.successResultOf(self.store.delete_topic(topic))
+
+    def test_gone(self) -> None:
+        """The queues of a deleted topic are gone, with their files; the records, and other topics, stay."""
+        end = self.store.log_bounds()
+        self.deleted()
+        self.assertEqual(list(self.store.queues()), [("Keep", 0)])
+        self.assertEqual(self.store.read("T", 0, 0, ReadLimit(), None).status, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
+        self.assertEqual(self.env.files.list(f"{ROOT}/consumequeue"), ["Keep"])
+        self.assertEqual(self.env.files.list(f"{ROOT}/deleted"), [])
+        self.assertEqual(self.store.log_bounds(), end)
+        self.assertEqual(self.bodies(self.store, "Keep"), self.kept)
+        self.deleted("never there")
+
+    def test_anew(self) -> None:
+        """A topic of that name begins again at 0, at once; what it had is not in it, after any kind of restart."""
+        with held(self.env, "checkpoint", "prepare"):
+            waiting = self.store.delete_topic("T")
+            self.send(self.store, message(body=b"new"))
+            self.assertEqual(self.bodies(self.store), [b"new"])
+        self.successResultOf(waiting)
+        self.send(self.store, message(body=b"life"))
+        self.env.clock.advance(2)
+        self.assertEqual(self.bodies(self.opened(killed(self.env))), [b"new", b"life"])
+        without_queues = killed(self.env)
+        for path in content(without_queues, "consumequeue"):
+            del without_queues.files.files[path]
+        store = self.opened(without_queues)
+        self.assertEqual(self.bodies(store), [b"new", b"life"])
+        self.assertEqual(self.bodies(store, "Keep"), self.kept)
+        self.stopped(store)
+        self.assertEqual(self.bodies(self.opened(without_queues)), [b"new", b"life"])
+
+    def test_stays_gone(self) -> None:
+        """Once the deletion is done, no restart brings the topic back, though its records are in the log."""
+        self.deleted()
+        for env in (killed(self.env), power_off(self.env)):
+            store = self.opened(env)
+            self.assertEqual(list(store.queues()), [("Keep", 0)])
+            self.stopped(store)
+            self.assertEqual(list(self.opened(env).queues()), [("Keep", 0)])
+        self.stopped(self.store)
+        self.assertEqual(list(self.opened(self.env).queues()), [("Keep", 0)])
+
+    def test_killed_meanwhile(self) -> None:
+        """A kill in the middle leaves the topic whole or gone, and the next start tidies up."""
+        for lane in ("checkpoint", "prepare"):
+            env = killed(self.env)
+            store = self.opened(env)
+            env.threads.held.add(lane)
+            store.delete_topic("T")
+            after = killed(env)
+            env.threads.held.clear()
+            env.threads.release(lane)
+            store = self.opened(after)
+            self.assertIn([store.bounds("T", number)[1] for number in range(3)], ([0, 0, 0], [34, 33, 33]))
+            self.assertEqual(after.files.list(f"{ROOT}/deleted"), [])
+            self.assertEqual(self.bodies(store, "Keep"), self.kept)
+
+    def test_pending(self) -> None:
+        """Messages that wait for their flush when the topic goes are not published."""
+        self.stopped(self.store)
+        self.store = self.opened(self.env, small(sync_flush=True))
+        self.env.threads.held.add("flush")
+        self.send(self.store, message(), message("Keep", body=b"kept"))
+        waiting = self.store.delete_topic("T")
+        self.env.threads.held.clear()
+        self.env.threads.release("flush")
+        self.successResultOf(waiting)
+        self.assertEqual((self.store.bounds("T", 0), self.store.bounds("Keep", 0)), ((0, 0), (0, 31)))
+
+    def test_while_syncing(self) -> None:
+        """A checkpoint that has the topic's files in hand goes through, and the files go afterwards."""
+        self.send(self.store, *[message()] * 30)
+        self.env.threads.held.add("checkpoint")
+        self.env.clock.advance(1.5)
+        waiting = self.store.delete_topic("T")
+        self.assertNoResult(waiting)
+        self.env.threads.held.clear()
+        self.env.threads.release("checkpoint")
+        self.successResultOf(waiting)
+        self.assertIsNone(self.store.refusal)
+        self.stopped(self.store)
+        self.assertEqual(self.env.files.mappings, [])
+
+    def test_stop_meanwhile(self) -> None:
+        """A stop waits for deletions."""
+        self.env.threads.held.add("prepare")
+        deleting = self.store.delete_topic("T")
+        stopping = self.store.stopService()
+        self.assertNoResult(stopping)
+        self.env.threads.held.clear()
+        self.env.threads.release("prepare")
+        self.successResultOf(deleting)
+        self.successResultOf(stopping)
+        self.assertEqual((self.env.files.list(f"{ROOT}/deleted"), self.env.files.mappings), ([], []))
+
+    def test_fails(self) -> None:
+        """A deletion that the disk refuses says so; the topic is gone all the same."""
+        rename = self.env.files.rename
+
+        def refuse(source: str, target: str) -> None:
+            if source.endswith("/T/1"):
+                raise OSError(errno.EIO, "Input/output error")
+            rename(source, target)
+
+        self.patch(self.env.files, "rename", refuse)
+        failed: Deferred[None] = self.store.delete_topic("T")
+        self.failureResultOf(failed, OSError)
+        self.assertEqual(list(self.store.queues()), [("Keep", 0)])
+
+    def test_forgotten(self) -> None:
+        """That a topic was deleted is remembered as long as its records can be in the log."""
+        self.deleted()
+        end = self.store.log_bounds()[1]
+        table = Checkpoints(self.env.files, ROOT).load_table()
+        assert table is not None
+        self.assertEqual(table.deleted, {"T": end})
+        while self.store.log_bounds()[1] < end + 8192:
+            self.send(self.store, message("Keep"))
+        files = self.store._commitlog.files.files
+        while files[0].base < end:
+            del files[0]
+        self.deleted("Keep")
+        table = Checkpoints(self.env.files, ROOT).load_table()
+        assert table is not None
+        self.assertEqual(list(table.deleted), ["Keep"])

@@ -1,0 +1,171 @@
+"""A store on the operating system's files, with real threads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import gatherResults
+from twisted.trial.unittest import TestCase
+
+from smartgo.env.real import RealEnvironment
+from smartgo.errors import StoreHeld
+from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
+from smartgo.store.messagestore import MessageStore
+from smartgo.store.settings import StoreSettings
+from tests import golden_store
+from tests.store.stores import message, records
+
+SETTINGS: dict[str, Any] = {
+    "log_file_size": 1 << 18,
+    "queue_file_size": 20_000,
+    "disk_full_ratio": 1.0,
+    "disk_free_minimum": 0,
+    "flush_interval": 0.02,
+    "checkpoint_interval": 0.02,
+}
+
+
+class RealTests(TestCase):
+    def setUp(self) -> None:
+        self.env = RealEnvironment(reactor)
+        self.addCleanup(self.env.threads.stop)
+        self.root = os.path.join(os.path.abspath(self.mktemp()), "store")
+
+    async def start(self, root: str | None = None, **changes: Any) -> MessageStore:
+        """An open store."""
+        store = MessageStore(self.env, root or self.root, StoreSettings(**{**SETTINGS, **changes}))
+        await store.open()
+        store.startService()
+        self.addCleanup(store.stopService)
+        return store
+
+    def copied(self) -> str:
+        """What a kill would leave: the files as they are now."""
+        target = self.root + "-copy"
+        shutil.copytree(self.root, target)
+        return target
+
+    def bodies(self, store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+        """The bodies of a queue."""
+        found: list[bytes] = []
+        offset = store.bounds(topic, queue_id)[0]
+        while True:
+            result = store.read(topic, queue_id, offset, ReadLimit(), None)
+            if result.status is not ReadStatus.FOUND:
+                return found
+            found += [bytes(one.body) for one in records(result)]
+            offset = result.next_offset
+
+    async def test_life(self) -> None:
+        """Messages over many files are there after a clean stop; directories and files are for us alone (X15)."""
+        store = await self.start()
+        sent = [b"%d" % number * 50 for number in range(3000)]
+        for number, body in enumerate(sent):
+            store.append([message(queue_id=number % 2, body=body)])
+            if number % 10 == 9:
+                store.end_run()
+        self.assertEqual(await store.flush(), PutStatus.OK)
+        await store.stopService()
+        self.assertFalse(os.path.exists(os.path.join(self.root, "abort")))
+        for folder, _, names in os.walk(self.root):
+            self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
+            for name in names:
+                self.assertEqual(stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode), 0o600)
+        logs = os.listdir(os.path.join(self.root, "commitlog"))
+        self.assertGreater(len(logs), 3)
+        for name in logs:
+            found = os.stat(os.path.join(self.root, "commitlog", name))
+            self.assertEqual(found.st_size, 1 << 18)
+            self.assertGreaterEqual(found.st_blocks * 512, 1 << 18)
+        store = await self.start()
+        self.assertEqual((self.bodies(store), self.bodies(store, queue_id=1)), (sent[::2], sent[1::2]))
+        await store.stopService()
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            self.assertNotIn(self.root, maps.read())
+
+    async def test_killed(self) -> None:
+        """What was appended is there after a kill, in the middle of flushes and checkpoints."""
+        store = await self.start()
+        sent = []
+        for number in range(2000):
+            sent.append(b"%d" % number * 60)
+            store.append([message(body=sent[-1])])
+            store.end_run()
+            if number % 500 == 499:
+                await store.flush()
+        copy = await self.start(self.copied())
+        self.assertEqual(self.bodies(copy), sent)
+
+    async def test_sync(self) -> None:
+        """Sends under sync flush are told OK when their flush is done, and are visible then."""
+        store = await self.start(sync_flush=True)
+        waits = []
+        for number in range(200):
+            waiting = store.durable(store.append([message(body=b"%d" % number)]))
+            assert waiting is not None
+            waits.append(waiting)
+            if number % 8 == 7:
+                store.end_run()
+        told = await gatherResults(waits)
+        self.assertEqual(told, [PutStatus.OK] * 200)
+        self.assertEqual(len(self.bodies(store)), 200)
+
+    async def test_held(self) -> None:
+        """A second store in the same directory is refused."""
+        await self.start()
+        second = MessageStore(self.env, self.root, StoreSettings(**SETTINGS))
+        await self.assertFailure(second.open(), StoreHeld)
+
+    async def test_cold(self) -> None:
+        """What lies far back is read through the thread, and found by offset and time there."""
+        store = await self.start(memory_ratio=1e-9)
+        for number in range(300):
+            store.append([message(body=b"%d" % number)])
+        store.end_run()
+        self.assertEqual(store.read("T", 0, 0, ReadLimit(), None).status, ReadStatus.COLD)
+        result = await store.read_cold("T", 0, 5, ReadLimit(), None)
+        self.assertEqual([bytes(one.body) for one in records(result)], [b"%d" % number for number in range(5, 13)])
+        first = records(result)[0]
+        self.assertEqual(await store.at(first.physical_offset), bytes(result.parts[0]))
+        self.assertEqual(await store.stored_ms("T", 0, 5), first.stored_ms)
+        self.assertEqual(await store.offset_at("T", 0, 0), 0)
+
+    async def test_delete(self) -> None:
+        """A deleted topic leaves no file."""
+        store = await self.start()
+        for topic in ("T", "U"):
+            store.append([message(topic)])
+        store.end_run()
+        await store.delete_topic("T")
+        self.assertEqual(os.listdir(os.path.join(self.root, "consumequeue")), ["U"])
+        self.assertEqual(os.listdir(os.path.join(self.root, "deleted")), [])
+
+    async def test_golden(self) -> None:
+        """A store of RocketMQ's is taken over, without its broker and with the sizes it has."""
+        for name in golden_store.NAMES:
+            root = f"{self.root}-{name}"
+            manifest = golden_store.unpack(name, root)
+            store = await self.start(root, log_file_size=None, queue_file_size=None)
+            for one in manifest["consumeQueues"]:
+                units = store.units(one["topic"], one["queueId"], 0, 10_000)
+                self.assertEqual([list(unit) for unit in units], one["units"])
+            for number in range(3000):
+                store.append([message("Plain", number % 4, b"x" * 500)])
+            store.end_run()
+            await store.stopService()
+            again = await self.start(root, log_file_size=None, queue_file_size=None)
+            self.assertGreater(len(self.bodies(again, "Plain", 0)), 750)
+
+    async def test_slices_outlive_files(self) -> None:
+        """A slice that a slow connection still holds stays readable when its file is unmapped and the store closed."""
+        store = await self.start()
+        store.append([message(body=b"held for long")])
+        store.end_run()
+        part = store.read("T", 0, 0, ReadLimit(), None).parts[0]
+        await store.stopService()
+        self.assertIn(b"held for long", bytes(part))
+        part.release()
