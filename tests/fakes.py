@@ -250,6 +250,14 @@ class FakeFiles:
         """Part of it."""
         return bytes(self._get(path).data[offset : offset + size])
 
+    def data_from(self, path: str, offset: int) -> int | None:
+        """Skip zeros, by blocks of 512."""
+        data = self._get(path).data
+        for at in range(offset, len(data), 512):
+            if any(data[at : at + 512]):
+                return at
+        return None
+
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """New file."""
         self.take_space(len(data))

@@ -128,6 +128,13 @@ class IFiles(Interface):
     def read_at(path: str, offset: int, size: int) -> bytes:
         """C{size} bytes from C{offset} of a file, fewer at its end."""
 
+    def data_from(path: str, offset: int) -> int | None:
+        """
+        The first offset, from C{offset} on, at which a file may hold anything but zeros; C{None} if only zeros follow.
+
+        A file system that does not tell holes from data says C{offset}.
+        """
+
     def create(path: str, data: bytes, sync: bool = True) -> None:
         """
         Write a new file (mode 0600, C{O_EXCL|O_NOFOLLOW}); fsync it and its directory if asked.

@@ -327,6 +327,16 @@ class RealFiles:
         with open(path, "rb") as file:
             return os.pread(file.fileno(), size, offset)
 
+    def data_from(self, path: str, offset: int) -> int | None:
+        """Skip holes, and blocks that were allocated and never written."""
+        with open(path, "rb") as file:
+            try:
+                return os.lseek(file.fileno(), offset, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                return None
+
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """Write a file that must not exist yet."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

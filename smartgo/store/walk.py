@@ -73,28 +73,26 @@ def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Ca
     """Return the physical offset of the first valid record that begins behind C{position}, C{None} without one."""
     position += 1
     for file in log_files.files:
-        at = max(0, position - file.base)
-        while at + BLANK_SIZE <= file.size:
+        at = files.data_from(file.path, max(0, position - file.base)) if position < file.end else None
+        while at is not None and at + BLANK_SIZE <= file.size:
             breathe()
-            data = files.read_at(file.path, at, min(_CHUNK, file.size - at))
-            if data.count(0) < len(data):
-                data += files.read_at(file.path, at + len(data), min(SIZE_LIMIT, file.size - at - len(data)))
-                found = find_record(data, 0, file.base + at, _CHUNK)
-                if found is not None:
-                    return file.base + at + found
-            at += _CHUNK
+            at = max(at - BLANK_SIZE, position - file.base, 0)  # the first bytes of a record's head may be zero
+            data = files.read_at(file.path, at, min(_CHUNK + SIZE_LIMIT, file.size - at))
+            found = find_record(data, 0, file.base + at, _CHUNK)
+            if found is not None:
+                return file.base + at + found
+            at = files.data_from(file.path, at + _CHUNK) if at + _CHUNK < file.size else None
     return None
 
 
 def written_end(files: IFiles, path: str, begin: int, end: int, breathe: Callable[[], None]) -> int:
     """Return the position after the last byte in a range of a file that is not zero; C{begin} if all are."""
     last = begin
-    while begin < end:
+    at = files.data_from(path, begin)
+    while at is not None and at < end:
         breathe()
-        data = files.read_at(path, begin, min(_CHUNK, end - begin))
-        if not data:
-            break
-        if data.count(0) < len(data):
-            last = begin + len(data.rstrip(b"\0"))
-        begin += len(data)
+        data = files.read_at(path, at, min(_CHUNK, end - at)).rstrip(b"\0")
+        if data:
+            last = at + len(data)
+        at = files.data_from(path, at + _CHUNK) if at + _CHUNK < end else None
     return last
