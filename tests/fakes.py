@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from twisted.internet.address import IPv4Address
@@ -250,13 +250,10 @@ class FakeFiles:
         """Part of it."""
         return bytes(self._get(path).data[offset : offset + size])
 
-    def data_from(self, path: str, offset: int) -> int | None:
-        """Skip zeros, by blocks of 512."""
+    def data_ranges(self, path: str, begin: int) -> Sequence[tuple[int, int]]:
+        """Leave zeros out, by blocks of 512."""
         data = self._get(path).data
-        for at in range(offset, len(data), 512):
-            if any(data[at : at + 512]):
-                return at
-        return None
+        return [(at, min(at + 512, len(data))) for at in range(begin, len(data), 512) if any(data[at : at + 512])]
 
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """New file."""

@@ -8,7 +8,7 @@ seconds, sizes bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -128,11 +128,11 @@ class IFiles(Interface):
     def read_at(path: str, offset: int, size: int) -> bytes:
         """C{size} bytes from C{offset} of a file, fewer at its end."""
 
-    def data_from(path: str, offset: int) -> int | None:
+    def data_ranges(path: str, begin: int) -> Sequence[tuple[int, int]]:
         """
-        The first offset, from C{offset} on, at which a file may hold anything but zeros; C{None} if only zeros follow.
+        The (begin, end) of all that may be anything but zeros in a file, from offset C{begin} on.
 
-        A file system that does not tell holes from data says C{offset}.
+        Holes, and blocks that were allocated and never written, are left out where the file system tells.
         """
 
     def create(path: str, data: bytes, sync: bool = True) -> None:

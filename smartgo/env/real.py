@@ -14,7 +14,7 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress
@@ -327,15 +327,20 @@ class RealFiles:
         with open(path, "rb") as file:
             return os.pread(file.fileno(), size, offset)
 
-    def data_from(self, path: str, offset: int) -> int | None:
-        """Skip holes, and blocks that were allocated and never written."""
+    def data_ranges(self, path: str, begin: int) -> Sequence[tuple[int, int]]:
+        """Ask for holes; pages that were read count as data, so all is asked before anything is read."""
+        found = []
         with open(path, "rb") as file:
             try:
-                return os.lseek(file.fileno(), offset, os.SEEK_DATA)
+                while True:
+                    begin = os.lseek(file.fileno(), begin, os.SEEK_DATA)
+                    end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+                    found.append((begin, end))
+                    begin = end
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
-                return None
+        return found
 
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """Write a file that must not exist yet."""

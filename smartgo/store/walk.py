@@ -19,6 +19,7 @@ from smartgo.schema.record import (
 from smartgo.store.filequeue import FileQueue
 
 _CHUNK: Final = 4 << 20
+_ZEROS: Final = bytes(_CHUNK)
 
 
 class Walk:
@@ -73,26 +74,29 @@ def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Ca
     """Return the physical offset of the first valid record that begins behind C{position}, C{None} without one."""
     position += 1
     for file in log_files.files:
-        at = files.data_from(file.path, max(0, position - file.base)) if position < file.end else None
-        while at is not None and at + BLANK_SIZE <= file.size:
-            breathe()
-            at = max(at - BLANK_SIZE, position - file.base, 0)  # the first bytes of a record's head may be zero
-            data = files.read_at(file.path, at, min(_CHUNK + SIZE_LIMIT, file.size - at))
-            found = find_record(data, 0, file.base + at, _CHUNK)
-            if found is not None:
-                return file.base + at + found
-            at = files.data_from(file.path, at + _CHUNK) if at + _CHUNK < file.size else None
+        if file.end <= position:
+            continue
+        for low, high in files.data_ranges(file.path, max(0, position - file.base)):
+            at = max(low - BLANK_SIZE, position - file.base, 0)  # a record's first bytes may be zero
+            while at < high:
+                breathe()
+                data = files.read_at(file.path, at, _CHUNK + SIZE_LIMIT)
+                found = find_record(data, 0, file.base + at, min(_CHUNK, high - at))
+                if found is not None:
+                    return file.base + at + found
+                at += _CHUNK
     return None
 
 
 def written_end(files: IFiles, path: str, begin: int, end: int, breathe: Callable[[], None]) -> int:
     """Return the position after the last byte in a range of a file that is not zero; C{begin} if all are."""
     last = begin
-    at = files.data_from(path, begin)
-    while at is not None and at < end:
-        breathe()
-        data = files.read_at(path, at, min(_CHUNK, end - at)).rstrip(b"\0")
-        if data:
-            last = at + len(data)
-        at = files.data_from(path, at + _CHUNK) if at + _CHUNK < end else None
+    for low, high in files.data_ranges(path, begin):
+        at = low
+        while at < min(high, end):
+            breathe()
+            data = files.read_at(path, at, min(_CHUNK, high - at, end - at))
+            if data != _ZEROS[: len(data)]:
+                last = at + len(data.rstrip(b"\0"))
+            at += _CHUNK
     return last

@@ -187,19 +187,20 @@ class RealFilesTests(SynchronousTestCase):
         self.assertRaises(OSError, self.files.allocate, path + "2", 1 << 60)
         self.assertFalse(self.files.exists(path + "2"))
 
-    def test_data_from(self) -> None:
-        """What was never written is skipped, in holes and in blocks without content; what was written never is."""
+    def test_data_ranges(self) -> None:
+        """What was never written is left out, in holes and in blocks without content; what was written never is."""
         sparse, allocated = os.path.join(self.root, "sparse"), os.path.join(self.root, "allocated")
         self.files.create_sparse(sparse, 1 << 20)
         self.files.allocate(allocated, 1 << 20)
         for path in (sparse, allocated):
-            self.files.overwrite(path, 600_000, b"here")
-            for offset in (0, 4096, 599_999, 600_000, 600_003):
-                found = self.files.data_from(path, offset)
-                assert found is not None
-                self.assertTrue(offset <= found <= max(600_000, offset))
-        self.assertIsNone(self.files.data_from(sparse, 700_000))
-        self.assertIsNone(self.files.data_from(sparse, 1 << 20))
+            for place in (300_000, 600_000):
+                self.files.overwrite(path, place, b"here")
+            for begin in (0, 4096, 599_999, 600_000, 600_003, 700_000, 1 << 20):
+                ranges = self.files.data_ranges(path, begin)
+                for place in range(begin, 600_004):
+                    if place in (300_000, 300_003, 600_000, 600_003):
+                        self.assertTrue(any(low <= place < high for low, high in ranges))
+        self.assertEqual(self.files.data_ranges(sparse, 700_000), [])
 
     def test_zero_and_overwrite(self) -> None:
         """Bytes are changed in place."""
