@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -95,6 +95,10 @@ class _Connections:
         """Its end follows."""
 
 
+def _nothing() -> None:
+    """Where there is nothing to stop."""
+
+
 class Broker(Service):
     """
     One broker.
@@ -139,6 +143,7 @@ class Broker(Service):
         self._earliest_ms = -1
         self._announcing = False
         self.ready: Deferred[Broker] = Deferred()
+        self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
         self._version = DataVersion(timestamp=env.clock.wall_ms(), counter=0)
         config = configuration.broker
@@ -348,17 +353,24 @@ class Broker(Service):
         super().startService()
         self._starting = Deferred.fromCoroutine(self._start()).addCallbacks(self._started, self._not_started)
 
+    def _is_stopping(self) -> bool:
+        return self._stopping.called
+
     def _started(self, _: object) -> None:
-        self.ready.callback(self)
+        if not self._is_stopping():
+            self.ready.callback(self)
 
     def _not_started(self, failure: Failure) -> None:
-        self.ready.errback(failure)
+        if not self._is_stopping():
+            self.ready.errback(failure)
 
     async def _start(self) -> None:
         configuration = self._configuration
         config = configuration.broker
         await self.store.open()
         self._opened = True
+        if self._is_stopping():
+            return
         self.store.startService()
         self._env.files.make_directories(self._tables)
         self.topics.load()
@@ -377,11 +389,14 @@ class Broker(Service):
         for topic in self.topics.adopt(self.store.queues()):
             await self.store.delete_topic(topic)
         self.delay.start(self.progress.load())
+        if self._is_stopping():
+            return
         await self._listen()
         self._announcer.startService()
         self._announcing = True
         if config.namesrv_addr:
-            await self._announcer.first_round
+            first: list[Deferred[Any]] = [self._announcer.first_round, self._stopping]
+            await DeferredList(first, fireOnOneCallback=True)
         self._log.info("durability: {durability}", durability=durability(configuration.store, config.broker_role))
         self._log.info(
             "broker {name} is ready at {address}, store {root}",
@@ -414,12 +429,16 @@ class Broker(Service):
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
+        if not self._is_stopping():
+            self._stopping.callback(None)
+        if not self._opened:  # recovery may take long: it is given up, and the next start begins it anew
+            await self._step("the store", self.store.stopService)
         await self._starting
         self.delay.stop()
-        if self._announcing:
-            await self._step("the registries", self._announcer.stopService)
-        if self._server is not None:
-            await self._step("the ports", self._server.stopService)
+        # Side by side: a registry that is slow must not eat up the time of the requests in flight.
+        farewell = self._step("the registries", self._announcer.stopService if self._announcing else _nothing)
+        ports = self._step("the ports", _nothing if self._server is None else self._server.stopService)
+        await gatherResults([Deferred.fromCoroutine(farewell), Deferred.fromCoroutine(ports)])
         self.hold.stop()
         self._heartbeat.stop()
         await self._step("the client", self._client.stop)

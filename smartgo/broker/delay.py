@@ -128,6 +128,7 @@ class DelayQueues:
         self._timer_at = 0.0
         self._running = False
         self._busy: set[int] = set()
+        self._patience: dict[int, tuple[int, float]] = {}  # level -> the offset that waits, and until when
         self.offsets: dict[int, int] = {}
 
     def start(self, offsets: Mapping[int, int]) -> None:
@@ -186,9 +187,10 @@ class DelayQueues:
         latest = now + self._levels.delay_ms(level)
         try:
             for unit in units:
-                # Later than the level allows means that the clock was set back: deliver now.
                 if now < unit.tag_hash <= latest:
                     return (unit.tag_hash - now) / 1000
+                if unit.tag_hash > latest and (patience := self._patience_left(level, offset)) > 0:
+                    return patience
                 if not self._running:
                     return None
                 await self._deliver(unit)
@@ -201,6 +203,18 @@ class DelayQueues:
         finally:
             self._store.end_run()
         return 0.0
+
+    def _patience_left(self, level: int, offset: int) -> float:
+        """
+        Return how many seconds a message has to wait that is due later than its level allows: the wall clock was set
+        back since it came. It waits its level's whole delay from now on, by the clock that is never set.
+        """
+        seen, until = self._patience.get(level, (-1, 0.0))
+        now = self._clock.seconds()
+        if seen != offset:
+            until = now + self._levels.delay_ms(level) / 1000
+            self._patience[level] = (offset, until)
+        return until - now
 
     def _skip(self, level: int, offset: int) -> float | None:
         """Step over entries that are gone; C{None} at the end of the queue."""

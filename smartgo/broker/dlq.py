@@ -68,6 +68,12 @@ class RetryTopics:
         """Return the dead letter topic of a group."""
         return self._topics.create_for_group(dlq_topic(group), 1, _READ_WRITE, 0).topic_name
 
+    async def durable(self) -> None:
+        """Wait until the groups and topics that were made are as durable as promised (D15)."""
+        for waiting in (self._groups.durable(), self._topics.durable()):
+            if waiting is not None:
+                await waiting
+
     def dead_letter_topic(self, group: str, reconsumed: int, asked: int | None, version: int) -> str | None:
         """
         Return where a message sent to %RETRY%group has to go instead, C{None} where it may go there.
@@ -168,4 +174,5 @@ class SendBackProcessor:
         self._store.end_run()
         self._stats.stored(message.topic, 1, appended.end - appended.offset)
         self._stats.sent_back(group.group_name, stored.topic)
+        await self._retries.durable()
         return request.answer()

@@ -20,9 +20,10 @@ from zope.interface import implementer
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.producers import ProducerTable
+from smartgo.broker.rebalance import ID_LIMIT
 from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.env.interfaces import IClock
-from smartgo.errors import GroupNotExist, RequestRefused
+from smartgo.errors import GroupNotExist, RequestRefused, SubscriptionParseFailed
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.schema.bodies import CheckClientBody, ConsumerData, ConsumerList, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode
@@ -37,8 +38,10 @@ SCAN = 10.0
 """Seconds between two looks for such members, while there are any."""
 
 _UNIT_SUB = 2  # sys flag of the retry topic of a group in unit mode
-_GROUPS_A_PEER = 4096
-_ID_LIMIT = 512  # characters
+_GROUPS_A_PEER = 1024
+_BODY_LIMIT = 1 << 20  # bytes of a heartbeat
+_SUBSCRIPTIONS = 1024  # of a group
+_EXPRESSION_LIMIT = 4096  # characters (reliability L23)
 
 
 @implementer(IRequestProcessor)
@@ -117,6 +120,8 @@ class HeartbeatProcessor:
     # -- requests ------------------------------------------------------------------------------------------
 
     def _heartbeat(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        if len(request.body) > _BODY_LIMIT:
+            raise RequestRefused(f"a heartbeat of {len(request.body)} B, {_BODY_LIMIT} at most")
         data = HeartbeatData.decode(request.body)
         if not peer.open:
             return None
@@ -140,12 +145,19 @@ class HeartbeatProcessor:
 
     def _validate(self, peer: IPeer, data: HeartbeatData) -> None:
         """Refuse a heartbeat as a whole, before anything is done about it."""
-        if not 0 < len(data.client_id) <= _ID_LIMIT:
-            raise RequestRefused(f"clientID has {len(data.client_id)} characters, not 1 to {_ID_LIMIT}")
+        if not 0 < len(data.client_id) <= ID_LIMIT:
+            raise RequestRefused(f"clientID has {len(data.client_id)} characters, not 1 to {ID_LIMIT}")
         consumers = {one.group_name for one in data.consumer_data_set}
         producers = {one.group_name for one in data.producer_data_set}
         for name in consumers | producers:
             check_group(name)
+        for consumer in data.consumer_data_set:
+            if len(consumer.subscription_data_set) > _SUBSCRIPTIONS:
+                raise RequestRefused(f"group {consumer.group_name} subscribes to more than {_SUBSCRIPTIONS} topics")
+            if any(len(one.sub_string or "") > _EXPRESSION_LIMIT for one in consumer.subscription_data_set):
+                raise SubscriptionParseFailed(
+                    f"a subscription expression is longer than {_EXPRESSION_LIMIT} characters"
+                )
         for seen, listed in (self._consumers.groups_of(peer), consumers), (self._producers.groups_of(peer), producers):
             if len(listed | seen) > _GROUPS_A_PEER:
                 raise RequestRefused(f"one connection may be a member of {_GROUPS_A_PEER} groups at most")

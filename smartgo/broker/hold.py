@@ -28,7 +28,7 @@ _OVER_LIMIT_SECONDS: Final = 1.0
 class Parked:
     """One parked pull."""
 
-    __slots__ = ("answer", "bucket", "codes", "offset", "peer", "queue", "resume")
+    __slots__ = ("answer", "bucket", "codes", "offset", "peer", "queue", "resume", "woken")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Parked:
         self.resume = resume
         self.answer = answer
         self.bucket = 0
+        self.woken = False
 
 
 @implementer(IArrivalListener)
@@ -137,12 +138,15 @@ class PullHold:
 
     def _cancelled(self, held: Parked) -> None:
         """The connection ended: forget it. The server stops: answer what there is."""
+        if held.woken:
+            return  # it is being read for a second time already
         if held.peer.open:
             self._wake(held)
         else:
             self._forget(held)
 
     def _forget(self, held: Parked) -> None:
+        held.woken = True
         self.count -= 1
         if held.queue is not None:
             _drop(self._by_queue, held.queue, held)

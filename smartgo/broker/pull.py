@@ -13,6 +13,7 @@ from smartgo.broker.filter import check_type, tag_filter
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.hold import PullHold
 from smartgo.broker.offsets import OffsetTable
+from smartgo.broker.pace import Pace
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import READ, TopicTable
 from smartgo.env.interfaces import IClock
@@ -56,6 +57,7 @@ _NAMES: Final = {status: status.name for status in ReadStatus}
 _EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
 
 _COUNT_LIMIT: Final = 32
+_EVENTS_PER_SECOND: Final = 1  # of a group and queue
 _SIZE_LIMIT: Final = 262144
 
 
@@ -115,6 +117,7 @@ class PullProcessor:
         self._slave_read = slave_read
         self._long_polling = long_polling
         self._short_polling = short_polling
+        self._pace = Pace(clock, _EVENTS_PER_SECOND)
 
     def refuses(self) -> bool:
         """Never by itself."""
@@ -147,7 +150,7 @@ class PullProcessor:
             )
         wanted = self._filter(header, group)
         answer = self._read(peer, request, header, group, wanted, bool(header.sys_flag & SUSPEND))
-        if header.sys_flag & COMMIT:
+        if header.sys_flag & COMMIT and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return answer
 
@@ -244,7 +247,9 @@ class PullProcessor:
         )
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
-        """Leave a trace of an offset that was not in its queue, as a RocketMQ master does."""
+        """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""
+        if not self._pace.take(f"{header.topic}@{header.consumer_group}@{header.queue_id}"):
+            return
         event = OffsetMovedEvent(
             header.consumer_group,
             MessageQueue(topic=header.topic, broker_name=self._broker_name, queue_id=header.queue_id),

@@ -13,12 +13,15 @@ from zope.interface import implementer
 
 from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer, IRequestProcessor
 from smartgo.schema.bodies import LockBatchBody, LockBatchResult, MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import check_group
 
+ID_LIMIT = 512
+"""Characters of a client id."""
 LOCK_TIME = 60.0
 """Seconds from the last grant of a lock to its end."""
 
@@ -26,9 +29,11 @@ LOCK_TIME = 60.0
 class LockTable:
     """Who may consume which queue in order, by group."""
 
-    def __init__(self, clock: IClock, lock_time: float = LOCK_TIME) -> None:
+    def __init__(self, clock: IClock, lock_time: float = LOCK_TIME, limit: int = 20_000) -> None:
+        """@param limit: how many groups may hold locks at a time."""
         self._clock = clock
         self._lock_time = lock_time
+        self._limit = limit
         self._groups: dict[str, dict[tuple[str, str, int], tuple[str, float]]] = {}
         self._sweep_at = clock.seconds() + lock_time
 
@@ -40,7 +45,9 @@ class LockTable:
         now = self._clock.seconds()
         if now >= self._sweep_at:
             self._sweep(now)
-        granted = []
+        granted: list[MessageQueue] = []
+        if group not in self._groups and len(self._groups) >= self._limit:
+            return granted
         locks = self._groups.get(group, {})
         for queue in queues:
             key = (queue.topic, queue.broker_name, queue.queue_id)
@@ -99,6 +106,8 @@ class RebalanceProcessor:
         """
         body = LockBatchBody.decode(request.body)
         check_group(body.consumer_group)
+        if len(body.client_id) > ID_LIMIT:
+            raise RequestRefused(f"clientId has {len(body.client_id)} characters, {ID_LIMIT} at most")
         if request.code == RequestCode.UNLOCK_BATCH_MQ:
             self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
             return request.answer()

@@ -272,7 +272,7 @@ class SendProcessor:
             message = divert(message, carried, level)
         appended = self._store.append((message,))
         self._stats.stored(message.topic, 1, appended.end - appended.offset)
-        return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(header.topic))
+        return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable())
 
     def _batch(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None

@@ -148,6 +148,8 @@ class Assignment:
     async def _members(self, route: Route) -> list[str] | None:
         """The group's members as a broker of the topic knows them, sorted; C{None} where it does not tell."""
         names = sorted(route.brokers)
+        if not names:
+            return None
         found = self._client.routes.nearest_address(names[self._client.env.random.below(len(names))])
         if found is None:
             return None

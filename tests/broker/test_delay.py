@@ -183,12 +183,16 @@ class DelayQueuesTests(SynchronousTestCase):
         self.assertEqual(self.delivered(), 1)
 
     def test_wall_clock_back(self) -> None:
-        """After the wall clock was set back, a message whose due time is further away than its level is delivered."""
+        """After the wall clock was set back, a message waits its level's delay by the clock that is never set."""
         self.delay.start({})
-        self.schedule(3)
-        self.env.clock.wall_offset_ms -= 3_600_000
-        self.env.clock.pump([1.0])
-        self.assertEqual(self.delivered(), 1)
+        for back in (3_600_000, 1500):
+            before = self.delivered()
+            self.schedule(3)
+            self.env.clock.wall_offset_ms -= back
+            self.env.clock.pump([0.5] * 19)
+            self.assertEqual(self.delivered(), before)
+            self.env.clock.pump([0.5] * 6)
+            self.assertEqual(self.delivered(), before + 1)
 
     def test_refused_for_now(self) -> None:
         """While the store takes nothing, nothing is lost: it is tried again ten seconds later."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import NotConnected
@@ -17,12 +19,13 @@ from smartgo.schema.message import pack_host, parse_message_id
 from smartgo.schema.properties import decode
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
 from tests.broker.cluster import FAST, Cluster, pull_command, records, send_command
+from tests.fakes import FakeEnvironment
 
 
 class ClusterCase(SynchronousTestCase):
     """With a cluster."""
 
-    settings: dict[str, str] = {}
+    settings: ClassVar[dict[str, str]] = {}
 
     def setUp(self) -> None:
         """Start it."""
@@ -161,7 +164,7 @@ class SendTests(ClusterCase):
 
 
 class SyncFlushTests(ClusterCase):
-    settings = {"flushDiskType": "SYNC_FLUSH"}
+    settings: ClassVar[dict[str, str]] = {"flushDiskType": "SYNC_FLUSH"}
 
     def test_waits_for_the_disk(self) -> None:
         """Under SYNC_FLUSH a send is answered when the flush that began after it is done, and readable then."""
@@ -408,3 +411,48 @@ class DelayTests(ClusterCase):
         self.successResultOf(self.cluster.broker.ready)
         self.cluster.pump(4.0)
         self.assertEqual([one.body for one in self.cluster.pull("T")[1]], [b"soon", b"later"])
+
+
+class StopTests(SynchronousTestCase):
+    def test_during_recovery(self) -> None:
+        """A broker told to stop while its store is being recovered gives that up, and opens no port."""
+        env = FakeEnvironment()
+        env.threads.held.add("prepare")
+        cluster = Cluster(env)
+        self.assertNoResult(cluster.broker.ready)
+        stopping = cluster.broker.stopService()
+        env.threads.held.clear()
+        while env.threads.release("prepare"):
+            cluster.pump()
+        self.successResultOf(stopping)
+        self.assertEqual(list(env.network.ports), [9876])
+        self.assertEqual(env.files.locks, set())
+
+    def test_silent_registry(self) -> None:
+        """A registry that never answers does not hold up the stop of a broker that waits for it."""
+        env = FakeEnvironment()
+        env.network.listen("tcp:9999", Factory.forProtocol(Protocol))
+        cluster = Cluster(env, namesrvAddr="127.0.0.1:9999")
+        self.assertNoResult(cluster.broker.ready)
+        stopping = cluster.broker.stopService()
+        cluster.pump(3.5)
+        self.successResultOf(stopping)
+
+
+class DurableTopicTests(ClusterCase):
+    settings: ClassVar[dict[str, str]] = {"flushDiskType": "SYNC_FLUSH"}
+
+    def test_given_back(self) -> None:
+        """Under SYNC_FLUSH a message given back is answered when the topic made for it is on the disk (D15)."""
+        offset = parse_message_id(self.cluster.send("T").read(SendResponse).msg_id)[1]
+        self.cluster.env.threads.held.add("tables")
+        header = SendBackRequest(offset=offset, group="CG", delay_level=-1)
+        answers: list[Command] = []
+        request = Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        self.cluster.client.ask("127.0.0.1:10911", request, 30.0).addCallback(answers.append)
+        self.cluster.pump()
+        self.assertEqual(answers, [])
+        self.cluster.env.threads.held.clear()
+        while self.cluster.env.threads.release("tables"):
+            self.cluster.pump()
+        self.assertEqual([one.code for one in answers], [0])
