@@ -144,7 +144,11 @@ class SendProcessor:
             0,
             rewritten.tag_code,
         )
-        appended = self._store.append((message,))
+        try:
+            appended = self._store.append((message,))
+        except RequestRefused:
+            self._stats.put_failures += 1
+            raise
         if topic != self._run_topic:
             self._count_run(topic)
         self._run_count += 1

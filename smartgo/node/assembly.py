@@ -15,6 +15,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.node.options import NodeOptions, configure
 from smartgo.node.process import Process, checked, reset_broken
+from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
 _THRESHOLDS: Final = (10_000, 20, 20)
@@ -90,6 +91,7 @@ def make_service(
     services = checked(options.program, assemble, env, options, configuration, prepared, process)
     tables = [table for service in services for table in service.tables]
     checked(options.program, reset_broken, tables, options["reset-broken"])
+    StallWatch(env.clock).setServiceParent(node)
     for service in services:
         service.setServiceParent(node)
     process.install()

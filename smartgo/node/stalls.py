@@ -1,0 +1,81 @@
+"""
+When the reactor stands still: counted, and logged with the stack that held it up (reliability S4).
+
+A timer of the reactor winds an alarm up ten times a second. Where the reactor does not come round for a quarter of a
+second longer than that, the alarm goes off, and what runs just then is what holds it up.
+"""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IClock
+
+INTERVAL: Final = 0.1
+"""Seconds between two rounds."""
+STALL: Final = 0.25
+"""Seconds of standstill that count as a stall."""
+
+_FRAMES: Final = 12
+
+
+class StallWatch(Service):
+    """
+    Watches the thread that it was started in.
+
+    @ivar count: how many stalls there were.
+    @ivar longest: seconds of the longest.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IClock, wind: Callable[[float], object] | None = None) -> None:
+        """
+        @param wind: sets the alarm to go off in so many seconds, 0 for never; the process's real-time alarm if C{None}.
+        """
+        self._clock = clock
+        self._wind = wind or (lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds))
+        self._call: IDelayedCall | None = None
+        self._due = 0.0
+        self.count = 0
+        self.longest = 0.0
+
+    def startService(self) -> None:
+        """Begin to watch; in the main thread, which alone hears alarms."""
+        super().startService()
+        signal.signal(signal.SIGALRM, self.alarm)
+        self._next()
+
+    def stopService(self) -> None:
+        """Watch no more."""
+        super().stopService()
+        self._wind(0.0)
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _next(self) -> None:
+        self._due = self._clock.seconds() + INTERVAL
+        self._call = self._clock.callLater(INTERVAL, self._round)
+        self._wind(INTERVAL + STALL)
+
+    def _round(self) -> None:
+        late = self._clock.seconds() - self._due
+        if late >= STALL:
+            self.count += 1
+            self.longest = max(self.longest, late)
+            self._log.warn("the reactor stood still for {seconds:.3f} s", seconds=late)
+        self._next()
+
+    def alarm(self, number: int, frame: FrameType | None) -> None:
+        """Say what is running."""
+        stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
+        self._log.warn("the reactor stands still, in:\n{stack}", stack=stack)

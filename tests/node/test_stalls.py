@@ -1,0 +1,49 @@
+"""The watch over the reactor: stalls are counted and shown, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from twisted.logger import LogLevel, capturedLogs
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.node.stalls import StallWatch
+from tests.fakes import FakeClock
+
+
+class StallWatchTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """A watch whose alarm only takes notes."""
+        before = signal.getsignal(signal.SIGALRM)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        self.clock = FakeClock()
+        self.wound: list[float] = []
+        self.watch = StallWatch(self.clock, self.wound.append)
+        self.watch.startService()
+
+    def test_quiet(self) -> None:
+        """A reactor that comes round is not complained about, and the alarm is always wound up anew."""
+        self.clock.pump([0.1] * 20)
+        self.assertEqual((self.watch.count, len(self.wound)), (0, 21))
+        self.assertTrue(all(0.3 < seconds < 0.4 for seconds in self.wound))
+
+    def test_stall(self) -> None:
+        """A round that is a quarter of a second late or more is a stall."""
+        self.clock.advance(0.34)
+        self.assertEqual(self.watch.count, 0)
+        with capturedLogs() as logged:
+            self.clock.advance(0.6)
+        self.assertEqual((self.watch.count, round(self.watch.longest, 3)), (1, 0.5))
+        self.assertEqual([event["log_level"] for event in logged], [LogLevel.warn])
+
+    def test_stack(self) -> None:
+        """The alarm shows what is running."""
+        with capturedLogs() as logged:
+            self.watch.alarm(signal.SIGALRM, sys._getframe())
+        self.assertIn("test_stack", logged[0]["stack"])
+
+    def test_stop(self) -> None:
+        """After stopping there is neither timer nor alarm."""
+        self.watch.stopService()
+        self.assertEqual((self.clock.getDelayedCalls(), self.wound[-1]), ([], 0.0))
