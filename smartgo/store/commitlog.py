@@ -1,7 +1,8 @@
 """
 The CommitLog: every message of every topic, one after another, in files of one length.
 
-An append is one C{struct.pack}, one join and one slice assignment into the mapped file. A record is written where
+An append is one C{struct.pack}, one join and one slice assignment into the mapped file; all of a run, a few
+milliseconds at most, have one store timestamp. A record is written where
 record + 8 bytes fit into the file; else a blank fills the file up and the record begins the next one. A batch is never
 split over two files. Source: C{store/CommitLog.java}, C{DefaultAppendMessageCallback}; C{store.md} sections 2 and 8.
 
@@ -12,6 +13,9 @@ never do. A log that ends after a record with that mark ends inside a batch: L{s
 
 Torn records: nothing in the format covers a record's properties, and its checksum covers the body alone. But what was
 never written is zero in these files, so properties that hold a NUL are torn ones; none are taken that hold one.
+
+What is taken can always be read again: no record gets into the log that C{smartgo.schema.record.check} would not let
+pass. So none may bring a whole-record CRC of RocketMQ 5 among its properties: it would be that of another record.
 """
 
 from __future__ import annotations
@@ -26,7 +30,17 @@ import msgspec
 from smartgo.errors import MessageIllegal, NoSuchMessage
 from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import HOSTS_MASK, PREPARED, Message
-from smartgo.schema.record import BLANK_SIZE, MAGIC, PROPERTIES_LIMIT, encode, encode_blank, pack_head, record_size
+from smartgo.schema.record import (
+    BLANK_SIZE,
+    MAGIC,
+    PROPERTIES_LIMIT,
+    RECORD_MAXIMUM_BODY,
+    SEAL_BEGIN,
+    encode,
+    encode_blank,
+    pack_head,
+    record_size,
+)
 from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.interfaces import Appended
@@ -43,8 +57,9 @@ _unit_pack = unit_struct.pack
 _appended = tuple.__new__
 
 
-def _has_nul() -> MessageIllegal:
-    return MessageIllegal("the properties hold a NUL character")
+def _unreadable(properties: bytes) -> MessageIllegal:
+    what = "a NUL character" if 0 in properties else "the CRC of another record"
+    return MessageIllegal(f"the properties hold {what}")
 
 
 class Space(Protocol):
@@ -62,7 +77,6 @@ class CommitLog:
     @ivar end: physical offset after the last record; the next one goes there, or into the next file.
     @ivar minimum: physical offset of the oldest file.
     @ivar stored_ms: store timestamp of the last record.
-    @ivar touched: queues whose C{pending} units the present run began.
     """
 
     def __init__(
@@ -77,11 +91,12 @@ class CommitLog:
         self.files = files
         self.end = 0
         self.stored_ms = 0
-        self.touched: list[ConsumeQueue] = []
+        self._touched: list[ConsumeQueue] = []  # queues with units that the present run began
         self._mappings = mappings
         self._space = space
         self._wall_ms = wall_ms
-        self._max_body = max_message_size
+        self._now_ms = 0  # the wall clock when the present run began, 0 between runs
+        self._max_body = min(max_message_size, RECORD_MAXIMUM_BODY)
         self._max_count = max_batch_count
         self._file: MappedFile | None = None  # the one written to, pinned
         self._full: list[MappedFile] = []  # those before it; pinned, so that a flush need not open what it syncs
@@ -135,8 +150,8 @@ class CommitLog:
             properties_size = len(properties)
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
-        if 0 in properties:
-            raise _has_nul()
+        if 0 in properties or SEAL_BEGIN in properties:
+            raise _unreadable(properties)
         if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
             return self._append_slowly(queue, [properties], messages)
         size = queue.overhead + body_size + properties_size
@@ -144,7 +159,7 @@ class CommitLog:
         if offset + size > self._limit:
             self._roll(size)
             offset = self.end
-        stored_ms = self._wall_ms()
+        stored_ms = self._now_ms or self._read_clock()
         sys_flag = message.sys_flag
         if sys_flag & PREPARED:  # prepared and rollback: not in any queue
             queue_offset = 0
@@ -182,7 +197,7 @@ class CommitLog:
         if not sys_flag & PREPARED:
             queue.next_offset = queue_offset + 1
             if not queue.pending:
-                self.touched.append(queue)
+                self._touched.append(queue)
             code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
             queue.pending.append(_unit_pack(offset, size, code))
             queue.codes.append(code)
@@ -198,8 +213,8 @@ class CommitLog:
         body_size = 0
         for message in messages:
             body_size += len(message.body)
-            if 0 in message.properties:
-                raise _has_nul()
+            if 0 in message.properties or SEAL_BEGIN in message.properties:
+                raise _unreadable(message.properties)
             if message.sys_flag & PREPARED:
                 raise MessageIllegal("a batch may not hold transactional messages")
         longest = max(map(len, tails))
@@ -221,7 +236,7 @@ class CommitLog:
         queue_offset = first_offset = queue.next_offset
         if queue_offset + count > queue.reserved:
             queue.extend(count)
-        stored_ms = self._wall_ms()
+        stored_ms = self._now_ms or self._read_clock()
         topic_part = queue.topic_part
         queue_id = queue.queue_id
         delay_ms = queue.delay_ms
@@ -273,7 +288,7 @@ class CommitLog:
         self.stored_ms = stored_ms
         queue.next_offset = queue_offset
         if not queue.pending:
-            self.touched.append(queue)
+            self._touched.append(queue)
         queue.pending += units
         queue.codes += codes
         queue.stored_ms = stored_ms
@@ -281,8 +296,11 @@ class CommitLog:
 
     def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[Message]) -> Appended:
         """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
-        stored_ms = self._wall_ms()
-        changed = [msgspec.structs.replace(one, properties=tail) for one, tail in zip(messages, tails, strict=True)]
+        stored_ms = self._now_ms or self._read_clock()
+        place = {"topic": queue.topic, "queue_id": queue.queue_id}
+        changed = [
+            msgspec.structs.replace(one, properties=tail, **place) for one, tail in zip(messages, tails, strict=True)
+        ]
         sizes = [record_size(one) for one in changed]
         total = sum(sizes)
         if self.end + total > self._limit:
@@ -310,11 +328,22 @@ class CommitLog:
         if listed:
             queue.next_offset += len(messages)
             if not queue.pending:
-                self.touched.append(queue)
+                self._touched.append(queue)
             queue.pending += units
             queue.codes += codes
             queue.stored_ms = stored_ms
         return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
+
+    def _read_clock(self) -> int:
+        self._now_ms = self._wall_ms()
+        return self._now_ms
+
+    def end_run(self) -> list[ConsumeQueue]:
+        """End the present run: the next append reads the clock. Return the queues with units to be written."""
+        self._now_ms = 0
+        touched = self._touched
+        self._touched = []
+        return touched
 
     def _too_long(self, body_size: int, properties_size: int) -> MessageIllegal:
         return MessageIllegal(

@@ -69,8 +69,7 @@ class Dispatch:
     def end_run(self) -> None:
         """Publish the present run, or let it wait for its flush."""
         log = self._commitlog
-        touched = log.touched
-        log.touched = []
+        touched = log.end_run()
         end = self.run_end = log.end
         stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []

@@ -31,6 +31,7 @@ from smartgo.store.settings import StoreSettings
 
 LANE: Final = "read"
 _SCAN: Final = 16000  # bytes of units that one read looks at, at least
+_NO_MESSAGE: Final = PREFILL.size
 _COMPLAINTS: Final = 1000  # queues, at most, about which the log says something
 _PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
 _BODY_LENGTH: Final = struct.Struct(">i")
@@ -41,35 +42,6 @@ _units = unit_struct.iter_unpack
 _result = tuple.__new__
 
 RawUnit = tuple[int, int, int]
-
-
-class Gathering:
-    """
-    Records for one answer.
-
-    @ivar count: how many; C{size}: their bytes.
-    @ivar parts: the pieces they are in.
-    """
-
-    __slots__ = ("_end", "_max_count", "_max_size", "count", "parts", "size")
-
-    def __init__(self, max_count: int, max_size: int) -> None:
-        self._max_count = max(1, max_count)
-        self._max_size = max_size
-        self._end = -1
-        self.count = 0
-        self.size = 0
-        self.parts: list[memoryview] = []
-
-    def is_full(self, size: int) -> bool:
-        """Whether a record of C{size} bytes has to wait for the next answer; the first never has."""
-        return self.count > 0 and (self.count >= self._max_count or self.size + size > self._max_size)
-
-    def add(self, part: memoryview) -> None:
-        """Take one record."""
-        self.parts.append(part)
-        self.count += 1
-        self.size += len(part)
 
 
 class Reader:
@@ -129,7 +101,7 @@ class Reader:
             first = units[0][0]
             if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
                 return self._cold(queue, offset)
-        return self._pick(queue, offset, units, Gathering(count, min(limit.size, settings.memory_size)), filter)
+        return self._pick(queue, offset, units, count, min(limit.size, settings.memory_size), filter)
 
     def read_cold(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
@@ -213,7 +185,8 @@ class Reader:
         queue: ConsumeQueue,
         offset: int,
         units: Sequence[RawUnit],
-        gathering: Gathering,
+        max_count: int,
+        max_size: int,
         filter: IMessageFilter | None,
     ) -> ReadResult:
         """Answer with what the filter leaves of the units; neighbours in the log become one slice."""
@@ -222,7 +195,8 @@ class Reader:
         log = self._commitlog
         log_minimum = log.minimum
         queue_id, shared = queue.queue_id, queue.shared
-        parts = gathering.parts
+        parts: list[memoryview] = []
+        count = total = 0
         window, base, limit = log.window(units[0][0])
         begin = end = -1  # of the run of neighbours that is being gathered
         checked = shared
@@ -233,10 +207,10 @@ class Reader:
             number += 1
             if wanted is not None and code not in wanted and code >= EXTENSION_LIMIT:
                 continue
-            if size == PREFILL.size or physical < log_minimum:
-                removing = removing or size != PREFILL.size
+            if size == _NO_MESSAGE or physical < log_minimum:
+                removing = removing or size != _NO_MESSAGE
                 continue
-            if gathering.is_full(size):
+            if count and (count >= max_count or total + size > max_size):
                 number -= 1
                 break
             last = physical
@@ -262,8 +236,8 @@ class Reader:
                 checked = True
             if content is not None and not _matches(content, window[at : at + size]):
                 continue
-            gathering.count += 1
-            gathering.size += size
+            count += 1
+            total += size
             if physical == end:
                 end += size
             else:
@@ -272,7 +246,7 @@ class Reader:
                 begin, end = physical, physical + size
         if end >= 0:
             parts.append(window[begin - base : end - base])
-        return self._answer(queue, gathering, number + 1, last, removing)
+        return self._answer(queue, parts, count, total, number + 1, last, removing)
 
     def _is_of(self, queue: ConsumeQueue, part: memoryview) -> bool:
         """Tell whether the first record of C{part} is of the queue's topic; 5.x and IPv6 records need decoding."""
@@ -295,21 +269,20 @@ class Reader:
             )
 
     def _answer(
-        self, queue: ConsumeQueue, gathering: Gathering, next_offset: int, last: int, removing: bool
+        self,
+        queue: ConsumeQueue,
+        parts: list[memoryview],
+        count: int,
+        size: int,
+        next_offset: int,
+        last: int,
+        removing: bool,
     ) -> ReadResult:
         status = ReadStatus.FOUND
-        if not gathering.count:
+        if not count:
             status = ReadStatus.MESSAGE_WAS_REMOVING if removing else ReadStatus.NO_MATCHED_MESSAGE
-        return ReadResult(
-            status,
-            next_offset,
-            queue.minimum,
-            queue.visible,
-            gathering.parts,
-            gathering.count,
-            gathering.size,
-            self.is_far_back(last),
-        )
+        far = self.is_far_back(last)
+        return ReadResult(status, next_offset, queue.minimum, queue.visible, parts, count, size, far)
 
     # -- from the disk -----------------------------------------------------------------------------------------
 
@@ -325,8 +298,8 @@ class Reader:
         self, queue: ConsumeQueue, offset: int, limit: ReadLimit, filter: IMessageFilter | None
     ) -> ReadResult:
         settings = self._settings
-        count = max(1, min(limit.count, settings.disk_count))
-        gathering = Gathering(count, min(limit.size, settings.disk_size))
+        max_count = max(1, min(limit.count, settings.disk_count))
+        max_size = min(limit.size, settings.disk_size)
         view = queue.view(offset, min(queue.visible - offset, max(_SCAN // UNIT_SIZE, limit.count)))
         units = [] if view is None else list(_units(view))
         wanted = None if filter is None else filter.hashes()
@@ -334,18 +307,20 @@ class Reader:
         chosen = [
             (offset + at, physical, size)
             for at, (physical, size, code) in enumerate(units)
-            if size != PREFILL.size and (wanted is None or code in wanted or code < EXTENSION_LIMIT)
+            if size != _NO_MESSAGE and (wanted is None or code in wanted or code < EXTENSION_LIMIT)
         ]
-        scanned = offset + len(units)
+        next_offset = offset + len(units)  # if all of them are passed
         last = units[-1][0] if units else 0
+        parts: list[memoryview] = []
+        total = 0
         removing = False
-        while chosen and not gathering.is_full(chosen[0][2]):
-            group = _first_group(chosen, count, settings.disk_size)
+        while chosen:
+            group = _first_group(chosen, max_count, max_size)
             chosen = chosen[len(group) :]
             records = await self._threads.run(LANE, self._fetch, self._places(group))
             for (number, physical, size), data in zip(group, records, strict=True):
-                if gathering.is_full(size):
-                    return self._answer(queue, gathering, number, last, removing)
+                if parts and (len(parts) >= max_count or total + size > max_size):
+                    return self._answer(queue, parts, len(parts), total, number, last, removing)
                 last = physical
                 part = memoryview(data)
                 if physical < self._commitlog.minimum:
@@ -353,8 +328,12 @@ class Reader:
                 elif not self._fits(queue, number, physical, size, part):
                     self._complain(queue, number)
                 elif content is None or _matches(content, part):
-                    gathering.add(part)
-        return self._answer(queue, gathering, chosen[0][0] if chosen else scanned, last, removing)
+                    parts.append(part)
+                    total += size
+            if chosen and len(parts) >= max_count:
+                next_offset = chosen[0][0]
+                break
+        return self._answer(queue, parts, len(parts), total, next_offset, last, removing)
 
     def _places(self, group: Iterable[tuple[int, int, int]]) -> list[tuple[str, int, int]]:
         places = []

@@ -12,7 +12,7 @@ from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, 
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
-from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, message, small
+from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
 
 OVERHEAD = HEAD_SIZE + 1 + 1 + 2  # topic "T"
 ROOM = LOG_SIZE - BLANK_SIZE
@@ -122,6 +122,18 @@ class AppendTests(LogTestCase):
         self.send(self.store, message(tag_code=-5), message(tag_code=2598919))
         self.assertEqual([unit.tag_hash for unit in self.store.units("T", 0, 0, 9)], [-5, 2598919])
 
+    def test_one_time_a_run(self) -> None:
+        """The messages of one run have one store timestamp; the next run reads the clock again."""
+        for _ in range(2):
+            self.env.clock.advance(1)
+            for number in range(3):
+                self.store.append([message()])
+                self.store.append([message(), message()])
+                self.store.append([message(born_host=pack_host("fe80::1", number))])
+            self.store.end_run()
+        times = [one.stored_ms - EPOCH_MS for one in self.read_all(self.store)]
+        self.assertEqual(times, [1000] * 12 + [2000] * 12)
+
     def test_clock_set_back(self) -> None:
         """Store timestamps follow the clock; set back, it takes no offset back with it (H9)."""
         self.send(self.store, message())
@@ -157,6 +169,10 @@ class LimitTests(LogTestCase):
         self.refused(message(properties=b"a\x01\0"))
         self.refused(message(properties=b"a\x01\0", born_host=bytes(20)))
         self.refused(message(), message(properties=b"\0a\x01b"))
+        self.refused(message(properties=b"__CRC32#\x010123456789\x02"))
+        self.refused(message(properties=b"__CRC32#\x010123456789\x02a\x01b", born_host=bytes(20)))
+        self.refused(message(properties=b"__CRC32#\x010123456789"), message())
+        self.refused(message(), message(properties=b"a\x01b\x02__CRC32#\x010123456789", store_host=bytes(20)))
         self.refused()
         self.refused(message(), message(sys_flag=PREPARED))
         self.refused(message(sys_flag=2**31))
@@ -180,6 +196,103 @@ class LimitTests(LogTestCase):
         self.assertEqual(self.store.append([self.of_size(ROOM)]).end, ROOM)
         self.store.end_run()
         self.refused(self.of_size(ROOM // 2), self.of_size(ROOM // 2))
+
+
+class ReadableTests(LogTestCase):
+    """What was taken can be read again, whatever it is."""
+
+    HOSTS = (pack_host("10.0.0.1", 5), pack_host("fe80::1", 70000), pack_host("255.255.255.255", -1), bytes(20))
+    PIECES = (
+        b"\x01", b"\x02", b"\x02\x02", b"a", b"TAGS\x01t", b"__CRC32#", b"__CRC32#\x01", b"0123456789", b"9" * 10, b"\xff",
+        b"\xda\xa3\x20\xa7", b"0000000000\x02", b"__CRC32#\x011234567890\x02", b"x" * 200, b"\0",
+    )  # fmt: skip
+    INTS = (0, 1, -1, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 2**63)
+
+    def odd(self, random: Random, host: bytes) -> Message:
+        """A message that is hardly one."""
+
+        def number(bits: int) -> int:
+            return random.choice(self.INTS) if random.random() < 0.2 else random.randrange(-(1 << bits), 1 << bits)
+
+        return message(
+            "T",
+            random.choice((0, 0, 0, 1, 2**31 - 1)),
+            random.choice((b"", b"\0" * 9, b"\xda\xa3\x20\xa7" * 30, random.randbytes(random.randrange(60)))),
+            properties=b"".join(random.choices(self.PIECES[:-1], k=random.randrange(5)))
+            + random.choice((b"", b"", b"", *self.PIECES)),
+            flag=number(31),
+            sys_flag=random.choice((0, 0, COMPRESSED, COMMIT, PREPARED, -1, -(2**31), BORN_V6, STORE_V6 | 0x700)),
+            born_ms=number(63),
+            born_host=host,
+            store_host=random.choice(self.HOSTS) if random.random() < 0.2 else self.HOSTS[0],
+            reconsume_times=number(31),
+            prepared_offset=number(63),
+            tag_code=number(62),
+        )
+
+    def test_everything(self) -> None:
+        """Every record that is taken passes the checks of a recovery, and a kill right afterwards loses none."""
+        taken = refused = 0
+        for seed in range(25):
+            random = Random(seed)
+            self.env = FakeEnvironment()
+            self.store = self.opened(self.env, small(log_file_size=1 << 16, queue_file_size=4000))
+            expected: list[bytes] = []
+            for number in range(150):
+                host = random.choice(self.HOSTS)
+                count = random.choice((1, 1, 1, 2, 3, 6))
+                try:
+                    appended = self.store.append([self.odd(random, host) for _ in range(count)])
+                except MessageIllegal:
+                    refused += 1
+                else:
+                    self.assertEqual(len(appended.offsets), count)
+                    end = appended.end
+                    for offset in reversed(appended.offsets):
+                        base = offset - offset % (1 << 16)
+                        record = self.log(base)[offset - base : end - base]
+                        self.assertEqual(check(record, 0, offset).size, len(record), (seed, number))
+                        end = offset
+                        expected.append(record)
+                        taken += 1
+                if random.random() < 0.5:
+                    self.store.end_run()
+                if number % 15 == 0:
+                    self.survives(expected)
+            self.survives(expected)
+        self.assertGreater(taken, 2000)
+        self.assertGreater(refused, 500)
+
+    def survives(self, expected: list[bytes]) -> None:
+        """After a kill the log has these records still, and its queues those that are in queues."""
+        after = self.opened(killed(self.env), small(log_file_size=1 << 16, queue_file_size=4000))
+        self.assertEqual(after.log_bounds(), self.store.log_bounds())
+        records = list(map(decode, expected))
+        for one, raw in zip(records, expected, strict=True):
+            self.assertEqual(self.now(after.at(one.physical_offset)), raw)
+        for queue_id in (0, 1, 2**31 - 1):
+            listed = [one for one in records if one.queue_id == queue_id and not one.sys_flag & PREPARED]
+            offsets = sorted(one.physical_offset for one in listed)
+            self.assertEqual([one.physical_offset for one in self.read_all(after, "T", queue_id)], offsets)
+        self.stopped(after)
+
+    def test_place_in_batch(self) -> None:
+        """All of a batch goes to the queue of its first message, by every path."""
+        for host in (bytes(8), pack_host("fe80::1", 1)):
+            messages = [message(), message(queue_id=-5, born_host=host), message("U", born_host=host)]
+            self.store.append(messages)
+            self.store.end_run()
+        self.assertEqual(len(self.bodies(self.store)), 6)
+
+    def test_longest_body(self) -> None:
+        """No setting lets a body in that recovery would not believe."""
+        store = MessageStore(self.env, "/big", small(log_file_size=1 << 26, max_message_size=1 << 25))
+        self.now(store.open())
+        body = bytes((16 << 20) + 1)
+        self.assertRaises(MessageIllegal, store.append, [message(body=body)])
+        appended = store.append([message(body=body[1:], properties=b"p" * 32767)])
+        check(self.now(store.at(appended.offset)), 0, 0)
+        self.stopped(store)
 
 
 class RollTests(LogTestCase):
