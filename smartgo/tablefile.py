@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -21,6 +21,8 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, BrokenTable, SmartgoError
 from smartgo.schema import fastjson
+
+T = TypeVar("T")
 
 LANE = "tables"
 """The thread lane that writes."""
@@ -41,6 +43,23 @@ def read_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadBody("it holds no object")
     return value
+
+
+def holding(read: Callable[[bytes], T], *members: str) -> Callable[[bytes], T]:
+    """
+    Return a reader that takes only an object in which the table is: without any of C{members} it is not this table, or
+    not whole, and to take it for an empty one would lose what was in it.
+
+    @param read: reads the table once that is known. What comes back raises BadBody otherwise.
+    """
+
+    def check(data: bytes) -> T:
+        found = read_object(data)
+        if not any(member in found for member in members):
+            raise BadBody(f"it has no {members[0]}")
+        return read(data)
+
+    return check
 
 
 class TableFile:

@@ -104,7 +104,7 @@ class Broker(Service):
     One broker.
 
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
-    @ivar tables: the files that can be set aside when they are broken.
+    @ivar tables: the files that are read at the start, each with what reads it.
     @ivar store, topics, groups, offsets, consumers, producers, stats: its parts, for those built on it.
     """
 
@@ -183,18 +183,18 @@ class Broker(Service):
         sync = settings.sync_flush
         root = configuration.store.store_path_root_dir
         self._tables = posixpath.join(root, "config")
-        self.tables: list[TableFile] = []
 
         def file(name: str) -> TableFile:
-            self.tables.append(TableFile(env, posixpath.join(self._tables, name)))
-            return self.tables[-1]
+            return TableFile(env, posixpath.join(self._tables, name))
 
+        topics_file, groups_file = file("topics.json"), file("subscriptionGroup.json")
+        offsets_file, progress_file = file("consumerOffset.json"), file("delayOffset.json")
         self.store = MessageStore(env, root, settings)
         self.store.when_failed(self._store_failed)
         self.stats = BrokerStats(clock)
         self.topics = TopicTable(
             clock,
-            file("topics.json"),
+            topics_file,
             fallback=file("topic.json"),
             sync=sync,
             limit=limits.max_topics,
@@ -204,22 +204,26 @@ class Broker(Service):
         )
         self.groups = GroupTable(
             clock,
-            file("subscriptionGroup.json"),
+            groups_file,
             sync=sync,
             auto_create=config.auto_create_subscription_group,
             limit=limits.max_groups,
         )
-        self.offsets = OffsetTable(clock, file("consumerOffset.json"), interval=config.flush_consumer_offset_interval)
+        self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval)
         self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups)
         self.producers = ProducerTable(clock, limits.max_groups)
         self.hold = PullHold(clock, limits.max_held_pulls, limits.max_held_pulls_per_connection)
-        self.progress = DelayProgress(
-            clock, self.store, file("delayOffset.json"), configuration.store.flush_delay_offset_interval
-        )
+        self.progress = DelayProgress(clock, self.store, progress_file, configuration.store.flush_delay_offset_interval)
         self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
         self.progress.offsets = self.delay.offsets
         self.store.subscribe(self.hold)
         self.store.subscribe(self.delay)
+        self.tables: list[tuple[TableFile, Callable[[], object]]] = [
+            (topics_file, self.topics.load),
+            (groups_file, self.groups.load),
+            (offsets_file, self.offsets.load),
+            (progress_file, self.progress.load),
+        ]
         self._heartbeat = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
         readable, writable = bool(config.broker_permission & READ), bool(config.broker_permission & WRITE)
         retries = RetryTopics(self.topics, self.groups)

@@ -31,7 +31,7 @@ from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from smartgo.store.interfaces import IArrivalListener, IMessageStore, PutStatus
-from smartgo.tablefile import TableFile
+from smartgo.tablefile import TableFile, holding, read_object
 
 _LEVEL: Final = re.compile("-?[0-9]{1,10}")
 _RETRY_SECONDS: Final = 10.0  # after an error, as RocketMQ
@@ -266,7 +266,7 @@ class DelayProgress:
 
     def load(self) -> dict[int, int]:
         """Return what was saved. @raise BrokenTable: it cannot be read."""
-        saved = self._file.load()
+        saved = self._file.load(holding(read_object, "offsetTable"))
         table = saved.get("offsetTable") if isinstance(saved, dict) else None
         if not isinstance(table, dict):
             return {}

@@ -18,7 +18,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.errors import GroupNotExist, RequestRefused
 from smartgo.schema.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from smartgo.schema.topics import check_group, is_group
-from smartgo.tablefile import TableFile
+from smartgo.tablefile import TableFile, holding
 
 BUILT_IN = (
     "TOOLS_CONSUMER",
@@ -33,6 +33,9 @@ INTERNAL_PREFIX = "CID_RMQ_SYS_"
 """Groups of the broker's own: they may always be created."""
 
 _ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
+
+
+_READ = holding(SubscriptionGroupWrapper.decode, "subscriptionGroupTable", "tables")
 
 
 class GroupTable:
@@ -143,7 +146,7 @@ class GroupTable:
 
         @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
         """
-        saved = None if self._file is None else self._file.load(SubscriptionGroupWrapper.decode)
+        saved = None if self._file is None else self._file.load(_READ)
         if saved is not None:
             self._fill(saved.subscription_group_table)
             self.version = saved.data_version

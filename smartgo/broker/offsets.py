@@ -16,7 +16,7 @@ from smartgo.broker.saving import Saving
 from smartgo.env.interfaces import IClock
 from smartgo.schema.bodies import ConsumerOffsetTable
 from smartgo.schema.topics import is_group, is_topic
-from smartgo.tablefile import TableFile
+from smartgo.tablefile import TableFile, holding
 
 FLUSH_INTERVAL = 5.0
 """Seconds, C{flushConsumerOffsetInterval}."""
@@ -146,7 +146,11 @@ class OffsetTable:
 
         @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
         """
-        saved = None if self._file is None else self._file.load(ConsumerOffsetTable.decode)
+        saved = (
+            None
+            if self._file is None
+            else self._file.load(holding(ConsumerOffsetTable.decode, "offsetTable", "offsets"))
+        )
         if saved is not None:
             self._take(saved.offset_table)
 

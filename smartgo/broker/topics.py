@@ -39,7 +39,7 @@ from smartgo.schema.topics import (
     is_system,
     is_topic,
 )
-from smartgo.tablefile import TableFile
+from smartgo.tablefile import TableFile, holding
 
 READ, WRITE, INHERIT = 4, 2, 1
 """Permission bits of a topic; the inherit bit makes it a template for others."""
@@ -52,6 +52,9 @@ class _TopicsFile(TopicConfigSerializeWrapper):
     """C{topics.json}."""
 
     removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+_READ = holding(_TopicsFile.decode, "topicConfigTable")
 
 
 class TopicTable:
@@ -254,9 +257,9 @@ class TopicTable:
 
         @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
         """
-        saved = None if self._file is None else self._file.load(_TopicsFile.decode)
+        saved = None if self._file is None else self._file.load(_READ)
         if saved is None and self._fallback is not None:
-            saved = self._fallback.load(_TopicsFile.decode)
+            saved = self._fallback.load(_READ)
         if saved is not None:
             self._fill(saved.topic_config_table)
             self.version = saved.data_version

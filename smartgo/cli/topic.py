@@ -14,7 +14,7 @@ from smartgo.cli.running import examples, run
 from smartgo.client.admin import DEFAULT_QUEUES, Admin
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import PeerRefused
+from smartgo.errors import PeerRefused, SettingError
 from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import is_system
@@ -125,15 +125,19 @@ def _print(rows: list[Row], output: str) -> None:
     help="Queues at a broker.",
 )
 @click.option("-b", "--broker", metavar="NAME", help="At this broker alone.")
+@click.option("--change", is_flag=True, help="Change a topic that exists; queues taken away keep their messages.")
 @REGISTRY
 @click.pass_obj
-def create(verbose: bool, name: str, queues: int, broker: str | None, registry: str) -> None:
-    """Create a topic, or change the number of its queues."""
+def create(verbose: bool, name: str, queues: int, broker: str | None, change: bool, registry: str) -> None:
+    """Create a topic at every broker that the registry knows, or at one."""
 
     async def work(env: IEnvironment) -> None:
         client = Client(env, registry)
         try:
-            brokers = await Admin(client).create_topic(name, queues, broker=broker)
+            admin = Admin(client)
+            if not change and name in await admin.topics():
+                raise SettingError(f"there is a topic {name}; --change gives it another number of queues")
+            brokers = await admin.create_topic(name, queues, broker=broker)
         finally:
             await client.stop()
         click.echo(f"topic {name} has {queues} queues at {', '.join(brokers)}")

@@ -36,10 +36,12 @@ def parse(data: bytes, path: str = "properties") -> list[Property]:
     [Property(key='a', value='12', line=1), Property(key='b', value='x', line=4)]
 
     @param path: for the messages.
-    @raise SettingError: a malformed escape.
+    @raise SettingError: a malformed escape, or bytes that are no text.
     """
+    if b"\0" in data:
+        raise SettingError(f"{path}: not a properties file: it holds zero bytes")
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     return [_split(line, number, path) for number, line in _logical_lines(text)]

@@ -190,7 +190,7 @@ class IFiles(Interface):
         """
 
     def usage(path: str) -> tuple[int, int]:
-        """(total, free) bytes of the file system that holds C{path}."""
+        """(total, free) bytes of the file system of C{path} that we may use: nothing that is reserved for others."""
 
     def temporary_directory(prefix: str) -> str:
         """Create a directory of our own for scratch data."""

@@ -457,7 +457,8 @@ class RealFiles:
     def usage(self, path: str) -> tuple[int, int]:
         """Total and free bytes."""
         found = os.statvfs(path)
-        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        usable = found.f_blocks - found.f_bfree + found.f_bavail
+        return usable * found.f_frsize, found.f_bavail * found.f_frsize
 
     def temporary_directory(self, prefix: str) -> str:
         """A directory for scratch data."""

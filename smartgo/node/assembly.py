@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.node.options import NodeOptions, configure
-from smartgo.node.process import Process, checked, reset_broken
+from smartgo.node.process import Process, check_tables, checked, probe_log
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
@@ -84,13 +85,17 @@ def make_service(
 
     env = RealEnvironment(reactor)
     process = Process(reactor, options.program)
+    if options.parent is not None and not options.parent.get("nodaemon"):
+        checked(options.program, probe_log, env, options.parent.get("logfile"))
     configuration: Configuration = checked(options.program, configure, env, options)
     prepared = checked(options.program, prepare, env, configuration)
     node = Node(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     services = checked(options.program, assemble, env, options, configuration, prepared, process)
     tables = [table for service in services for table in service.tables]
-    checked(options.program, reset_broken, tables, options["reset-broken"])
+    checked(options.program, check_tables, env, tables, options["reset-broken"])
+    for warning in configuration.warnings:
+        sys.stderr.write(f"{options.program}: warning: {warning}\n")
     StallWatch(env.clock).setServiceParent(node)
     for service in services:
         service.setServiceParent(node)

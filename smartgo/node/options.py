@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+import msgspec
 from twisted.python import usage
 
 from smartgo.config.loading import ALL, BROKER, REGISTRY, Configuration, Surroundings, load
@@ -133,6 +134,8 @@ class BrokerOptions(NodeOptions):
     def flags(self) -> dict[str, str]:
         """The settings given on the command line."""
         flags = super().flags()
+        if self["store"] == "":
+            raise SettingError("--store is empty; name a directory")
         if self["store"]:
             flags["storePathRootDir"] = self["store"]
         if self["registry"]:
@@ -176,7 +179,40 @@ def configure(env: IEnvironment, options: NodeOptions) -> Configuration:
         except OSError as error:
             raise SettingError(f"--config {path}: {error.strerror or error}") from None
     surroundings = Surroundings(env.host.name, env.host.home(), env.host.variable)
-    return load(surroundings, options.tables, path, data, options.flags())
+    return settled(env, load(surroundings, options.tables, path, data, options.flags()))
+
+
+NOT_BUILT: Final = frozenset(
+    {
+        "enablePropertyFilter", "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
+        "consumerFallbehindThreshold", "storeReplyMessageEnable", "rejectTransactionMessage",
+        "transactionCheckInterval", "transactionTimeOut",
+        "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
+        "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
+        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "messageIndexEnable",
+        "maxHashSlotNum", "maxIndexNum", "defaultQueryMaxNum", "maxMsgsNumBatch", "checkCRCOnRecover", "checkCRCOnRead",
+        "offsetCheckInSlave", "haMasterAddress", "haSendHeartbeatInterval", "haHousekeepingInterval",
+        "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout", "headerMaxLength", "undoneSendsMaxSize",
+    }
+)  # fmt: skip
+"""Settings that are read and checked, and that nothing follows yet."""
+
+
+def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
+    """Return the configuration with port 0 made a free one, and with a warning for each setting not built yet."""
+    replace = msgspec.structs.replace
+    broker, registry = configuration.broker, configuration.registry
+    if broker.listen_port == 0:
+        fast = False if broker.fast_port is True else broker.fast_port
+        broker = replace(broker, listen_port=env.network.free_port(), fast_port=fast)
+    if registry.listen_port == 0:
+        registry = replace(registry, listen_port=env.network.free_port())
+    warnings = [
+        f"{origin.place}: {name} has no effect yet"
+        for (_, name), origin in configuration.origins.items()
+        if name in NOT_BUILT and origin.source != "default"
+    ]
+    return replace(configuration, broker=broker, registry=registry, warnings=(*configuration.warnings, *warnings))
 
 
 def end(program: str, sentence: str, status: int) -> None:

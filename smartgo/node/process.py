@@ -24,12 +24,15 @@ from twisted.python.failure import Failure
 
 from smartgo.config.settings import LimitsConfig, TlsConfig
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError, StoreError, StoreHeld
+from smartgo.errors import BrokenTable, SettingError, StoreError, StoreHeld
 from smartgo.node.options import end
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.tablefile import TableFile
+
+Tables = Sequence[tuple[TableFile, Callable[[], object]]]
+"""Files, each with what reads it."""
 
 FAILED: Final = 74
 TRY_AGAIN: Final = 75
@@ -89,20 +92,35 @@ def probe_store(env: IEnvironment, root: str) -> None:
         raise SettingError(f"the store directory {root} cannot be used: {error.strerror}") from None
 
 
-def reset_broken(tables: Sequence[TableFile], paths: Iterable[str]) -> None:
+def check_tables(env: IEnvironment, tables: Tables, reset: Iterable[str]) -> None:
     """
-    Set files aside that cannot be read, so that their tables begin anew.
+    See whether all tables can be read, before anything is started.
 
-    @param paths: of the main files, as the refusal to start named them.
-    @raise SettingError: one of them belongs to no table.
+    @param reset: main files of tables to begin anew; those that can be read all the same are left alone.
+    @raise SettingError: some cannot be read, each is named; or C{reset} names no table.
     """
-    by_path = {table.path: table for table in tables}
-    for path in paths:
-        table = by_path.get(path)
-        if table is None:
-            raise SettingError(f"--reset-broken {path}: no table of this process; there are {', '.join(by_path)}")
-        for moved in table.set_aside():
-            _log.warn("{path} was set aside as {moved}; the table begins anew", path=path, moved=moved)
+    by_path = {env.files.real(file.path): (file, load) for file, load in tables}
+    for path in reset:
+        found = by_path.get(env.files.real(path))
+        if found is None:
+            names = ", ".join(sorted(file.path for file, _ in tables))
+            raise SettingError(f"--reset-broken {path}: not a table of this process; these are: {names}")
+        file, load = found
+        try:
+            load()
+        except BrokenTable:
+            for moved in file.set_aside():
+                _log.warn("{path} cannot be read; it is kept as {moved}, and begun anew", path=path, moved=moved)
+        else:
+            _log.warn("{path} can be read and is left as it is", path=path)
+    broken = []
+    for _, load in tables:
+        try:
+            load()
+        except BrokenTable as error:
+            broken.append(str(error))
+    if broken:
+        raise SettingError("; ".join(broken))
 
 
 def server_tls(env: IEnvironment, config: TlsConfig) -> ServerTLS | None:
@@ -165,6 +183,20 @@ def server_limits(config: LimitsConfig, idle: float) -> Limits:
     )
 
 
+def probe_log(env: IEnvironment, path: str | None) -> None:
+    """
+    See whether the log can be written, before twistd tries.
+
+    @raise SettingError: it cannot.
+    """
+    if not path or path == "-":
+        return
+    try:
+        env.files.append(path, b"")
+    except OSError as error:
+        raise SettingError(f"the log file {path} cannot be written: {error.strerror}; --logfile says another") from None
+
+
 class PortTaken(SettingError):
     """A port is in use: another try may succeed."""
 
@@ -206,6 +238,8 @@ class Process:
                 reload()
             except SettingError as error:
                 _log.error("not reloaded: {error}", error=str(error))
+            else:
+                _log.info("certificates were read anew")
 
     def stop(self, status: int = 0) -> None:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -21,6 +22,7 @@ from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ServerTLS
+from smartgo.tablefile import TableFile
 
 __all__ = ["Options", "Registry", "makeService"]
 
@@ -30,7 +32,7 @@ class Registry(MultiService):
     A registry and its port.
 
     @ivar ready: fires with this once clients can connect, or fails with why not.
-    @ivar tables: the files that can be set aside when they are broken.
+    @ivar tables: the files that are read at the start, each with what reads it.
     """
 
     _log = Logger()
@@ -59,7 +61,9 @@ class Registry(MultiService):
             tls,
             rounds,
         )
-        self.tables = self._registry.tables
+        self.tables: list[tuple[TableFile, Callable[[], object]]] = [
+            (file, self._registry.load) for file in self._registry.tables
+        ]
         self.ready: Deferred[Registry] = Deferred()
 
     def startService(self) -> None:

@@ -10,6 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import SettingError
 from smartgo.node.all import with_own_registry
 from smartgo.node.options import AllOptions, BrokerOptions, NodeOptions, RegistryOptions, configure, listen_flags
+from smartgo.node.process import check_tables
+from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
 
 
@@ -103,3 +105,52 @@ class OptionsTests(SynchronousTestCase):
         options.parseOptions([])
         self.assertEqual(options.parent["pidfile"], "/run/mine.pid")
         self.assertEqual((options.parent["logfile"], options.parent["umask"]), (None, 0o022))
+
+    def test_free_ports(self) -> None:
+        """Port 0 is made a free one at once, so that what is registered can be reached."""
+        found = self.parse(AllOptions(), "--listen", "0", "--registry-listen", "127.0.0.1:0")
+        self.assertGreater(found.broker.listen_port, 1000)
+        self.assertGreater(found.registry.listen_port, 1000)
+        self.assertNotEqual(found.broker.listen_port, found.registry.listen_port)
+        self.assertIsNone(found.broker.fast_listen_port)
+
+    def test_not_built(self) -> None:
+        """A setting that nothing follows yet gets a warning where somebody gave it."""
+        files = {"/b.conf": b"fileReservedTime=48\nflushDiskType=SYNC_FLUSH\n"}
+        found = self.parse(BrokerOptions(), "--config", "/b.conf", files=files)
+        self.assertEqual(
+            [one for one in found.warnings if "no effect" in one], ["/b.conf, line 1: fileReservedTime has no effect yet"]
+        )
+        self.assertEqual(self.parse(BrokerOptions()).warnings, ())
+
+    def test_empty_store(self) -> None:
+        """An empty --store, as of a variable that is not set, is refused."""
+        self.assertRaises(SettingError, self.parse, BrokerOptions(), "--store", "")
+
+
+class TableTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """Two tables on a disk in memory."""
+        self.env = FakeEnvironment()
+        self.env.files.make_directories("/config")
+        self.files = [TableFile(self.env, f"/config/{name}.json") for name in ("a", "b")]
+        self.tables = [(file, file.load) for file in self.files]
+
+    def test_broken(self) -> None:
+        """All tables that cannot be read are named before anything is started."""
+        check_tables(self.env, self.tables, [])
+        for name in ("a", "b"):
+            self.env.files.create(f"/config/{name}.json", b"{bad")
+        error = self.assertRaises(SettingError, check_tables, self.env, self.tables, [])
+        self.assertIn("/config/a.json", str(error))
+        self.assertIn("/config/b.json", str(error))
+
+    def test_reset(self) -> None:
+        """A broken table is kept aside and begun anew when asked; one that can be read is left alone."""
+        self.env.files.create("/config/a.json", b"{bad")
+        self.env.files.create("/config/b.json", b'{"good":1}')
+        check_tables(self.env, self.tables, ["/config/../config/a.json", "/config/b.json"])
+        self.assertIsNone(self.files[0].load())
+        self.assertEqual(self.files[1].load(), {"good": 1})
+        self.assertIn("a.json.broken", " ".join(self.env.files.list("/config")))
+        self.assertRaises(SettingError, check_tables, self.env, self.tables, ["/config/c.json"])
