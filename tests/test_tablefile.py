@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BrokenTable
-from smartgo.tablefile import SIZE_LIMIT, TableFile, read_object
+from smartgo.tablefile import SIZE_LIMIT, TableFile, holding, read_object
 from tests.fakes import FakeEnvironment
 
 PATH = "/store/config/topics.json"
@@ -284,3 +284,19 @@ class StopTests(TableFileTests):
         self.env.threads.release("tables")
         self.failureResultOf(second, OSError)
         self.successResultOf(settled)
+
+
+class HoldingTests(TableFileTests):
+    """An object without the table in it is no empty table."""
+
+    def test_member(self) -> None:
+        """Without its member a file counts as unreadable, and the backup is taken; with neither, the start stops."""
+        read = holding(read_object, "offsetTable", "offsets")
+        self.put(BACKUP, b'{"offsets":{"a":1}}')
+        for content in (b"{}", b'{"a":1}'):
+            self.put(PATH, content)
+            self.assertEqual(self.table.load(read), {"offsets": {"a": 1}})
+        self.put(BACKUP, b"{}")
+        self.assertRaises(BrokenTable, self.table.load, read)
+        self.put(PATH, b'{"offsetTable":{}}')
+        self.assertEqual(self.table.load(read), {"offsetTable": {}})

@@ -19,6 +19,14 @@ class ParseTests(SynchronousTestCase):
         """Keys and values of a file."""
         return [(one.key, one.value) for one in parse(text.encode())]
 
+    def test_byte_order_mark(self) -> None:
+        """A mark at the file's beginning, as some editors leave it, is no part of the first name."""
+        self.assertEqual(parse(b"\xef\xbb\xbfa=1"), [Property("a", "1", 1)])
+
+    def test_no_text(self) -> None:
+        """Zero bytes are no text: the file is refused by name."""
+        self.assertIn("x.conf", str(self.assertRaises(SettingError, parse, b"a=1\0", "x.conf")))
+
     def test_separators(self) -> None:
         """Key and value are parted by =, : or blanks, with any blanks around."""
         for text in ("a=b", "a:b", "a b", "a = b", "a\t:\tb", "  a  =  b", "a   b", "a\fb"):

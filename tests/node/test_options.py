@@ -119,7 +119,8 @@ class OptionsTests(SynchronousTestCase):
         files = {"/b.conf": b"fileReservedTime=48\nflushDiskType=SYNC_FLUSH\n"}
         found = self.parse(BrokerOptions(), "--config", "/b.conf", files=files)
         self.assertEqual(
-            [one for one in found.warnings if "no effect" in one], ["/b.conf, line 1: fileReservedTime has no effect yet"]
+            [one for one in found.warnings if "no effect" in one],
+            ["/b.conf, line 1: fileReservedTime has no effect yet"],
         )
         self.assertEqual(self.parse(BrokerOptions()).warnings, ())
 
