@@ -164,6 +164,11 @@ class ProcessTests(SynchronousTestCase):
                     self.assertEqual(bodies, {"round 0", "round 1"}, found.stderr)
                     listed = smartgo("topic", "ls", "-o", "json", "-r", registry)
                     self.assertEqual([row["topic"] for row in json.loads(listed.stdout)], ["T"])
+                    again = smartgo("topic", "create", "T", "--queues", "1", "-r", registry)
+                    self.assertEqual((again.returncode, b"--change" in again.stderr), (78, True), again.stderr)
+                    self.assertEqual(
+                        smartgo("topic", "create", "T", "-n", "8", "--change", "-r", registry).returncode, 0
+                    )
             finally:
                 process.send_signal(signal.SIGINT)
                 _, errors = process.communicate(timeout=60)
