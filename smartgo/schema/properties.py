@@ -215,15 +215,14 @@ def encode(mapping: Mapping[str, str], dropped: Collection[str] = ()) -> bytes:
     """
     Return properties in stored form, in the order of a Java hash map that took the names one by one.
 
-    No trailing 0x02. A lone surrogate becomes C{?}, as in Java.
+    No trailing 0x02. A lone surrogate becomes C{?}, as in Java. L{RECORD_CRC} is left out: it was of another record.
 
     @param dropped: names taken out of the map at the end; they may have made its table grow before.
     """
     names = list(mapping)
     order = [names[at] for at in _java_order(names)]
-    return _END.join([f"{name}{_MIDDLE}{mapping[name]}" for name in order if name not in dropped]).encode(
-        "utf-8", "replace"
-    )
+    kept = [name for name in order if name not in dropped and name != RECORD_CRC]
+    return _END.join([f"{name}{_MIDDLE}{mapping[name]}" for name in kept]).encode("utf-8", "replace")
 
 
 def join(first: bytes, second: bytes) -> bytes:
@@ -318,13 +317,13 @@ class Rewriter:
     def __init__(self, added: Mapping[str, str], dropped: Collection[str] = (WAIT,)) -> None:
         """
         @param added: put into every message, in place of what the client says; such as the cluster's name.
-        @param dropped: taken out after that.
+        @param dropped: taken out after that; L{RECORD_CRC} is in any case.
         @raise ValueError: one of them names a property that the result speaks of.
         """
         if not {TAGS, KEYS, *_SPECIAL}.isdisjoint([*added, *dropped]) or WAIT in added:
             raise ValueError("TAGS, KEYS, WAIT and the special properties are the client's")
         self._added = dict(added)
-        self._dropped = frozenset(dropped)
+        self._dropped = frozenset({*dropped, RECORD_CRC})
         self._pairs = tuple([f"{name}{_MIDDLE}{value}" for name, value in added.items()])
         self._seen: dict[tuple[str, ...], int] = {}
         self._plans: dict[tuple[str, ...], _Plan] = {}

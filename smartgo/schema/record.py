@@ -70,6 +70,8 @@ TOPIC_LIMIT: Final = topics.TOPIC_LIMIT
 PROPERTIES_LIMIT: Final = properties.SIZE_LIMIT
 SIZE_LIMIT: Final = 16 * 1024 * 1024 + 65536
 """No record is longer, in bytes: a request's frame (L1) with what a broker adds. The body's limit is a setting (L3)."""
+RECORD_MAXIMUM_BODY: Final = 16 * 1024 * 1024
+"""A body of that many bytes fits into a record whatever goes with it."""
 
 _LONGER_HOST: Final = 12
 
@@ -117,9 +119,10 @@ _V6_HOST: Final = 20
 _LOW_31: Final = 0x7FFFFFFF
 _LENGTH_LIMIT: Final = 0x7FFF
 
-_SEAL_BEGIN: Final = f"{properties.RECORD_CRC}\x01".encode()
+SEAL_BEGIN: Final = f"{properties.RECORD_CRC}\x01".encode()
+"""What the whole-record CRC begins with, at the end of the properties."""
 _SEAL_DIGITS: Final = 10
-SEAL_SIZE: Final = len(_SEAL_BEGIN) + _SEAL_DIGITS + 1
+SEAL_SIZE: Final = len(SEAL_BEGIN) + _SEAL_DIGITS + 1
 """Bytes of the whole-record CRC property."""
 
 
@@ -216,7 +219,7 @@ def _seal_room(raw: bytes) -> int:
 
 
 def _seal(record: bytes | memoryview) -> bytes:
-    return _SEAL_BEGIN + f"{crc32(record) & _LOW_31:010d}"[::-1].encode() + b"\x02"
+    return SEAL_BEGIN + f"{crc32(record) & _LOW_31:010d}"[::-1].encode() + b"\x02"
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ _is_topic = lru_cache(maxsize=4096)(topics.is_topic)
 
 def _seal_holds(view: bytes | memoryview, at: int, message: StoredMessage) -> bool:
     raw = message[16]
-    if raw[-SEAL_SIZE:_SEAL_DIGITS_BEGIN] != _SEAL_BEGIN or raw[-1] != 2:
+    if raw[-SEAL_SIZE:_SEAL_DIGITS_BEGIN] != SEAL_BEGIN or raw[-1] != 2:
         return True
     digits = raw[_SEAL_DIGITS_BEGIN:-1]
     if not digits.isdigit() or not (expected := int(digits[::-1])):

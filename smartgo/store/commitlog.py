@@ -335,7 +335,7 @@ class CommitLog:
         return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
 
     def _read_clock(self) -> int:
-        self._now_ms = self._wall_ms()
+        self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970
         return self._now_ms
 
     def end_run(self) -> list[ConsumeQueue]:

@@ -270,6 +270,14 @@ class RewriterTests(SynchronousTestCase):
             self.assertEqual(rewriter.rewrite(f"TAGS\x01{tag}").tag_code, java_hash(tag))
         self.assertNotIn(f"TAGS\x01{tag}", properties._pair_codes)
 
+    def test_record_crc(self) -> None:
+        """The CRC of a record, which RocketMQ 5 keeps among its properties, is not taken over to another."""
+        rewriter = Rewriter({"CLUSTER": "c"})
+        for _ in range(8):
+            for text in ("__CRC32#\x011234567890", "__CRC32#\x011234567890\x02a\x01b\x02"):
+                self.assertNotIn(b"__CRC32#", rewriter.rewrite(text).raw)
+        self.assertEqual(encode({"__CRC32#": "1234567890", "a": "b"}), b"a\x01b")
+
     def test_size_limit(self) -> None:
         """The stored form has at most 32 767 bytes, counted as UTF-8."""
         rewriter = Rewriter({"C": "c"})
