@@ -50,6 +50,7 @@ CONTINUES: Final = b"\x02"
 """What the properties of a record end with when the next record belongs to the same batch."""
 
 _SEPARATOR: Final = CONTINUES[0]
+_RARE: Final = SEAL_BEGIN[-2]  # one byte is looked for ten times as fast as all of them
 _HOST_SIZE: Final = 8  # of an IPv4 host
 _NO_HOST_FLAGS: Final = ~HOSTS_MASK
 _length_pack = struct.Struct(">h").pack
@@ -150,7 +151,7 @@ class CommitLog:
             properties_size = len(properties)
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
-        if 0 in properties or SEAL_BEGIN in properties:
+        if 0 in properties or (_RARE in properties and SEAL_BEGIN in properties):
             raise _unreadable(properties)
         if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
             return self._append_slowly(queue, [properties], messages)
@@ -213,8 +214,9 @@ class CommitLog:
         body_size = 0
         for message in messages:
             body_size += len(message.body)
-            if 0 in message.properties or SEAL_BEGIN in message.properties:
-                raise _unreadable(message.properties)
+            properties = message.properties
+            if 0 in properties or (_RARE in properties and SEAL_BEGIN in properties):
+                raise _unreadable(properties)
             if message.sys_flag & PREPARED:
                 raise MessageIllegal("a batch may not hold transactional messages")
         longest = max(map(len, tails))

@@ -240,7 +240,7 @@ class ReadableTests(LogTestCase):
                 self.env.clock.wall_offset_ms = -5  # set to before 1970
             self.store = self.opened(self.env, small(log_file_size=1 << 16, queue_file_size=4000))
             expected: list[bytes] = []
-            for number in range(150):
+            for number in range(200):
                 host = random.choice(self.HOSTS)
                 count = random.choice((1, 1, 1, 2, 3, 6))
                 try:
@@ -259,7 +259,7 @@ class ReadableTests(LogTestCase):
                         taken += 1
                 if random.random() < 0.5:
                     self.store.end_run()
-                if number % 15 == 0:
+                if number % 20 == 0:
                     self.survives(expected)
             self.survives(expected)
         self.assertGreater(taken, 2000)
