@@ -92,14 +92,27 @@ class FakeThreads:
         return succeed(None)
 
 
+BLOCK = 512
+
+
 class FakeFile:
-    """Content in memory, and what of it was synced."""
+    """
+    Content in memory, and what of it was synced.
+
+    @ivar holes: numbers of the blocks, L{BLOCK} bytes each, that take no space on the disk yet.
+    """
 
     def __init__(self, data: bytes, modified_ms: int) -> None:
         self.data = bytearray(data)
         self.synced = bytes(data)
         self.modified_ms = modified_ms
         self.syncs = 0
+        self.holes: set[int] = set()
+
+    def make_sparse(self) -> None:
+        """Give the blocks up that hold zeros only."""
+        blocks = range(-(-len(self.data) // BLOCK))
+        self.holes = {one for one in blocks if not any(self.data[one * BLOCK : one * BLOCK + BLOCK])}
 
 
 @implementer(IMapping)
@@ -118,8 +131,11 @@ class FakeMapping:
         files.mappings.append(self)
 
     def reserve(self, begin: int, end: int) -> None:
-        """Remember the range; fails when the disk is full."""
-        self._files.take_space(0)
+        """Remember the range, and fill its holes; fails where there is no space for them."""
+        wanted = self._file.holes.intersection(range(begin // BLOCK, -(-end // BLOCK)))
+        if wanted:
+            self._files.take_space(len(wanted) * BLOCK)
+            self._file.holes -= wanted
         self.reserved.append((begin, end))
 
     def populate(self, begin: int, end: int) -> None:
@@ -251,9 +267,10 @@ class FakeFiles:
         return bytes(self._get(path).data[offset : offset + size])
 
     def data_ranges(self, path: str, begin: int) -> Sequence[tuple[int, int]]:
-        """Leave zeros out, by blocks of 512."""
+        """Leave zeros out, by blocks of L{BLOCK} bytes."""
         data = self._get(path).data
-        return [(at, min(at + 512, len(data))) for at in range(begin, len(data), 512) if any(data[at : at + 512])]
+        starts = range(begin, len(data), BLOCK)
+        return [(at, min(at + BLOCK, len(data))) for at in starts if any(data[at : at + BLOCK])]
 
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """New file."""
@@ -306,7 +323,8 @@ class FakeFiles:
 
     def remove(self, path: str) -> None:
         """Gone; its space is free again."""
-        self.free += len(self._get(path).data)
+        file = self._get(path)
+        self.free += max(0, len(file.data) - len(file.holes) * BLOCK)
         del self.files[path]
 
     def remove_directory(self, path: str) -> None:
@@ -326,7 +344,7 @@ class FakeFiles:
 
     def create_sparse(self, path: str, size: int) -> None:
         """New file of zeros that takes no space."""
-        self._new(path, size)
+        self._new(path, size).make_sparse()
 
     def map(self, path: str, writable: bool = True) -> FakeMapping:
         """A view."""

@@ -91,14 +91,15 @@ class LogSpace:
 
     def take(self, base: int) -> MappedFile:
         """
-        Return the file that begins at C{base}, in the log and pinned; allocated here and now where none is ready.
+        Return the file that holds C{base}, in the log and pinned; where there is none, one that begins there, allocated
+        here and now if none is ready.
 
         @raise ServiceNotAvailable: there is no room for one.
         """
         touched = base
         try:
             file = self._files.find(base)
-            if file is not None:  # made ahead by a RocketMQ broker: without blocks
+            if file is not None:  # made ahead by a RocketMQ broker, or found on a full disk: without blocks
                 self._mappings.mapping(file).reserve(0, file.size)
             else:
                 if self._spare is None:

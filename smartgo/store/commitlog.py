@@ -67,7 +67,11 @@ class Space(Protocol):
     """Where new log files come from: L{smartgo.store.allocate.LogSpace}."""
 
     def take(self, base: int) -> MappedFile:
-        """Return the file that begins at C{base}, pinned. @raise ServiceNotAvailable: there is no room for one."""
+        """
+        Return the file that holds C{base} or begins there, with all its blocks, and pinned.
+
+        @raise ServiceNotAvailable: there is no room for one.
+        """
 
 
 class CommitLog:
@@ -116,8 +120,8 @@ class CommitLog:
         Take up writing.
 
         @param end: physical offset after the last record.
-        @param file: the file that holds C{end}, mapped and pinned, with blocks up to its end; C{None} where C{end} is
-            the start of a file that does not exist yet.
+        @param file: the file that holds C{end}, mapped and pinned, with blocks up to its end; C{None} where there is
+            none yet, or no room for its blocks: the next append asks for it.
         """
         self.end = end
         self._file = file
@@ -358,11 +362,16 @@ class CommitLog:
         if size + BLANK_SIZE > self.files.file_size:
             raise MessageIllegal(f"{size} B of records do not fit into a CommitLog file of {self.files.file_size} B")
         old = self._file
-        new = self._space.take(self.end if old is None else old.end)
-        if old is not None:
-            at = self.end - old.base
-            self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
-            self._full.append(old)
+        if old is None:
+            # The log may well end inside a file: one that could get no blocks when the store was opened.
+            self.begin_at(self.end, self._space.take(self.end))
+            if self.end + size > self._limit:
+                self._roll(size)
+            return
+        new = self._space.take(old.end)
+        at = self.end - old.base
+        self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
+        self._full.append(old)
         self.begin_at(new.base, new)
 
     def flushed(self, position: int) -> None:

@@ -59,6 +59,7 @@ def killed(env: FakeEnvironment) -> FakeEnvironment:
     for path, file in env.files.files.items():
         copy = FakeFile(bytes(file.data), file.modified_ms)
         copy.synced = file.synced
+        copy.holes = set(file.holes)
         after.files.files[path] = copy
     return after
 

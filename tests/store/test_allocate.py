@@ -204,6 +204,33 @@ class DiskFullTests(SpaceTestCase):
         self.send(store, message())
         self.assertEqual(len(self.bodies(store)), count + 1)
 
+    def test_no_blocks_at_the_start(self) -> None:
+        """A log that ends in a file with holes, and no room to fill them: it opens, and goes on at its end later."""
+        for fits in (True, False):
+            self.env = FakeEnvironment()
+            store = self.start()
+            while store.log_bounds()[1] < (LOG_SIZE // 2 if fits else LOG_SIZE - 200):
+                self.send(store, message(body=b"x" * 100))
+            sent, (_, end) = self.bodies(store), store.log_bounds()
+            self.stopped(store)
+            env = self.env = killed(self.env)
+            env.files.files[f"{LOG}/{0:020d}"].make_sparse()
+            env.files.files[f"{LOG}/{0:020d}"].holes.add((LOG_SIZE - 1) // 512)  # if written or not
+            env.files.free = 1
+            env.files.fail[f"{ROOT}/smartgo.queues"] = errno.ENOSPC
+            store = self.start()
+            self.assertEqual((self.bodies(store), store.log_bounds()), (sent, (0, end)))
+            self.refused(store)
+            self.assertEqual((self.bodies(store), store.log_bounds()), (sent, (0, end)))
+            env.files.fail.clear()
+            env.files.free = 100 * LOG_SIZE
+            env.clock.pump([1] * 6)
+            at = self.send(store, message(body=b"y" * 300))
+            self.assertEqual(at, [end if fits else LOG_SIZE])
+            self.assertEqual(self.bodies(store), [*sent, b"y" * 300])
+            self.assertEqual(self.bodies(self.opened(killed(env))), [*sent, b"y" * 300])
+            self.assertEqual(env.files.files[f"{LOG}/{0:020d}"].holes, set())
+
     def test_stops_while_full(self) -> None:
         """A store that waits for room stops without a call left (F30)."""
         store = self.start()
