@@ -140,7 +140,7 @@ class MessageStore(Service):
             self._flushed,
             self._failed,
         )
-        dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners)
+        dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners, flusher.fail)
         self._checkpointer = Checkpointer(
             env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, settings
         )
@@ -250,6 +250,7 @@ class MessageStore(Service):
         """See L{IMessageStore.end_run}."""
         end = self._commitlog.end
         if end == self._dispatch.run_end:
+            self._commitlog.end_run()  # a message that was refused may have begun it
             return
         self._dispatch.end_run()
         if end >= self._space.watch:

@@ -134,6 +134,13 @@ class AppendTests(LogTestCase):
         times = [one.stored_ms - EPOCH_MS for one in self.read_all(self.store)]
         self.assertEqual(times, [1000] * 12 + [2000] * 12)
 
+    def test_clock_after_a_refusal(self) -> None:
+        """A run of nothing but refused messages leaves its time behind as well."""
+        self.assertRaises(MessageIllegal, self.store.append, [message(born_ms=2**63)])
+        self.store.end_run()
+        self.env.clock.advance(60)
+        self.assertEqual(self.store.append([message()]).stored_ms, EPOCH_MS + 60_000)
+
     def test_clock_set_back(self) -> None:
         """Store timestamps follow the clock; set back, it takes no offset back with it (H9)."""
         self.send(self.store, message())
