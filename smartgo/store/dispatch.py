@@ -4,6 +4,10 @@ From the end of a run of appends to the queues, and to those who wait for messag
 The units of a run are written with one join and one slice assignment a queue, and listeners hear of each queue once.
 Where readers may see flushed messages only (reliability D6), a run's units wait here for the flush that covers them.
 
+Units that cannot be written, such as for want of a descriptor to open their file, end the store (D4): their offsets
+were given out, so nothing may take their place. The log has them, and the next start makes them from it, as no
+checkpoint goes beyond them.
+
 What else is made from the log, such as the index, follows it at its own pace: L{Follower}.
 """
 
@@ -47,14 +51,22 @@ class Dispatch:
 
     _log = Logger()
 
-    def __init__(self, log: CommitLog, after_flush: bool, listeners: Sequence[IArrivalListener]) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        after_flush: bool,
+        listeners: Sequence[IArrivalListener],
+        failed: Callable[[OSError], None],
+    ) -> None:
         """
         @param after_flush: publish what is flushed only; L{flushed} tells.
         @param listeners: told of arrivals; more may be added to it.
+        @param failed: called when units could not be written; nothing may be appended from then on.
         """
         self._commitlog = log
         self._after_flush = after_flush
         self._listeners = listeners
+        self._failed = failed
         self._waiting: deque[Run] = deque()
         self._ends: deque[tuple[int, int]] = deque()  # runs that wait: log's end and timestamp after each
         self.end = 0
@@ -73,20 +85,28 @@ class Dispatch:
         end = self.run_end = log.end
         stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []
+        failure: OSError | None = None
         for queue in touched:
             units, codes = queue.pending, queue.codes
-            queue.pending = []
-            queue.codes = []
             if self._after_flush:
                 self._waiting.append(Run(queue, units, codes, queue.stored_ms, end))
             elif not queue.dropped:
-                queue.write(b"".join(units), len(units))
+                try:
+                    queue.write(b"".join(units), len(units))
+                except OSError as error:
+                    failure = error
+                    continue
                 told.append((queue, codes, queue.stored_ms))
+            queue.pending = []
+            queue.codes = []
         if self._after_flush:
             self._ends.append((end, stored_ms))
             return
-        self.end = end
-        self.stored_ms = stored_ms
+        if failure is None:
+            self.end = end
+            self.stored_ms = stored_ms
+        else:
+            self._failed(failure)
         if self._listeners:
             for queue, codes, queue_ms in told:
                 self._tell(queue, codes, queue_ms)
@@ -95,10 +115,16 @@ class Dispatch:
         """The log is durable below C{position}: publish the runs that waited for that."""
         told: list[Run] = []
         while self._waiting and self._waiting[0].end <= position:
-            run = self._waiting.popleft()
+            run = self._waiting[0]
             if not run.queue.dropped:
-                run.queue.write(b"".join(run.units), len(run.units))
+                try:
+                    run.queue.write(b"".join(run.units), len(run.units))
+                except OSError as error:
+                    position = run.end - 1  # all of the runs before it is in the queues
+                    self._failed(error)
+                    break
                 told.append(run)
+            del self._waiting[0]
         while self._ends and self._ends[0][0] <= position:
             self.end, self.stored_ms = self._ends.popleft()
         for run in told:

@@ -227,7 +227,7 @@ class Flusher:
         if self.failed is not None:
             return
         self.failed = error
-        self._log.error("the store takes no more messages, as a flush failed: {error}", error=str(error))
+        self._log.error("the store takes no more messages, as a write or a flush failed: {error}", error=str(error))
         waiters = self._waiters
         self._waiters = deque()
         self._cancel()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from zope.interface import implementer
 
+from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.message import PREPARED, StoredMessage
-from smartgo.store.interfaces import IArrivalListener, IDispatcher
+from smartgo.store.consumequeue import ConsumeQueue
+from smartgo.store.interfaces import IArrivalListener, IDispatcher, PutStatus
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import StoreTestCase, killed, message, small
@@ -94,6 +98,87 @@ class RunTests(StoreTestCase):
         self.send(self.store, message(), message(), message(queue_id=1))
         self.assertEqual(self.store.bounds("Copy", 0), (0, 2))
         self.assertEqual([one[0] for one in self.ear.heard], ["T", "Copy", "T", "Copy"])
+
+
+class FailureTests(StoreTestCase):
+    """Units that cannot be written."""
+
+    QUEUES = 30
+
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+
+    def failed(self, **changes: Any) -> tuple[MessageStore, Ear]:
+        """A store that could not write the units of two queues at the end of a run of three, and then those of none."""
+        store = self.opened(self.env, small(open_mappings=16, **changes))
+        for number in range(self.QUEUES):  # the files of the first are closed by then
+            self.send(store, message(queue_id=number, body=b"old"))
+        ear = Ear(store)
+        store.subscribe(ear)
+        for number in (0, self.QUEUES - 1, 1):
+            store.append([message(queue_id=number, body=b"lost?")])
+
+        def refuse(path: str, writable: bool = True) -> Any:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+
+        before = self.env.files.map
+        self.patch(self.env.files, "map", refuse)
+        reasons: list[str] = []
+        store.when_failed(reasons.append)
+        store.end_run()
+        self.patch(self.env.files, "map", before)
+        self.assertEqual(len(reasons), 1)
+        self.assertIn("Too many open files", reasons[0])
+        return store, ear
+
+    def check(self, store: MessageStore) -> None:
+        """Nothing is taken any more, all that can be read is right, and the next start has everything."""
+        self.assertRaises(ServiceNotAvailable, store.append, [message(queue_id=5)])
+        self.env.clock.pump([1] * 10)
+        store.end_run()
+        for number in range(self.QUEUES):
+            found = self.bodies(store, queue_id=number)
+            self.assertIn(found, ([b"old"], [b"old", b"lost?"]))
+        for env in (killed(self.env), self.env):
+            if env is self.env:
+                self.stopped(store)
+                self.assertEqual((env.files.mappings, env.clock.getDelayedCalls()), ([], []))
+            after = self.opened(env)
+            for number in range(self.QUEUES):
+                expected = [b"old", b"lost?"] if number in (0, 1, self.QUEUES - 1) else [b"old"]
+                self.assertEqual(self.bodies(after, queue_id=number), expected)
+            self.send(after, message(body=b"new"))
+            self.assertEqual(self.bodies(after), [b"old", b"lost?", b"new"])
+            self.stopped(after)
+
+    def test_end_of_run(self) -> None:
+        """They end the store; units of other queues are written, and told of, and no unit is lost for good."""
+        store, ear = self.failed()
+        self.assertEqual([one[:3] for one in ear.heard], [("T", self.QUEUES - 1, 2)])
+        self.check(store)
+
+    def test_after_flush(self) -> None:
+        """The same where units wait for their flush; who waits for it is not told OK."""
+        store, ear = self.failed(sync_flush=True)
+        self.assertEqual(ear.heard, [])
+        self.check(store)
+
+    def test_waiter(self) -> None:
+        """A send whose units cannot be written is not told that all is well."""
+        store = self.opened(self.env, small(sync_flush=True))
+        self.env.threads.held.add("flush")
+        appended = store.append([message()])
+        store.end_run()
+        waiting = store.durable(appended)
+        assert waiting is not None
+        self.env.threads.held.clear()
+
+        def refuse(units: bytes, count: int) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        self.patch(ConsumeQueue, "write", lambda queue, units, count: refuse(units, count))
+        self.env.threads.release("flush")
+        self.assertIs(self.successResultOf(waiting), PutStatus.FLUSH_DISK_TIMEOUT)
 
 
 class FollowerTests(StoreTestCase):
