@@ -1,7 +1,7 @@
 """
 Log files made ahead of need, and when the disk has no room for more.
 
-A log file gets all its blocks before it is mapped (reliability S1): it is allocated under another name in C{spare/},
+A log file gets all its blocks before it is mapped (reliability S1): it is allocated under another name in L{SPARE},
 by a thread, and renamed into the log when the writer reaches it, so that the log's own directory never shows a file
 that is not whole. The first pages of a new file, and those shortly ahead of the writer, are touched by that thread
 too (S4).
@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.errors import ServiceNotAvailable
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.layout import SPARE, left_spares
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.settings import StoreSettings
 
@@ -56,7 +57,7 @@ class LogSpace:
         """
         self._env = env
         self._root = root
-        self._directory = posixpath.join(root, "spare")
+        self._directory = posixpath.join(root, SPARE)
         self._files = files
         self._mappings = mappings
         self._settings = settings
@@ -77,11 +78,11 @@ class LogSpace:
     # -- for the writer ----------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Make the place for spare files, empty. Blocking. @raise OSError"""
+        """Make the place for spare files, and remove those that are left there. Blocking. @raise OSError"""
         files = self._env.files
         files.make_directories(self._directory)
-        for name in files.list(self._directory):
-            files.remove(posixpath.join(self._directory, name))
+        for path in left_spares(files, self._root):
+            files.remove(path)
 
     def begin_at(self, end: int, file: MappedFile | None) -> None:
         """Take up work: the writer stands at C{end} in C{file}, whose blocks are reserved."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile, StoreError
@@ -20,6 +21,11 @@ from smartgo.store.checkpoint import Checkpoint
 from smartgo.store.consumequeue import QueueKey, round_up
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
+
+SPARE: Final = "smartgo.spare"
+"""Directory below the root for log files made ahead, named by number."""
+DELETED: Final = "smartgo.deleted"
+"""Directory below the root for the directories of deleted queues, named by number, until their files are removed."""
 
 _IGNORED = frozenset({"lost+found"})  # where the directory is a file system of its own
 
@@ -51,6 +57,8 @@ class Layout:
         self.aside: list[str] = []
         self.queues: dict[QueueKey, list[int]] = {}
         self.broken: dict[QueueKey, list[str]] = {}
+        left_spares(files, root)
+        left_queues(files, root)
         self._read_log(settings, own, clean, durable)
         self._read_queues(settings, own)
 
@@ -137,6 +145,49 @@ class Layout:
 
     def _names(self, path: str) -> list[str]:
         return [name for name in self._files.list(path) if name not in _IGNORED]
+
+
+def left_spares(files: IFiles, root: str) -> list[str]:
+    """
+    Return the paths of the log files made ahead that a killed process left.
+
+    @raise ForeignFile: something else lies there.
+    """
+    found = _numbered(files, posixpath.join(root, SPARE))
+    for path in found:
+        if files.is_directory(path):
+            raise _foreign(path)
+    return found
+
+
+def left_queues(files: IFiles, root: str) -> list[str]:
+    """
+    Return the paths of the directories of deleted queues that a killed process left; they hold queue files only.
+
+    @raise ForeignFile: something else lies there.
+    """
+    found = _numbered(files, posixpath.join(root, DELETED))
+    for path in found:
+        if not files.is_directory(path):
+            raise _foreign(path)
+        for name in files.list(path):
+            below = posixpath.join(path, name)
+            if not is_file_name(name) or files.is_directory(below):
+                raise _foreign(below)
+    return found
+
+
+def _numbered(files: IFiles, directory: str) -> list[str]:
+    if files.exists(directory) and not files.is_directory(directory):
+        raise _foreign(directory)
+    for name in files.list(directory):
+        if not _is_number(name):
+            raise _foreign(posixpath.join(directory, name))
+    return [posixpath.join(directory, name) for name in files.list(directory)]
+
+
+def _foreign(path: str) -> ForeignFile:
+    return ForeignFile(f"{path} is nothing that a broker puts there; what belongs there is removed at start")
 
 
 def _usual(sizes: Sequence[int]) -> int | None:

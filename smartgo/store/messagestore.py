@@ -37,6 +37,7 @@ from smartgo.store.interfaces import (
     ReadLimit,
     ReadResult,
 )
+from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.reader import Reader
@@ -81,7 +82,7 @@ class MessageStore(Service):
         limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
         self._mappings = OpenMappings(env.files, limit)
         self._checkpoints = Checkpoints(env.files, root)
-        self._deleted_directory = posixpath.join(root, "deleted")
+        self._deleted_directory = posixpath.join(root, DELETED)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -148,8 +149,9 @@ class MessageStore(Service):
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
         usage = space.usage()
-        env.files.remove_tree(self._deleted_directory)
         env.files.make_directories(self._deleted_directory)
+        for path in left_queues(env.files, self.root):
+            env.files.remove_tree(path)
         space.clear()
         log.begin_at(recovered.end, recovered.file)
         log.stored_ms = recovered.stored_ms

@@ -12,7 +12,7 @@ from tests.fakes import FakeEnvironment, FakeMapping
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
 
 LOG = f"{ROOT}/commitlog"
-SPARE = f"{ROOT}/spare"
+SPARE = f"{ROOT}/smartgo.spare"
 
 
 class SpaceTestCase(StoreTestCase):

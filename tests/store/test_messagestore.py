@@ -29,8 +29,8 @@ class LifeTests(StoreTestCase):
         self.opened(self.env)
         self.assertEqual(
             self.env.files.list(ROOT),
-            ["abort", "checkpoint", "commitlog", "consumequeue", "deleted", "lock", "smartgo.checkpoint",
-             "smartgo.queues", "spare"],
+            ["abort", "checkpoint", "commitlog", "consumequeue", "lock", "smartgo.checkpoint", "smartgo.deleted",
+             "smartgo.queues", "smartgo.spare"],
         )  # fmt: skip
         self.assertEqual(bytes(self.env.files.files[f"{ROOT}/lock"].data), b"lock")
 
@@ -93,7 +93,7 @@ class LifeTests(StoreTestCase):
     def test_opening_fails_late(self) -> None:
         """Whatever fails while a store opens, nothing stays open."""
         self.fill(self.opened(self.env), 50)
-        for method in ("usage", "remove_tree", "list", "map", "make_directories"):
+        for method in ("usage", "remove", "list", "map", "make_directories"):
             self.env = killed(self.env)
 
             def fail(*args: Any, **named: Any) -> Any:
@@ -159,7 +159,7 @@ class DeleteTests(StoreTestCase):
         self.assertEqual(list(self.store.queues()), [("Keep", 0)])
         self.assertEqual(self.store.read("T", 0, 0, ReadLimit(), None).status, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
         self.assertEqual(self.env.files.list(f"{ROOT}/consumequeue"), ["Keep"])
-        self.assertEqual(self.env.files.list(f"{ROOT}/deleted"), [])
+        self.assertEqual(self.env.files.list(f"{ROOT}/smartgo.deleted"), [])
         self.assertEqual(self.store.log_bounds(), end)
         self.assertEqual(self.bodies(self.store, "Keep"), self.kept)
         self.deleted("never there")
@@ -206,7 +206,7 @@ class DeleteTests(StoreTestCase):
             env.threads.release(lane)
             store = self.opened(after)
             self.assertIn([store.bounds("T", number)[1] for number in range(3)], ([0, 0, 0], [34, 33, 33]))
-            self.assertEqual(after.files.list(f"{ROOT}/deleted"), [])
+            self.assertEqual(after.files.list(f"{ROOT}/smartgo.deleted"), [])
             self.assertEqual(self.bodies(store, "Keep"), self.kept)
 
     def test_pending(self) -> None:
@@ -245,7 +245,7 @@ class DeleteTests(StoreTestCase):
         self.env.threads.release("prepare")
         self.successResultOf(deleting)
         self.successResultOf(stopping)
-        self.assertEqual((self.env.files.list(f"{ROOT}/deleted"), self.env.files.mappings), ([], []))
+        self.assertEqual((self.env.files.list(f"{ROOT}/smartgo.deleted"), self.env.files.mappings), ([], []))
 
     def test_fails(self) -> None:
         """A deletion that the disk refuses says so; the topic is gone all the same."""

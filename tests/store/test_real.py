@@ -142,7 +142,7 @@ class RealTests(TestCase):
         store.end_run()
         await store.delete_topic("T")
         self.assertEqual(os.listdir(os.path.join(self.root, "consumequeue")), ["U"])
-        self.assertEqual(os.listdir(os.path.join(self.root, "deleted")), [])
+        self.assertEqual(os.listdir(os.path.join(self.root, "smartgo.deleted")), [])
 
     async def test_golden(self) -> None:
         """A store of RocketMQ's is taken over, without its broker and with the sizes it has."""

@@ -408,6 +408,40 @@ class ForeignTests(RecoveryTestCase):
             error = self.refused(env, ForeignFile)
             self.assertIn(str(error).split()[0], f"{ROOT}/{path}")
 
+    def test_own_places(self) -> None:
+        """Where leftovers of ours are removed at start, only what we put there may lie, or nothing is removed (S15)."""
+        for path in (
+            "smartgo.spare",
+            "smartgo.spare/key.txt",
+            "smartgo.spare/1/x",
+            "smartgo.spare/01",
+            "smartgo.deleted",
+            "smartgo.deleted/1",
+            "smartgo.deleted/thesis.tex",
+            "smartgo.deleted/1/thesis.tex",
+            f"smartgo.deleted/1/{0:020d}/x",
+        ):
+            env = killed(self.env)
+            self.leftovers(env)
+            if "/" not in path:
+                env.files.remove_tree(f"{ROOT}/{path}")
+            self.add(env, path)
+            self.assertIn(str(self.refused(env, ForeignFile)).split()[0], f"{ROOT}/{path}")
+        env = killed(self.env)
+        own = self.leftovers(env)
+        self.start(env)
+        self.assertFalse(set(own) & env.files.files.keys())
+
+    def leftovers(self, env: FakeEnvironment) -> list[str]:
+        """What a kill may leave of ours."""
+        return [self.add(env, "smartgo.spare/7"), self.add(env, f"smartgo.deleted/7/{0:020d}")]
+
+    def test_names_of_others(self) -> None:
+        """Files of others beside ours stay, whatever they are called."""
+        others = [self.add(self.env, path, b"mine") for path in ("deleted/thesis.tex", "spare/key.txt", "spare/1")]
+        self.stopped(self.start(self.env))
+        self.assertEqual({bytes(self.env.files.files[one].data) for one in others}, {b"mine"})
+
     def test_ignored(self) -> None:
         """What a file system keeps in its root is no file of anybody, and the rest of the root is not our business."""
         env = killed(self.env)
