@@ -346,7 +346,7 @@ class FakeFiles:
         """New file of zeros that takes no space."""
         self._new(path, size).make_sparse()
 
-    def map(self, path: str, writable: bool = True) -> FakeMapping:
+    def map(self, path: str, writable: bool = True, scattered: bool = False) -> FakeMapping:
         """A view."""
         self._get(path)
         return FakeMapping(self, path, writable)

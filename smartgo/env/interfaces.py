@@ -179,8 +179,12 @@ class IFiles(Interface):
     def create_sparse(path: str, size: int) -> None:
         """Create a file of this length without blocks (C{ftruncate})."""
 
-    def map(path: str, writable: bool = True) -> IMapping:
-        """Map a whole existing file."""
+    def map(path: str, writable: bool = True, scattered: bool = False) -> IMapping:
+        """
+        Map a whole existing file.
+
+        @param scattered: little of it is used at a time: a touched page brings no others with it.
+        """
 
     def lock_directory(path: str) -> IDirectoryLock:
         """

@@ -178,7 +178,7 @@ def _pass_on(value: Any, wait: Deferred[None]) -> Any:
 class RealMapping:
     """A file under C{mmap}."""
 
-    def __init__(self, path: str, writable: bool) -> None:
+    def __init__(self, path: str, writable: bool, scattered: bool) -> None:
         self.path = path
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(path, flags)
@@ -188,6 +188,8 @@ class RealMapping:
         except BaseException:
             os.close(self._fd)
             raise
+        if scattered:
+            self._map.madvise(mmap.MADV_RANDOM)  # else a first touch may read megabytes around it
         self.view = memoryview(self._map)
 
     def reserve(self, begin: int, end: int) -> None:
@@ -446,9 +448,9 @@ class RealFiles:
         finally:
             os.close(fd)
 
-    def map(self, path: str, writable: bool = True) -> RealMapping:
+    def map(self, path: str, writable: bool = True, scattered: bool = False) -> RealMapping:
         """Map a file."""
-        return RealMapping(path, writable)
+        return RealMapping(path, writable, scattered)
 
     def lock_directory(self, path: str) -> RealDirectoryLock:
         """Take a store directory."""

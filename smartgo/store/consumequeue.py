@@ -272,7 +272,7 @@ class ConsumeQueues:
             raise MessageIllegal(str(error)) from None
         if not 0 <= queue_id <= 0x7FFFFFFF:
             raise MessageIllegal(f"queue id {queue_id} of topic {topic} is no queue's")
-        files = FileQueue(self._files, self.path(topic, queue_id), self.file_size, tuple(bases))
+        files = FileQueue(self._files, self.path(topic, queue_id), self.file_size, tuple(bases), scattered=True)
         queue = ConsumeQueue(topic, queue_id, files, self._mappings, self.dirty, self._delay_levels)
         self.by_key[topic, queue_id] = queue
         return queue

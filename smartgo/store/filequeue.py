@@ -35,16 +35,20 @@ class FileQueue:
     @ivar files: in order; the bases of neighbours differ by C{file_size}.
     """
 
-    __slots__ = ("_files", "directory", "file_size", "files")
+    __slots__ = ("_files", "_scattered", "directory", "file_size", "files")
 
-    def __init__(self, files: IFiles, directory: str, file_size: int, bases: Sequence[int] = ()) -> None:
+    def __init__(
+        self, files: IFiles, directory: str, file_size: int, bases: Sequence[int] = (), scattered: bool = False
+    ) -> None:
         """
         @param bases: of the files that exist, in order and without a gap.
+        @param scattered: little of a file is used at a time.
         """
         self._files = files
+        self._scattered = scattered
         self.directory = directory
         self.file_size = file_size
-        self.files = [MappedFile(self._path(base), base, file_size) for base in bases]
+        self.files = [MappedFile(self._path(base), base, file_size, scattered) for base in bases]
 
     @property
     def begin(self) -> int:
@@ -89,7 +93,7 @@ class FileQueue:
         """Move a file that has the right length already to where it is the newest. @raise OSError"""
         path = self._path(base)
         self._files.rename(source, path)
-        return self.add(MappedFile(path, base, self.file_size, fresh=True))
+        return self.add(MappedFile(path, base, self.file_size, self._scattered, fresh=True))
 
     def create_sparse(self, base: int) -> MappedFile:
         """Create the newest file, without blocks, the directory too where it is missing. @raise OSError"""
@@ -97,7 +101,7 @@ class FileQueue:
             self._files.make_directories(self.directory)
         path = self._path(base)
         self._files.create_sparse(path, self.file_size)
-        return self.add(MappedFile(path, base, self.file_size, fresh=True))
+        return self.add(MappedFile(path, base, self.file_size, self._scattered, fresh=True))
 
     def forget_newest(self) -> MappedFile:
         """Take the newest file out of the queue; the file itself stays."""

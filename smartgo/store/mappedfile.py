@@ -21,16 +21,18 @@ class MappedFile:
     @ivar view: the whole content while the file is mapped, else C{None}: ask L{OpenMappings.view}.
     @ivar mapping: what C{view} belongs to.
     @ivar pins: how many need the mapping to stay; not closed while above zero.
+    @ivar scattered: little of it is used at a time, as of a queue's file.
     @ivar fresh: the name may not be durable yet: the directory wants an fsync with the next flush.
     """
 
-    __slots__ = ("base", "end", "fresh", "mapping", "path", "pins", "size", "view")
+    __slots__ = ("base", "end", "fresh", "mapping", "path", "pins", "scattered", "size", "view")
 
-    def __init__(self, path: str, base: int, size: int, fresh: bool = False) -> None:
+    def __init__(self, path: str, base: int, size: int, scattered: bool = False, fresh: bool = False) -> None:
         self.path = path
         self.base = base
         self.end = base + size
         self.size = size
+        self.scattered = scattered
         self.fresh = fresh
         self.view: memoryview | None = None
         self.mapping: IMapping | None = None
@@ -61,7 +63,7 @@ class OpenMappings:
         if file.view is not None:
             self.touch(file)
             return file.view
-        return self.adopt(file, self._files.map(file.path))
+        return self.adopt(file, self._files.map(file.path, scattered=file.scattered))
 
     def adopt(self, file: MappedFile, mapping: IMapping) -> memoryview:
         """Give a file a mapping that exists already."""
@@ -77,7 +79,7 @@ class OpenMappings:
         """Return the mapping of a file, opened if need be. @raise OSError: as L{view}."""
         mapping = file.mapping
         if mapping is None:
-            mapping = self._files.map(file.path)
+            mapping = self._files.map(file.path, scattered=file.scattered)
             self.adopt(file, mapping)
         else:
             self.touch(file)

@@ -152,7 +152,7 @@ class Rebuild:
             if end is None or not all(
                 self._is_borne_out(queue, file.base // UNIT_SIZE + 1)
                 for file in queue.files.files
-                if queue.minimum * UNIT_SIZE <= file.base < end * UNIT_SIZE
+                if queue.minimum * UNIT_SIZE <= file.base < (end - 1) * UNIT_SIZE
             ):
                 self.wanted.add(queue.key)
                 self._trusted.discard(queue.key)
@@ -211,8 +211,12 @@ class Rebuild:
 
     def _is_borne_out(self, queue: ConsumeQueue, end: int) -> bool:
         """Tell whether the last unit before C{end} leads to the record it was made for, or to one that is gone."""
-        unit = self._last_unit(queue, end)
-        if unit is None or unit.size == PREFILL.size:
+        place = queue.files.find((end - 1) * UNIT_SIZE)
+        if place is None:
+            return True
+        # Read, not mapped: when a store is opened each queue is looked at once, and they may be many.
+        unit = Unit.unpack(self._files.read_at(place.path, (end - 1) * UNIT_SIZE - place.base, UNIT_SIZE))
+        if unit.size == PREFILL.size:
             return True
         log_files = self._layout.log_files
         if not _is_used(unit, log_files.end) or unit.size > SIZE_LIMIT:

@@ -237,7 +237,7 @@ class CheckpointerTests(StoreTestCase):
             self.send(store, message(queue_id=queue_id))
         opens = self.env.files.map
 
-        def refuse(path: str, writable: bool = True) -> Any:
+        def refuse(path: str, writable: bool = True, scattered: bool = False) -> Any:
             raise OSError(errno.EMFILE, "Too many open files", path)
 
         self.patch(self.env.files, "map", refuse)

@@ -118,7 +118,7 @@ class FailureTests(StoreTestCase):
         for number in (0, self.QUEUES - 1, 1):
             store.append([message(queue_id=number, body=b"lost?")])
 
-        def refuse(path: str, writable: bool = True) -> Any:
+        def refuse(path: str, writable: bool = True, scattered: bool = False) -> Any:
             raise OSError(errno.EMFILE, "Too many open files", path)
 
         before = self.env.files.map
