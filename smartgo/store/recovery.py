@@ -29,6 +29,7 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import StoreDamaged, StoreError
+from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import Stop
 from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
 from smartgo.store.commitlog import CONTINUES
@@ -177,19 +178,31 @@ class Recovery:
         walk = Walk(self._files, self._log_files, begin, self._breathe)
         end = begin
         stored_ms = 0
+        before: StoredMessage | None = None  # the record before, where it says that its batch goes on
         unsure = False  # whether the records from C{end} on may have to go
         for message in walk:
+            if before is not None and not _goes_on(before, message):
+                rebuild.confirm()
+                end = before.physical_offset + before.size
+                stored_ms = before.stored_ms
+            before = None
             ours = message.physical_offset >= marked_from
             torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
             if torn and ours:
                 reason = "its properties are torn"
                 return self._end_at(Tail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
             rebuild.plan(message)
-            unsure = torn or (ours and message.properties.endswith(CONTINUES))
+            if ours and message.properties.endswith(CONTINUES):
+                before = message
+            unsure = torn or before is not None
             if not unsure:
                 rebuild.confirm()
                 end = message.physical_offset + message.size
                 stored_ms = message.stored_ms
+        if before is not None and walk.position != before.physical_offset + before.size:
+            unsure = False  # a blank followed, which no batch goes over
+            rebuild.confirm()
+            stored_ms = before.stored_ms
         if not unsure:
             end = walk.position  # a blank may have followed
         return self._end_at(Tail(end, stored_ms, walk.position, walk.stop, walk.reason))
@@ -348,3 +361,14 @@ class Recovery:
     def _breathe(self) -> None:
         if self.cancelled:
             raise StoreError("the recovery of the store was cancelled")
+
+
+def _goes_on(before: StoredMessage, message: StoredMessage) -> bool:
+    """Tell whether a record is the next of a batch. RocketMQ 5 ends all properties as we end those within a batch."""
+    return (
+        message.physical_offset == before.physical_offset + before.size
+        and message.queue_offset == before.queue_offset + 1
+        and message.queue_id == before.queue_id
+        and message.stored_ms == before.stored_ms
+        and message.topic == before.topic
+    )

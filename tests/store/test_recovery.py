@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from smartgo.errors import ForeignFile, StoreDamaged, StoreError
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
-from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode
+from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -591,6 +591,37 @@ class RocketTests(RecoveryTestCase):
         after = self.start(env)
         self.assertEqual(self.bodies(after)[5:], [b"theirs"])  # and its trailing 0x02 is no mark of ours
         self.assertEqual(self.send(after, message()), [end + len(record)])
+
+    def test_five_in_between(self) -> None:
+        """RocketMQ 5 ends all properties with 0x02: after a crash of it these are single messages, not a torn batch."""
+        store = self.start(self.env)
+        sent = self.fill(store, 3)
+        end = store.log_bounds()[1]
+        self.stopped(store)
+        now = self.env.clock.wall_ms()
+        for places in (
+            [("T", 0, 3, now + 1), ("T", 0, 4, now + 2), ("T", 0, 5, now + 3)],
+            [("T", 0, 3, now), ("T", 1, 0, now), ("T", 0, 4, now)],
+            [("T", 0, 3, now), ("U", 0, 4, now), ("T", 0, 4, now)],
+            [("T", 0, 3, now), ("T", 0, 9, now), ("T", 0, 4, now)],
+        ):
+            env = killed(self.env)
+            raw = env.files.files[log_path()].data
+            at = end
+            for topic, queue_id, queue_offset, stored_ms in places:
+                theirs = message(topic, queue_id, b"theirs", properties=b"a\x01b\x02")
+                record = encode(theirs, queue_offset, at, stored_ms)
+                raw[at : at + len(record)] = record
+                at += len(record)
+            env.files.files[f"{ROOT}/abort"] = FakeFile(b"", 0)
+            blank = killed(env)
+            blank.files.files[log_path()].data[at : at + 8] = encode_blank(LOG_SIZE - at)
+            store = self.start(blank)  # what ends a file is no torn batch either
+            self.assertEqual(store.log_bounds()[1], LOG_SIZE)
+            store = self.start(env)  # the last one may be: nothing shows that it is none
+            self.assertEqual(store.log_bounds()[1], at - len(record))
+            first = sum(one[:3] in (("T", 0, 3), ("T", 0, 4)) for one in places[:2])
+            self.assertEqual(self.bodies(store), sent + [b"theirs"] * first)
 
     def test_cut_it_in_between(self) -> None:
         """RocketMQ may also have cut the log below our checkpoint, and left old bytes behind a shorter record."""
