@@ -272,10 +272,11 @@ class LogSpace:
                 self._try_again_later()
             else:
                 self.note_usage(total, free)
-        if self._follows(self._file):
-            self._no_file = None  # there is a file, if without blocks: the next append tries again
+        if self._spare is not None or self._follows(self._file):
+            # There is a file, if perhaps without blocks, or one that could not be renamed: the next append tries again.
+            self._no_file = None
             self._update()
-        elif self._spare is None and not self._stopping:
+        elif not self._stopping:
             await self._prepare()
 
     async def stop(self) -> None:

@@ -204,6 +204,34 @@ class DiskFullTests(SpaceTestCase):
         self.send(store, message())
         self.assertEqual(len(self.bodies(store)), count + 1)
 
+    def test_rename_fails(self) -> None:
+        """A file that is ready and could not be moved into the log is tried again; what refuses meanwhile ends."""
+        store = self.start()
+        self.fill_file(store)
+        before = self.bodies(store)
+
+        def refuse(source: str, target: str) -> None:
+            raise OSError(errno.EIO, "Input/output error", source)
+
+        rename = self.env.files.rename
+        self.patch(self.env.files, "rename", refuse)
+        while store.refusal is None:
+            try:
+                self.send(store, message(body=b"x" * 300))
+                before.append(b"x" * 300)
+            except ServiceNotAvailable:
+                pass
+        self.assertEqual(len(self.env.files.list(SPARE)), 1)
+        for _ in range(3):
+            self.env.clock.pump([1] * 6)
+            self.assertIsNone(store.refusal)
+            self.refused(store)
+            self.assertIn("Input/output error", self.refused(store))
+        self.patch(self.env.files, "rename", rename)
+        self.env.clock.pump([1] * 6)
+        self.send(store, message(body=b"x" * 300))
+        self.assertEqual(self.bodies(store), [*before, b"x" * 300])
+
     def test_no_blocks_at_the_start(self) -> None:
         """A log that ends in a file with holes, and no room to fill them: it opens, and goes on at its end later."""
         for fits in (True, False):
