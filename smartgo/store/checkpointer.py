@@ -100,12 +100,12 @@ class Checkpointer:
         Write a checkpoint of what is flushed by now.
 
         @param table: write the table of queues too.
-        @return: OK, or FLUSH_DISK_TIMEOUT where that failed.
+        @return: OK, or FLUSH_DISK_TIMEOUT where that failed, or the last checkpoint is being written.
         """
         self._table_wanted = self._table_wanted or table
         target = min(self._dispatch.end, self._flusher.flushed)
         await self.idle()
-        if self._flusher.failed is None and (self._saved < target or self._table_wanted):
+        if self._flusher.failed is None and not self._stopping and (self._saved < target or self._table_wanted):
             self._start()
             await self.idle()
         done = self._flusher.failed is None and self._saved >= target and not self._table_wanted
@@ -262,6 +262,8 @@ class Checkpointer:
         self._flusher.fail(failure.value)
 
     def _later(self, error: OSError) -> None:
+        if self._stopping:
+            return  # the last checkpoint is still to come
         self._log.warn("no checkpoint could be written; trying again: {error}", error=str(error))
         if self._timer is None:
             self._timer = self._clock.callLater(self._settings.retry_interval, self._due)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
@@ -247,6 +248,55 @@ class CheckpointerTests(StoreTestCase):
         self.env.clock.pump([1] * 6)
         self.assertEqual(self.position(), store.log_bounds()[1])
         self.assertIsNone(store.refusal)
+
+    def test_stop_fails(self) -> None:
+        """A stop in which no checkpoint can be written, the one under way included, leaves no call behind."""
+        store = self.start()
+        self.send(store, message())
+        self.env.clock.advance(2)
+        with held(self.env, "checkpoint"):
+            self.send(store, message("U"))
+            self.env.clock.advance(1.5)
+            self.env.files.fail[TABLE] = errno.ENOSPC
+            stopping = store.stopService()
+            self.assertNoResult(stopping)
+        self.failureResultOf(stopping, OSError)
+        self.assertEqual((self.env.clock.getDelayedCalls(), self.env.files.mappings), ([], []))
+        self.assertIn(ABORT, self.env.files.files)
+
+    def test_nothing_after_the_lock(self) -> None:
+        """No checkpoint or table is written once the directory is let go, whatever was asked for during the stop."""
+        for fails in (False, True):
+            env = self.env = FakeEnvironment()
+            store = self.start()
+            self.send(store, message())
+            env.clock.advance(2)
+            writes: list[bool] = []
+            for method in ("save", "save_table"):
+                original = getattr(Checkpoints, method)
+
+                def noted(one: Checkpoints, *args: Any, _original: Any = original) -> None:
+                    writes.append(ROOT in env.files.locks)  # noqa: B023
+                    _original(one, *args)
+
+                self.patch(Checkpoints, method, noted)
+            env.threads.held.add("checkpoint")
+            self.send(store, message("U"))
+            env.clock.advance(1.5)
+            if fails:
+                env.files.fail[TABLE] = errno.ENOSPC
+            stopping = store.stopService()
+            asked = [Deferred.fromCoroutine(store._checkpointer.save(table=True)) for _ in range(2)]
+            while env.threads.release("checkpoint", 1):
+                pass
+            for one in asked:
+                self.assertEqual(self.successResultOf(one), PutStatus.FLUSH_DISK_TIMEOUT)
+            stopping.addErrback(lambda failure: failure.trap(OSError) and None)
+            self.successResultOf(stopping)
+            env.clock.advance(60)
+            self.assertNotEqual(writes, [])
+            self.assertNotIn(False, writes)
+            self.assertEqual((env.clock.getDelayedCalls(), env.files.mappings, env.files.locks), ([], [], set()))
 
     def test_rockets_timestamps(self) -> None:
         """RocketMQ's file tells the store times that its recovery may count on."""
