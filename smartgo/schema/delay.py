@@ -1,9 +1,10 @@
 """
-Delay levels: from a level to a due time. Dispatch, rebuild and delivery all ask here.
+Delay levels: from a level to how long its messages wait. Stores, when they make units, and delivery ask here.
 
-A delayed message lies in L{SCHEDULE_TOPIC}, queue level - 1, and its ConsumeQueue unit holds the due time in place of
-the tag hash. Source: C{store/schedule/ScheduleMessageService.java} and C{CommitLog.checkMessageAndReturnSize} of
-RocketMQ 4.9; C{store.md} section 4, C{broker.md} section 5.
+A delayed message lies in C{SCHEDULE_TOPIC_XXXX}, queue level - 1, and its ConsumeQueue unit holds the due time in place
+of the tag hash: store timestamp plus the delay of the queue's level. Source:
+C{store/schedule/ScheduleMessageService.java} and C{CommitLog.checkMessageAndReturnSize} of RocketMQ 4.9, which look at
+the DELAY property for that, the same number; C{store.md} section 4, C{broker.md} section 5.
 """
 
 from __future__ import annotations
@@ -14,29 +15,12 @@ from typing import Final
 import msgspec
 
 from smartgo.errors import SettingError
-from smartgo.schema import properties
-from smartgo.schema.topics import SCHEDULE_TOPIC
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _STEP = re.compile("([0-9]{1,9})([smhd])")
-_LEVEL = re.compile("[+-]?[0-9]{1,10}")
 _UNKNOWN_MS: Final = 1000
-_LEVEL_LIMIT: Final = 0x7FFFFFFF
-
-
-def parse_level(text: str | None) -> int:
-    """Return the value of a DELAY property as a number; 0, which delays nothing, where it is none."""
-    if text is None or _LEVEL.fullmatch(text) is None:
-        return 0
-    level = int(text)
-    return level if -_LEVEL_LIMIT <= level <= _LEVEL_LIMIT else 0
-
-
-def schedule_queue(level: int) -> int:
-    """Return the queue id of L{SCHEDULE_TOPIC} that holds a level."""
-    return level - 1
 
 
 class DelayLevels(msgspec.Struct, frozen=True):
@@ -73,28 +57,8 @@ class DelayLevels(msgspec.Struct, frozen=True):
         """The top level."""
         return len(self.delays_ms)
 
-    def clamp(self, level: int) -> int:
-        """Cut a level above the top to the top."""
-        return min(level, len(self.delays_ms))
-
     def delay_ms(self, level: int) -> int:
         """Return the delay of a level; above the top that of the top, below 1 one second, as RocketMQ has it."""
         if level < 1:
             return _UNKNOWN_MS
         return self.delays_ms[min(level, len(self.delays_ms)) - 1]
-
-    def due_ms(self, level: int, stored_ms: int) -> int:
-        """Return when a message of this level, stored at C{stored_ms}, is to be delivered."""
-        return stored_ms + self.delay_ms(level)
-
-    def unit_code(self, topic: str, raw: bytes, stored_ms: int) -> int:
-        """
-        Return the third field of the ConsumeQueue unit: the due time of a delayed message, else the tag hash.
-
-        @param raw: the message's properties, in stored form.
-        """
-        if topic == SCHEDULE_TOPIC:
-            level = parse_level(properties.find(raw, properties.DELAY))
-            if level > 0:
-                return self.due_ms(level, stored_ms)
-        return properties.tag_code(properties.find(raw, properties.TAGS))

@@ -24,7 +24,6 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
-from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
 from smartgo.schema.record import SIZE_LIMIT, check
@@ -55,7 +54,6 @@ class Rebuild:
         layout: Layout,
         queues: ConsumeQueues,
         table: QueueTable | None,
-        levels: DelayLevels,
         mappings: OpenMappings,
         changing: Callable[[], None],
     ) -> None:
@@ -68,7 +66,6 @@ class Rebuild:
         self._queues = queues
         self._table = table
         self._deleted = {} if table is None else table.deleted
-        self._levels = levels
         self._mappings = mappings
         self._changing = changing
         self._planned: dict[QueueKey, UnitSequence] = {}

@@ -32,6 +32,7 @@ from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import Stop
 from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.commitlog import CONTINUES
 from smartgo.store.consumequeue import ConsumeQueues
 from smartgo.store.filequeue import FileQueue, file_name
@@ -123,9 +124,7 @@ class Recovery:
         queues = ConsumeQueues(
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
-        rebuild = self._rebuild = Rebuild(
-            self._files, layout, queues, table, settings.delay_levels, self._mappings, self._change
-        )
+        rebuild = self._rebuild = Rebuild(self._files, layout, queues, table, self._mappings, self._change)
         self._log_files = layout.log_files
         self._minimum = layout.log_files.begin
         self._dispatched = rebuild.newest() if own is None else own.position
@@ -318,7 +317,7 @@ class Recovery:
         self._sync_log(tail)
         for file in queues.dirty:
             self._mappings.mapping(file).sync()
-        for directory in {posixpath.dirname(file.path) for file in queues.dirty if file.fresh}:
+        for directory in fresh_directories(queues.dirty):
             files.sync_directory(directory)
         for file in queues.dirty:
             file.fresh = False

@@ -6,8 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
 from smartgo.schema import delay
-from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels, parse_level, schedule_queue
-from smartgo.schema.properties import encode, java_hash
+from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from tests import golden_store
 
@@ -35,25 +34,6 @@ class DelayLevelsTests(SynchronousTestCase):
         """A level above the top counts as the top; one below the first means one second."""
         levels = DelayLevels.parse("5s 10s")
         self.assertEqual([levels.delay_ms(n) for n in (-1, 0, 1, 2, 3, 99)], [1000, 1000, 5000, 10_000, 10_000, 10_000])
-        self.assertEqual((levels.clamp(3), levels.clamp(1)), (2, 1))
-        self.assertEqual(levels.due_ms(2, 7), 10_007)
-
-    def test_parse_level(self) -> None:
-        """A DELAY value that is no 32-bit number delays nothing."""
-        values = {"3": 3, "+4": 4, "-1": -1, "007": 7, None: 0, "": 0, "x": 0, "1_0": 0, " 1": 0, "9999999999": 0}
-        self.assertEqual({text: parse_level(text) for text in values}, values)
-        self.assertEqual(parse_level("\u0663"), 0)
-
-    def test_unit_code(self) -> None:
-        """Only in the schedule topic a level makes the due time, elsewhere the tag counts."""
-        levels = DelayLevels.parse(DEFAULT_LEVELS)
-        raw = encode({"DELAY": "2", "TAGS": "TagA"})
-        self.assertEqual(levels.unit_code(SCHEDULE_TOPIC, raw, 1_000_000), 1_005_000)
-        self.assertEqual(levels.unit_code("Other", raw, 1_000_000), java_hash("TagA"))
-        for value in ("0", "-2", "soon"):
-            raw = encode({"DELAY": value, "TAGS": "TagA"})
-            self.assertEqual(levels.unit_code(SCHEDULE_TOPIC, raw, 1_000_000), java_hash("TagA"))
-        self.assertEqual(levels.unit_code("Other", b"", 1), 0)
 
     def test_golden(self) -> None:
         """The due times in the real schedule queues are store time plus delay, in the level's queue."""
@@ -65,7 +45,6 @@ class DelayLevelsTests(SynchronousTestCase):
             if queue["topic"] == SCHEDULE_TOPIC:
                 for offset, _, code in queue["units"]:
                     level = queue["queueId"] + 1
-                    self.assertEqual(schedule_queue(level), queue["queueId"])
-                    self.assertEqual(code, levels.due_ms(level, stored[offset]))
+                    self.assertEqual(code, stored[offset] + levels.delay_ms(level))
                     seen.add(level)
         self.assertEqual(seen, {1, 2, 3, 17, 18})
