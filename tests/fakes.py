@@ -252,7 +252,7 @@ class FakeFiles:
         """Normalised."""
         return posixpath.normpath(path)
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, sync: bool = True) -> None:
         """Add it and its parents."""
         while path not in self.directories:
             self.directories.add(path)

@@ -119,8 +119,8 @@ class IFiles(Interface):
     def real(path: str) -> str:
         """The absolute path with symlinks resolved."""
 
-    def make_directories(path: str) -> None:
-        """Create a directory (mode 0700) and what is above it, durably enough to survive a crash once synced."""
+    def make_directories(path: str, sync: bool = True) -> None:
+        """Create a directory (mode 0700) and what is above it; durably, or else the caller syncs what is above."""
 
     def read(path: str, limit: int | None = None) -> bytes:
         """The content of a file, C{limit} bytes of it at most."""

@@ -305,7 +305,7 @@ class RealFiles:
         """Symlinks resolved."""
         return os.path.realpath(path)
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, sync: bool = True) -> None:
         """Create what is missing of a path."""
         missing = []
         while path and not os.path.isdir(path):
@@ -317,7 +317,8 @@ class RealFiles:
             except FileExistsError:
                 if not os.path.isdir(one):
                     raise
-            self.sync_directory(os.path.dirname(one) or ".")
+            if sync:
+                self.sync_directory(os.path.dirname(one) or ".")
 
     def read(self, path: str, limit: int | None = None) -> bytes:
         """The content."""

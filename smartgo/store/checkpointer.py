@@ -8,6 +8,7 @@ synced first, in a lane of their own, as there may be many of them. Nothing runs
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -26,6 +27,17 @@ from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "checkpoint"
+
+
+def fresh_directories(files: Iterable[MappedFile]) -> set[str]:
+    """Return the directories to be synced for the names of new queue files: of the queue, the topic, and all topics."""
+    found = set()
+    for file in files:
+        if file.fresh:
+            queue = posixpath.dirname(file.path)
+            topic = posixpath.dirname(queue)
+            found |= {queue, topic, posixpath.dirname(topic)}
+    return found
 
 
 class Checkpointer:
@@ -132,7 +144,7 @@ class Checkpointer:
         if self._flusher.failed is None:
             dirty = self._take_dirty()
             mappings = [self._mappings.pin(file) for file in dirty]
-            directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
+            directories = fresh_directories(dirty)
             end = self._commitlog.end
             await self._threads.run(
                 LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True)
@@ -150,7 +162,7 @@ class Checkpointer:
             self._timer.cancel()
             self._timer = None
         dirty = self._take_dirty()
-        directories = {posixpath.dirname(file.path) for file in dirty if file.fresh}
+        directories = fresh_directories(dirty)
         wants_table = self._table_wanted or bool(directories)
         end = min(self._dispatch.end, self._flusher.flushed)
         files = dirty

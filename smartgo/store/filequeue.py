@@ -96,9 +96,13 @@ class FileQueue:
         return self.add(MappedFile(path, base, self.file_size, self._scattered, fresh=True))
 
     def create_sparse(self, base: int) -> MappedFile:
-        """Create the newest file, without blocks, the directory too where it is missing. @raise OSError"""
+        """
+        Create the newest file, without blocks, the directory too where it is missing; no name is durable yet.
+
+        @raise OSError
+        """
         if not self.files:
-            self._files.make_directories(self.directory)
+            self._files.make_directories(self.directory, sync=False)
         path = self._path(base)
         self._files.create_sparse(path, self.file_size)
         return self.add(MappedFile(path, base, self.file_size, self._scattered, fresh=True))

@@ -170,7 +170,8 @@ class CheckpointerTests(StoreTestCase):
         for queue_id in (0, 1):
             file = self.env.files.files[f"{ROOT}/consumequeue/T/{queue_id}/{0:020d}"]
             self.assertEqual(file.synced, bytes(file.data))
-            self.assertIn(f"{ROOT}/consumequeue/T/{queue_id}", self.env.files.synced_directories)
+            for directory in (f"/T/{queue_id}", "/T", ""):
+                self.assertIn(f"{ROOT}/consumequeue{directory}", self.env.files.synced_directories)
         self.assertEqual(self.position(), store.log_bounds()[1])
 
     def test_only_what_is_flushed(self) -> None:
