@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -370,8 +370,11 @@ class MessageStore(Service):
         """
         See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
 
+        @raise ServiceNotAvailable: through the Deferred: the store is closed, or about to be.
         @raise OSError: through the Deferred: the files could not be moved or removed.
         """
+        if not self._opened:
+            return fail(ServiceNotAvailable("the store is closed"))
         self.end_run()
         doomed = [queue for queue in self._by_key.values() if queue.topic == topic]
         if not doomed:

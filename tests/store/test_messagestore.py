@@ -247,6 +247,17 @@ class DeleteTests(StoreTestCase):
         self.successResultOf(stopping)
         self.assertEqual((self.env.files.list(f"{ROOT}/smartgo.deleted"), self.env.files.mappings), ([], []))
 
+    def test_stopping(self) -> None:
+        """A store that stops deletes nothing more: the topic is there at the next start."""
+        self.env.threads.held.add("checkpoint")
+        stopping = self.store.stopService()
+        self.failureResultOf(self.store.delete_topic("T"), ServiceNotAvailable)
+        self.env.threads.held.clear()
+        self.env.threads.release("checkpoint")
+        self.successResultOf(stopping)
+        self.failureResultOf(self.store.delete_topic("T"), ServiceNotAvailable)
+        self.assertEqual(self.opened(self.env).bounds("T", 0), (0, 34))
+
     def test_fails(self) -> None:
         """A deletion that the disk refuses says so; the topic is gone all the same."""
         rename = self.env.files.rename
