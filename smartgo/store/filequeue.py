@@ -99,7 +99,7 @@ class FileQueue:
         """
         Create the newest file, without blocks, the directory too where it is missing; no name is durable yet.
 
-        @raise OSError
+        @raise OSError: as the system says.
         """
         if not self.files:
             self._files.make_directories(self.directory, sync=False)
