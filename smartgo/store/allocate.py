@@ -1,10 +1,9 @@
 """
 Log files made ahead of need, and when the disk has no room for more.
 
-A log file gets all its blocks before it is mapped (reliability S1): it is allocated under another name in L{SPARE},
-by a thread, and renamed into the log when the writer reaches it, so that the log's own directory never shows a file
-that is not whole. The first pages of a new file, and those shortly ahead of the writer, are touched by that thread
-too (S4).
+A log file gets all its blocks before it is mapped (reliability S1): it is allocated in another directory, by a thread,
+and renamed into the log when the writer reaches it, so that the log never shows a file that is not whole. The first
+pages of a new file, and those shortly ahead of the writer, are touched by that thread too (S4).
 
 Two things make the store refuse messages until they pass: no log file can be allocated, and the file system is nearly
 full (L20). Both are tried again every few seconds, and only then does a timer run.
@@ -24,7 +23,7 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.errors import ServiceNotAvailable
 from smartgo.store.filequeue import FileQueue
-from smartgo.store.layout import SPARE, left_spares
+from smartgo.store.layout import left_spares, spare_directory
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.settings import StoreSettings
 
@@ -51,13 +50,13 @@ class LogSpace:
         changed: Callable[[], None],
     ) -> None:
         """
-        @param root: the store's directory; its file system is the one watched.
+        @param root: the store's directory; its file system is watched, and that of the log.
         @param files: the log's files.
         @param changed: called when C{refusal} may have changed.
         """
         self._env = env
         self._root = root
-        self._directory = posixpath.join(root, SPARE)
+        self._directory = spare_directory(env.files, root, files.directory)
         self._files = files
         self._mappings = mappings
         self._settings = settings
@@ -81,7 +80,7 @@ class LogSpace:
         """Make the place for spare files, and remove those that are left there. Blocking. @raise OSError"""
         files = self._env.files
         files.make_directories(self._directory)
-        for path in left_spares(files, self._root):
+        for path in left_spares(files, self._directory):
             files.remove(path)
 
     def begin_at(self, end: int, file: MappedFile | None) -> None:
@@ -215,9 +214,16 @@ class LogSpace:
     # -- refusing ----------------------------------------------------------------------------------------------
 
     def usage(self) -> tuple[int, int]:
-        """Return (total, free) bytes of the store's file system; blocking, for any lane. @raise OSError"""
-        total, free = self._env.files.usage(self._root)
-        return total, free
+        """
+        Return (total, free) bytes of the store's file system, or of that of the log if less of that is free.
+
+        Blocking, for any lane.
+
+        @raise OSError: the system cannot say.
+        """
+        places = {self._root, posixpath.dirname(self._directory)}
+        found: list[tuple[int, int]] = [self._env.files.usage(place) for place in places]
+        return min(found, key=lambda one: one[1] / max(one[0], 1))
 
     def note_usage(self, total: int, free: int) -> None:
         """Judge by L20 whether messages may be taken."""
@@ -292,3 +298,8 @@ class LogSpace:
         if self._spare is not None:
             self._discard(self._spare)
             self._spare = None
+        if posixpath.dirname(self._directory) == self._files.directory:
+            try:
+                self._env.files.remove_directory(self._directory)  # it means nothing to a RocketMQ broker
+            except OSError:
+                self._log.failure("{path} could not be removed", path=self._directory)

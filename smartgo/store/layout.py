@@ -23,7 +23,7 @@ from smartgo.store.filequeue import FileQueue, file_name, is_file_name
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
 
 SPARE: Final = "smartgo.spare"
-"""Directory below the root for log files made ahead, named by number."""
+"""Directory for log files made ahead, named by number; on the file system of the log, see L{spare_directory}."""
 DELETED: Final = "smartgo.deleted"
 """Directory below the root for the directories of deleted queues, named by number, until their files are removed."""
 
@@ -57,7 +57,7 @@ class Layout:
         self.aside: list[str] = []
         self.queues: dict[QueueKey, list[int]] = {}
         self.broken: dict[QueueKey, list[str]] = {}
-        left_spares(files, root)
+        left_spares(files, spare_directory(files, root, self.log_directory))
         left_queues(files, root)
         self._read_log(settings, own, clean, durable)
         self._read_queues(settings, own)
@@ -73,7 +73,7 @@ class Layout:
         sizes: dict[int, int] = {}
         for name in self._files.list(self.log_directory):
             path = posixpath.join(self.log_directory, name)
-            if name in _IGNORED:
+            if name in _IGNORED or name == SPARE:
                 continue
             if not is_file_name(name) or self._files.is_directory(path):
                 raise ForeignFile(f"{path} is no CommitLog file; take it away, or give the store another directory")
@@ -147,13 +147,20 @@ class Layout:
         return [name for name in self._files.list(path) if name not in _IGNORED]
 
 
-def left_spares(files: IFiles, root: str) -> list[str]:
+def spare_directory(files: IFiles, root: str, log_directory: str) -> str:
+    """Return where log files are made ahead: below the root, or in the log's directory if that is elsewhere."""
+    beside = posixpath.dirname(files.real(log_directory)) == files.real(root)
+    return posixpath.join(root if beside else log_directory, SPARE)
+
+
+def left_spares(files: IFiles, directory: str) -> list[str]:
     """
     Return the paths of the log files made ahead that a killed process left.
 
+    @param directory: see L{spare_directory}.
     @raise ForeignFile: something else lies there.
     """
-    found = _numbered(files, posixpath.join(root, SPARE))
+    found = _numbered(files, directory)
     for path in found:
         if files.is_directory(path):
             raise _foreign(path)

@@ -6,7 +6,7 @@ import errno
 from itertools import pairwise
 from typing import Any
 
-from smartgo.errors import ServiceNotAvailable
+from smartgo.errors import ForeignFile, ServiceNotAvailable
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import FakeEnvironment, FakeMapping
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
@@ -111,6 +111,61 @@ class AheadTests(SpaceTestCase):
             for (_, end), (begin, _) in pairwise(found):
                 self.assertEqual(end, begin)
             self.assertLessEqual(max(end - begin for begin, end in found), 8_000)
+
+
+class ElsewhereTests(SpaceTestCase):
+    """The log on a file system of its own."""
+
+    LOG = "/elsewhere/log"
+
+    def setUp(self) -> None:
+        super().setUp()
+        rename, usage = self.env.files.rename, self.env.files.usage
+        self.full: set[str] = set()
+
+        def move(source: str, target: str) -> None:
+            if source.split("/")[1] != target.split("/")[1]:
+                raise OSError(errno.EXDEV, "Invalid cross-device link", source)
+            rename(source, target)
+
+        def room(path: str) -> tuple[int, int]:
+            return (100, 1) if path.split("/")[1] in self.full else usage(path)
+
+        self.patch(self.env.files, "rename", move)
+        self.patch(self.env.files, "usage", room)
+
+    def test_files(self) -> None:
+        """Its files are made there, as no rename goes over the border; a stop leaves nothing but them."""
+        store = self.start(commitlog_directory=self.LOG)
+        self.fill_file(store, 3)
+        sent = self.bodies(store)
+        self.stopped(store)
+        self.assertEqual(self.env.files.list(self.LOG), [f"{number * LOG_SIZE:020d}" for number in range(4)])
+        store = self.start(commitlog_directory=self.LOG)
+        self.assertEqual(self.bodies(store), sent)
+        self.fill_file(store, 2)
+
+    def test_foreign(self) -> None:
+        """What is not ours among the files made there is named, and stays."""
+        self.stopped(self.start(commitlog_directory=self.LOG))
+        self.env.files.make_directories(f"{self.LOG}/smartgo.spare")
+        self.env.files.create(f"{self.LOG}/smartgo.spare/key.txt", b"mine")
+        store = MessageStore(self.env, ROOT, small(commitlog_directory=self.LOG))
+        self.assertIn("key.txt", str(self.failureResultOf(store.open(), ForeignFile).value))
+        self.assertTrue(self.env.files.exists(f"{self.LOG}/smartgo.spare/key.txt"))
+
+    def test_full(self) -> None:
+        """Either file system that is nearly full keeps messages out."""
+        for place in ("elsewhere", "store"):
+            store = self.start(commitlog_directory=self.LOG, disk_full_ratio=0.9)
+            self.send(store, message())
+            self.full.add(place)
+            self.env.clock.advance(0.5)
+            self.assertIn("99.0 % full", str(store.refusal))
+            self.full.clear()
+            self.env.clock.pump([1] * 6)
+            self.assertIsNone(store.refusal)
+            self.stopped(store)
 
 
 class DiskFullTests(SpaceTestCase):
