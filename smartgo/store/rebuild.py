@@ -71,6 +71,7 @@ class Rebuild:
         self._planned: dict[QueueKey, UnitSequence] = {}
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
+        self._littered: set[QueueKey] = set()  # old units lie behind the end
         self.wanted: set[QueueKey] = set(layout.broken)
         self.everything = False
         for (topic, queue_id), bases in layout.queues.items():
@@ -178,6 +179,7 @@ class Rebuild:
         end = self._bisect(queue, below)
         if self._is_borne_out(queue, end):
             return end
+        self._littered.add(queue.key)
         end = self._first_gap(queue, below)
         return end if self._is_borne_out(queue, end) else None
 
@@ -359,7 +361,7 @@ class Rebuild:
             if queue.key in self._trusted:
                 continue
             unit = queue.unit(queue.visible)
-            if unit is not None and any(unit):
+            if (unit is not None and any(unit)) or queue.key in self._littered:
                 self._changing()
                 queue.cut(queue.visible)
             queue.minimum = self._first_readable(queue, minimum)

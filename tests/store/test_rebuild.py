@@ -161,6 +161,27 @@ class LeftoverTests(RebuildTestCase):
         self.assertEqual(store.bounds("T", 0), (0, 6))
         self.assertEqual(len(self.bodies(store)), 6)
 
+    def test_taken_for_the_end(self) -> None:
+        """So many old units that a bisection ends in them are seen through by the record they lead to."""
+        self.send(self.store, *[message()] * 6)
+        while self.store.log_bounds()[1] < 3 * LOG_SIZE:
+            self.send(self.store, message("Other"))
+        units = self.store.units("T", 0, 0, 6)
+        self.stopped(self.store)
+        for rocket in (True, False):
+            env = killed(self.env)
+            if rocket:
+                for name in ("smartgo.checkpoint", "smartgo.queues"):
+                    del env.files.files[f"{ROOT}/{name}"]
+            else:
+                env.files.create(f"{ROOT}/abort", b"")
+            data = env.files.files[f"{QUEUES}/T/0/{0:020d}"].data
+            for number in range(8, 20):
+                data[number * UNIT_SIZE : (number + 1) * UNIT_SIZE] = units[number % 5].pack()
+            store = self.reopened(env)
+            self.assertEqual((store.bounds("T", 0), len(self.bodies(store))), ((0, 6), 6))
+            self.assertFalse(any(data[8 * UNIT_SIZE :]))
+
     def test_queue_never_used(self) -> None:
         """A queue file without a unit is a queue without a message."""
         self.store.append([message()])

@@ -12,6 +12,7 @@ from smartgo.errors import ForeignFile, StoreDamaged, StoreError
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
+from smartgo.store import walk
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -175,6 +176,25 @@ class KilledTests(RecoveryTestCase):
             self.stopped(store)
             self.assertEqual(len(self.bodies(self.start(after))), 2)
 
+    def test_in_small_pieces(self) -> None:
+        """The log is read in pieces; where these end, and how long a record is, makes no difference."""
+        store = self.start(self.env)
+        sent = []
+        for number in range(40):
+            sent.append(b"%d" % number * (number * 37 % 900))
+            self.send(store, message(body=sent[-1]))
+        data = self.env.files.files[log_path(LOG_SIZE)].data
+        for piece in (64, 100, 256, 1000, 4096):
+            self.patch(walk, "_CHUNK", piece)
+            self.assertEqual(self.bodies(self.start(copied(self.env))), sent)
+            torn = copied(self.env)
+            torn.files.files[log_path(LOG_SIZE)].data[2500:] = bytes(len(data) - 2500)
+            after = self.start(torn)
+            count = len(self.bodies(after))
+            self.assertEqual(self.bodies(after), sent[:count])
+            self.assertTrue(LOG_SIZE + 1500 < after.log_bounds()[1] <= LOG_SIZE + 2500)
+            self.assertFalse(any(torn.files.files[log_path(LOG_SIZE)].data[after.log_bounds()[1] - LOG_SIZE :]))
+
     def test_begins_at_the_checkpoint(self) -> None:
         """Recovery reads the log from the checkpoint on, not from its beginning (S9, S11)."""
         store = self.start(self.env)
@@ -333,6 +353,7 @@ class DamageTests(RecoveryTestCase):
         self.stopped(store)
         del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]  # so that the old records are looked at again
         for at in (0, 4, 8, 30, HEAD_SIZE + 3, HEAD_SIZE + 50):
+            self.patch(walk, "_CHUNK", 100 + at)
             env = killed(self.env)
             env.files.files[log_path()].data[offsets[7] + at] ^= 0x20
             store = MessageStore(env, ROOT, small())
