@@ -207,7 +207,7 @@ class CommitLog:
             queue.pending.append(_unit_pack(offset, size, code))
             queue.codes.append(code)
             queue.stored_ms = stored_ms
-        return _appended(Appended, (offset, end, queue_offset, stored_ms, (offset,), True))
+        return _appended(Appended, (offset, end, queue_offset, stored_ms, (offset,)))
 
     def _append_batch(self, queue: ConsumeQueue, messages: Sequence[Message]) -> Appended:
         count = len(messages)
@@ -298,7 +298,7 @@ class CommitLog:
         queue.pending += units
         queue.codes += codes
         queue.stored_ms = stored_ms
-        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
+        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
 
     def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[Message]) -> Appended:
         """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
@@ -338,7 +338,7 @@ class CommitLog:
             queue.pending += units
             queue.codes += codes
             queue.stored_ms = stored_ms
-        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets, True))
+        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
 
     def _read_clock(self) -> int:
         self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970

@@ -50,8 +50,6 @@ class Appended(NamedTuple):
     stored_ms: int
     offsets: Sequence[int]
     """Physical offset of each record."""
-    wait: bool
-    """False where the client asked not to wait for flush and replica (property WAIT=false)."""
 
 
 class ReadLimit(NamedTuple):
