@@ -15,6 +15,7 @@ from smartgo.broker.stats import BrokerStats
 from smartgo.config.properties import render
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import BrokerStatsData, DataVersion, KVTable, StatsItem
 from smartgo.schema.codes import VERSION, RequestCode, Version
 from smartgo.schema.command import Command
@@ -62,7 +63,7 @@ Tools parse these texts without looking (the dashboard fails where one is missin
 
 
 @implementer(IRequestProcessor)
-class BrokerAdmin:
+class BrokerAdmin(Processor):
     """Show the broker's settings and how it is doing."""
 
     codes = frozenset(
@@ -114,13 +115,6 @@ class BrokerAdmin:
                 for value, messages in spans
             )
         )
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     def runtime(self) -> dict[str, str]:
         """Runtime information as (28) answers it."""

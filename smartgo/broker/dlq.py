@@ -18,6 +18,7 @@ from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IRandom
 from smartgo.errors import BadRecord, NoPermission, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.schema.codes import RequestCode
@@ -86,7 +87,7 @@ class RetryTopics:
 
 
 @implementer(IRequestProcessor)
-class SendBackProcessor:
+class SendBackProcessor(Processor):
     """Takes back what a consumer could not handle."""
 
     codes = frozenset({int(RequestCode.CONSUMER_SEND_MSG_BACK)})
@@ -117,10 +118,6 @@ class SendBackProcessor:
         self._broker = broker
         self._store_host = store_host
         self._writable = writable
-
-    def refuses(self) -> bool:
-        """Never by itself."""
-        return False
 
     def run_ended(self) -> None:
         """Make what was appended readable."""

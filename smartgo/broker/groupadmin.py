@@ -20,6 +20,7 @@ from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import (
     Connection,
     ConsumerConnection,
@@ -39,7 +40,7 @@ from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
-class GroupAdmin:
+class GroupAdmin(Processor):
     """Show, create, change and delete groups, and show their members and their progress."""
 
     codes = frozenset(
@@ -98,13 +99,6 @@ class GroupAdmin:
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
         return self._handlers[request.code](request)
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     # -- settings ------------------------------------------------------------------------------------------
 

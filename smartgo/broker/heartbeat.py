@@ -25,6 +25,7 @@ from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import GroupNotExist, RequestRefused, SubscriptionParseFailed
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import CheckClientBody, ConsumerData, ConsumerList, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -45,7 +46,7 @@ _EXPRESSION_LIMIT = 4096  # characters (reliability L23)
 
 
 @implementer(IRequestProcessor)
-class HeartbeatProcessor:
+class HeartbeatProcessor(Processor):
     """Keep the tables of connected clients."""
 
     codes = frozenset(
@@ -97,13 +98,6 @@ class HeartbeatProcessor:
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
         return self._handlers[request.code](peer, request)
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     def disconnected(self, peer: IPeer) -> None:
         """Forget a connection that has ended, whichever side ended it; its groups are told."""

@@ -13,6 +13,7 @@ from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import (
@@ -30,7 +31,7 @@ from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
-class OffsetProcessor:
+class OffsetProcessor(Processor):
     """Answer where groups stand and where queues begin and end."""
 
     codes = frozenset(
@@ -68,13 +69,6 @@ class OffsetProcessor:
         @raise RequestRefused: a field is missing or out of range; 17 and 22 as the code's row in C{broker.md} says.
         """
         return self._handlers[RequestCode(request.code)](request)
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     def _query(self, request: Command) -> Answer:
         header = request.read(QueryOffsetRequest)

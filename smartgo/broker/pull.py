@@ -25,6 +25,7 @@ from smartgo.errors import (
     TopicNotExist,
 )
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -71,7 +72,7 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 
 
 @implementer(IRequestProcessor)
-class PullProcessor:
+class PullProcessor(Processor):
     """Answers consumers that ask for messages."""
 
     codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
@@ -118,13 +119,6 @@ class PullProcessor:
         self._long_polling = long_polling
         self._short_polling = short_polling
         self._pace = Pace(clock, _EVENTS_PER_SECOND)
-
-    def refuses(self) -> bool:
-        """Never by itself."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left over from a run."""
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """

@@ -7,6 +7,7 @@ from zope.interface import implementer
 
 from smartgo.errors import NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
@@ -14,20 +15,13 @@ from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
-class QueryProcessor:
+class QueryProcessor(Processor):
     """Looks messages up."""
 
     codes = frozenset({int(RequestCode.VIEW_MESSAGE_BY_ID)})
 
     def __init__(self, store: IMessageStore) -> None:
         self._store = store
-
-    def refuses(self) -> bool:
-        """Never by itself."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left over from a run."""
 
     def process(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         """Answer with one stored message."""

@@ -15,6 +15,7 @@ from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import LockBatchBody, LockBatchResult, MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -87,7 +88,7 @@ class LockTable:
 
 
 @implementer(IRequestProcessor)
-class RebalanceProcessor:
+class RebalanceProcessor(Processor):
     """Lock and unlock queues."""
 
     codes = frozenset({RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ})
@@ -114,13 +115,6 @@ class RebalanceProcessor:
         wanted = [queue for queue in body.mq_set if self._exists(queue)]
         granted = self._locks.lock(body.consumer_group, body.client_id, wanted)
         return request.answer(body=LockBatchResult(lock_ok_mq_set=granted).encode())
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     def _exists(self, queue: MessageQueue) -> bool:
         config = self._topics.get(queue.topic)

@@ -14,6 +14,7 @@ from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IRandom
 from smartgo.errors import MessageIllegal, NoPermission, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.batch import decode_items
 from smartgo.schema.bodies import TopicConfig
@@ -40,7 +41,7 @@ REMARKS: Final = {
 
 
 @implementer(IRequestProcessor)
-class SendProcessor:
+class SendProcessor(Processor):
     """Takes what producers send."""
 
     codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
@@ -87,10 +88,6 @@ class SendProcessor:
         self._run_topic = ""  # of the messages stored in this run and not yet counted
         self._run_count = 0
         self._run_size = 0
-
-    def refuses(self) -> bool:
-        """Never by itself: appends are memory copies, there is no page cache lock to wait for."""
-        return False
 
     def run_ended(self) -> None:
         """Make what was appended readable, and count it."""

@@ -17,6 +17,7 @@ from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import GroupList, MessageQueue, TopicConfig, TopicList, TopicOffset, TopicStatsTable
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -32,7 +33,7 @@ from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
-class TopicAdmin:
+class TopicAdmin(Processor):
     """Show, create, change and delete topics."""
 
     codes = frozenset(
@@ -83,13 +84,6 @@ class TopicAdmin:
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
         return self._handlers[request.code](request)
-
-    def refuses(self) -> bool:
-        """Never."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
 
     def _update(self, request: Command) -> Answer | Deferred[Answer]:
         self._check_master("topic")

@@ -24,6 +24,7 @@ from smartgo.errors import BadBody, NoPermission, QueryNotFound, RequestRefused,
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.routes import Registration, RouteTable
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -45,7 +46,7 @@ _NO_ROUTE: Final = (
 
 
 @implementer(IRequestProcessor)
-class RegistryProcessor:
+class RegistryProcessor(Processor):
     """
     Answers what brokers, clients and administrators ask of a registry.
 
@@ -89,13 +90,6 @@ class RegistryProcessor:
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """Answer one request; by a Deferred where a setting has to be saved first."""
         return self._answers[request.code](peer, request)
-
-    def refuses(self) -> bool:
-        """Never busy: everything is in memory."""
-        return False
-
-    def run_ended(self) -> None:
-        """Nothing is put off to the end of a run."""
 
     # -- brokers -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,17 @@
+"""What most request processors have in common."""
+
+from __future__ import annotations
+
+
+class Processor:
+    """
+    The quiet half of an L{IRequestProcessor<smartgo.remoting.interfaces.IRequestProcessor>}: takes every request, and
+    puts nothing off to the end of a run. Processors that do override that.
+    """
+
+    def refuses(self) -> bool:
+        """Never."""
+        return False
+
+    def run_ended(self) -> None:
+        """Nothing is left to do after a run."""
