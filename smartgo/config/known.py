@@ -1,5 +1,6 @@
 """
-Names that are not settings of smartgo: those that mean nothing here, those that must not be ignored, and BoltMQ's.
+Names that are not settings of smartgo: those that mean nothing here, those that must not be ignored, and BoltMQ's; and
+the settings that nothing follows yet.
 
 Sources: the setters of the configuration classes of RocketMQ 4.9.7 and 5.3.3; C{smartgo-differences.md} section 5.
 """
@@ -132,3 +133,18 @@ FOREIGN_WITHOUT_MEANING = frozenset(
     }
 )
 """Keys of BoltMQ's files that have no effect here."""
+
+NOT_BUILT = frozenset(
+    {
+        "enablePropertyFilter", "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
+        "consumerFallbehindThreshold", "storeReplyMessageEnable", "rejectTransactionMessage",
+        "transactionCheckInterval", "transactionTimeOut",
+        "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
+        "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
+        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "messageIndexEnable",
+        "maxHashSlotNum", "maxIndexNum", "defaultQueryMaxNum", "maxMsgsNumBatch", "checkCRCOnRecover", "checkCRCOnRead",
+        "offsetCheckInSlave", "haMasterAddress", "haSendHeartbeatInterval", "haHousekeepingInterval",
+        "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout", "headerMaxLength", "undoneSendsMaxSize",
+    }
+)  # fmt: skip
+"""Settings that are read and checked, and that nothing follows yet."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import msgspec
 from twisted.python import usage
 
+from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -180,22 +181,6 @@ def configure(env: IEnvironment, options: NodeOptions) -> Configuration:
             raise SettingError(f"--config {path}: {error.strerror or error}") from None
     surroundings = Surroundings(env.host.name, env.host.home(), env.host.variable)
     return settled(env, load(surroundings, options.tables, path, data, options.flags()))
-
-
-NOT_BUILT: Final = frozenset(
-    {
-        "enablePropertyFilter", "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
-        "consumerFallbehindThreshold", "storeReplyMessageEnable", "rejectTransactionMessage",
-        "transactionCheckInterval", "transactionTimeOut",
-        "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
-        "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
-        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "messageIndexEnable",
-        "maxHashSlotNum", "maxIndexNum", "defaultQueryMaxNum", "maxMsgsNumBatch", "checkCRCOnRecover", "checkCRCOnRead",
-        "offsetCheckInSlave", "haMasterAddress", "haSendHeartbeatInterval", "haHousekeepingInterval",
-        "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout", "headerMaxLength", "undoneSendsMaxSize",
-    }
-)  # fmt: skip
-"""Settings that are read and checked, and that nothing follows yet."""
 
 
 def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
