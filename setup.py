@@ -16,7 +16,7 @@ if not os.path.isdir(os.path.join(HERE, "smartgo", "plugins")):
 with open(os.path.join(HERE, "README.md"), encoding="utf-8") as readme:
     LONG_DESCRIPTION = readme.read()
 
-SPARK = ["numpy", "pyarrow>=18", "pandas>=2.2,<3", "pyspark>=4.0"]
+SPARK = ["numpy", "pandas>=2.2,<3", "plotly>=6", "pyarrow>=18", "pyspark>=4.3,<5"]
 
 setup(
     name="smartgo",
@@ -55,6 +55,7 @@ setup(
         "lz4>=4.3",
         "msgspec>=0.19",
         "prometheus-client>=0.20",
+        "pyyaml>=6",
         "rich>=13.7",
         "service-identity>=24.1",
         "twisted[tls]>=24.7",
