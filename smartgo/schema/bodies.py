@@ -29,6 +29,7 @@ from smartgo.schema.body.clients import (
     ProducerInfo,
     ProducerTableInfo,
     SubscriptionData,
+    SubscriptionOfGroup,
 )
 from smartgo.schema.body.progress import (
     BrokerStatsData,
@@ -62,8 +63,10 @@ from smartgo.schema.body.topics import (
     DelayOffsetTable,
     RegisterBrokerBody,
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
     SubscriptionGroupWrapper,
     TopicConfig,
+    TopicConfigList,
     TopicConfigSerializeWrapper,
 )
 
@@ -113,8 +116,11 @@ __all__ = [
     "StatsItem",
     "SubscriptionData",
     "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
     "SubscriptionGroupWrapper",
+    "SubscriptionOfGroup",
     "TopicConfig",
+    "TopicConfigList",
     "TopicConfigSerializeWrapper",
     "TopicList",
     "TopicOffset",

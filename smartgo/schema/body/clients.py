@@ -163,6 +163,14 @@ class LockBatchResult(Body):
     lock_ok_mq_set: list[MessageQueue] = always([], "lockOKMQSet")
 
 
+class SubscriptionOfGroup(Body):
+    """What a connected group wants of a topic (345); no C{subscription_data} where it wants nothing of it."""
+
+    group: str = always("")
+    topic: str | None = None
+    subscription_data: SubscriptionData | None = None
+
+
 class Connection(Body):
     """
     One connected client.

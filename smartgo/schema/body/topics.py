@@ -113,6 +113,22 @@ class SubscriptionGroupConfig(Body):
     size_limit: ClassVar = REQUEST_LIMIT
 
 
+class TopicConfigList(Body):
+    """Topics to create or change at once (18)."""
+
+    topic_config_list: list[TopicConfig] = always([])
+
+    size_limit: ClassVar = REQUEST_LIMIT
+
+
+class SubscriptionGroupList(Body):
+    """Consumer groups to create or change at once (225)."""
+
+    group_config_list: list[SubscriptionGroupConfig] = always([])
+
+    size_limit: ClassVar = REQUEST_LIMIT
+
+
 class SubscriptionGroupWrapper(Body):
     """
     All consumer groups of a broker with their version: C{subscriptionGroup.json}, the answer to 201.

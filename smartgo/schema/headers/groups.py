@@ -1,5 +1,5 @@
 """
-Headers about subscription groups and their offsets: 207, 208, 308, 314, 352.
+Headers about subscription groups and their offsets: 207, 208, 308, 314, 343, 345, 352.
 
 Source: C{DeleteSubscriptionGroupRequestHeader}, C{GetConsumeStatsRequestHeader} and their neighbours, 4.9.8 and 5.3.3.
 """
@@ -66,3 +66,16 @@ class GroupConfigRequest(Header, gc=False):
     """352: the settings of one group."""
 
     group: str
+
+
+class TopicsByConsumerRequest(Header, gc=False):
+    """343: the topics in which a group has offsets."""
+
+    group: str
+
+
+class SubscriptionByConsumerRequest(Header, gc=False):
+    """345: what a connected group wants of a topic."""
+
+    group: str
+    topic: str | None = None

@@ -97,7 +97,7 @@ class GetKVConfigResponse(Header, gc=False):
 
 
 class DeleteKVConfigRequest(Header, gc=False):
-    """102: remove a value; 218 of SmartGo: remove the keys whose value is C{key}."""
+    """102: remove a value."""
 
     namespace: str
     key: str
@@ -110,10 +110,14 @@ class KVListRequest(Header, gc=False):
 
 
 class KVConfigByValueRequest(Header, gc=False):
-    """217 of SmartGo: the keys that have a value."""
+    """
+    217 and 218 of SmartGo: read, or remove, the keys that have a value.
+
+    @ivar key: the value.
+    """
 
     namespace: str
-    value: str
+    key: str
 
 
 class WipeWritePermRequest(Header, gc=False):
