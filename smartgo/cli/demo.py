@@ -104,7 +104,7 @@ class Demo:
         """
         clients = [Client(self._env, self._registry) for _ in range(3)]
         try:
-            await Admin(clients[0]).create_topic(TOPIC, QUEUES)
+            await Admin(clients[0]).topics.create(TOPIC, QUEUES)
             consumers = [self._consumer(clients[1 + number], number) for number in range(2)]
             for consumer in consumers:
                 await consumer.start()

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from smartgo.cli.running import examples, run
-from smartgo.client.admin import DEFAULT_QUEUES, Admin
+from smartgo.client.admin import Admin
+from smartgo.client.administration.topics import DEFAULT_QUEUES
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import PeerRefused, SettingError
@@ -65,10 +66,10 @@ def ls(verbose: bool, everything: bool, registry: str, output: str) -> None:
             admin = Admin(client)
             rows: list[Row] = []
             own = await _system_names(admin)
-            for name in await admin.topics():
+            for name in await admin.topics.names():
                 if everything or not (is_system(name) or name in own or name.startswith("%")):
                     try:
-                        rows += _rows(name, await admin.route(name))
+                        rows += _rows(name, await admin.topics.route(name))
                     except PeerRefused as refusal:
                         if refusal.code != ResponseCode.TOPIC_NOT_EXIST:  # deleted since
                             raise
@@ -81,7 +82,7 @@ def ls(verbose: bool, everything: bool, registry: str, output: str) -> None:
 
 async def _system_names(admin: Admin) -> set[str]:
     """Topics that brokers create for themselves, named after them and their clusters."""
-    cluster = await admin.cluster()
+    cluster = await admin.brokers.cluster()
     names = set(cluster.broker_addr_table)
     for name in cluster.cluster_addr_table:
         names |= {name, f"{name}_REPLY_TOPIC"}
@@ -135,9 +136,9 @@ def create(verbose: bool, name: str, queues: int, broker: str | None, change: bo
         client = Client(env, registry)
         try:
             admin = Admin(client)
-            if not change and name in await admin.topics():
+            if not change and name in await admin.topics.names():
                 raise SettingError(f"there is a topic {name}; --change gives it another number of queues")
-            brokers = await admin.create_topic(name, queues, broker=broker)
+            brokers = await admin.topics.create(name, queues, brokers=[broker] if broker else None)
         finally:
             await client.stop()
         click.echo(f"topic {name} has {queues} queues at {', '.join(brokers)}")

@@ -1,127 +1,75 @@
 """
-Questions and orders to registries and brokers: topics, the cluster, single messages.
+Questions and orders to registries and brokers, for tools and for people.
+
+    >>> async def lag(client: Client) -> int:
+    ...     return lag_of(await Admin(client).groups.progress("audit"))
+
+What there is to ask and to order stands in the parts, a module each in L{smartgo.client.administration}.
 
 Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.java}.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
-
-from twisted.internet.defer import Deferred
-
+from smartgo.client.administration.asking import Asking, OnMissing, deferred
+from smartgo.client.administration.brokers import Brokers
+from smartgo.client.administration.clients import Clients
+from smartgo.client.administration.groups import Groups
+from smartgo.client.administration.groups import lag_of as lag_of
+from smartgo.client.administration.positions import Positions
+from smartgo.client.administration.registries import Registries
+from smartgo.client.administration.topics import Topics
 from smartgo.client.instance import Client
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.client.route import MASTER, READ, WRITE
-from smartgo.errors import BadBody, BadCompression, BadRecord, BodyTooLong, CallFailed
-from smartgo.schema.bodies import Body, ClusterInfo, TopicList, TopicRouteData
+from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
 from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
-from smartgo.schema.headers.registry import RouteInfoRequest
-from smartgo.schema.headers.topics import CreateTopicRequest
 from smartgo.schema.message import parse_message_id, unpack_host
 from smartgo.schema.record import decode
-from smartgo.schema.topics import TEMPLATE_TOPIC, check_topic
-
-TIMEOUT: Final = 5.0  # seconds
-DEFAULT_QUEUES: Final = 8
-
-B = TypeVar("B", bound=Body)
 
 
 class Admin:
     """
-    Asks on behalf of a person or a tool. All methods fail with L{PeerRefused<smartgo.errors.PeerRefused>}
-    where they are declined, and with L{CallFailed} where nobody answers.
+    Asks on behalf of a person or a tool.
+
+    All methods of the parts return Deferreds and may be awaited. They fail with
+    L{PeerRefused<smartgo.errors.PeerRefused>} where they are declined, and with
+    L{CallFailed<smartgo.errors.CallFailed>} where nobody answers. Changes go to the masters of all brokers that are
+    meant and to all registries; they are not undone where one of them fails, and the message tells which did.
+
+    @ivar topics: L{Topics}.
+    @ivar groups: L{Groups}.
+    @ivar clients: L{Clients}: who is connected.
+    @ivar brokers: L{Brokers}: the cluster.
+    @ivar positions: L{Positions}: to move groups.
+    @ivar registries: L{Registries}: settings by namespace and key.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def topics(self) -> Deferred[list[str]]:
-        """Return the names of all topics that brokers have registered, sorted; the system's own too."""
-        return Deferred.fromCoroutine(self._topics())
-
-    async def _topics(self) -> list[str]:
-        answer = await self._client.routes.ask_registry(Command.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
-        return sorted(_body(TopicList, answer).topic_list)
-
-    def cluster(self) -> Deferred[ClusterInfo]:
-        """Return all brokers: by name, and which names form which cluster."""
-        return Deferred.fromCoroutine(self._cluster())
-
-    async def _cluster(self) -> ClusterInfo:
-        answer = await self._client.routes.ask_registry(Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))
-        return _body(ClusterInfo, answer)
-
-    def route(self, topic: str) -> Deferred[TopicRouteData]:
-        """Return where a topic's queues are, as the registry says; declined with 17 where there is no such topic."""
-        return Deferred.fromCoroutine(self._route(topic))
-
-    async def _route(self, topic: str) -> TopicRouteData:
-        command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
-        return _body(TopicRouteData, await self._client.routes.ask_registry(command))
-
-    def create_topic(
-        self, topic: str, queues: int = DEFAULT_QUEUES, perm: int = READ | WRITE, broker: str | None = None
-    ) -> Deferred[list[str]]:
+    def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:
         """
-        Create a topic, or give it these settings; return the names of the brokers that did.
-
-        @param queues: queues to read and write at each broker.
-        @param perm: 4 read, 2 write, 6 both.
-        @param broker: at this broker; C{None} for all.
-        @raise BadName: through the Deferred: the topic's name breaks the rules.
+        @param on_missing: called with a broker's name and why, lets questions to several brokers go on without those
+            that do not answer; by default such a question fails.
         """
-        return Deferred.fromCoroutine(self._create_topic(topic, queues, perm, broker))
+        self._asking = asking = Asking(client, on_missing)
+        self.topics = Topics(asking)
+        self.groups = Groups(asking, self.topics)
+        self.clients = Clients(asking, self.groups)
+        self.brokers = Brokers(asking)
+        self.positions = Positions(asking, self.groups)
+        self.registries = Registries(asking)
 
-    async def _create_topic(self, topic: str, queues: int, perm: int, broker: str | None) -> list[str]:
-        check_topic(topic)
-        brokers = (await self._cluster()).broker_addr_table
-        header = CreateTopicRequest(
-            topic=topic,
-            default_topic=TEMPLATE_TOPIC,
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=perm,
-            topic_filter_type="SINGLE_TAG",
-            order=False,
-            topic_sys_flag=0,
-        )
-        done = []
-        for name, data in sorted(brokers.items()):
-            address = data.broker_addrs.get(MASTER)
-            if address is None or broker not in (None, name):
-                continue
-            await self._client.ask(address, Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), TIMEOUT)
-            done.append(name)
-        if not done:
-            raise CallFailed(f"there is no broker {broker} with a master" if broker else "there is no broker")
-        return done
-
-    def message(self, offset_id: str) -> Deferred[ReceivedMessage]:
+    @deferred
+    async def message(self, offset_id: str) -> ReceivedMessage:
         """
         Return a message by its offset id (L{smartgo.client.messages.SendResult.offset_id}); the id names the broker.
 
         @raise BadHeader: through the Deferred: that is no message id.
         """
-        return Deferred.fromCoroutine(self._message(offset_id))
-
-    async def _message(self, offset_id: str) -> ReceivedMessage:
         host, offset = parse_message_id(offset_id)
         address, port = unpack_host(host)
         place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        command = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
-        answer = await self._client.ask(place, command, TIMEOUT)
+        answer = await self._asking.broker(place, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
         try:
             return received(decode(answer.body), "")
         except (BadRecord, BadCompression, BodyTooLong) as error:
             raise CallFailed(f"message {offset_id} cannot be read: {error}") from None
-
-
-def _body(kind: type[B], answer: Command) -> B:
-    try:
-        return kind.decode(answer.body)
-    except BadBody as error:
-        raise CallFailed(f"an answer cannot be read: {error}") from None

@@ -243,11 +243,11 @@ class ClusterTests(ClusterCase):
     async def test_admin(self) -> None:
         """Topics are created, listed and described; a message is found by its id, no other is."""
         admin = Admin(self.client)
-        self.assertEqual(await admin.create_topic("Made", 3), ["b"])
-        self.assertIn("Made", await admin.topics())
-        self.assertEqual((await admin.route("Made")).queue_datas[0].write_queue_nums, 3)
-        self.assertEqual(list((await admin.cluster()).broker_addr_table), ["b"])
-        await self.assertFailure(admin.create_topic("Made", broker="nobody"), CallFailed)
+        self.assertEqual(await admin.topics.create("Made", 3), ["b"])
+        self.assertIn("Made", await admin.topics.names())
+        self.assertEqual((await admin.topics.route("Made")).queue_datas[0].write_queue_nums, 3)
+        self.assertEqual(list((await admin.brokers.cluster()).broker_addr_table), ["b"])
+        await self.assertFailure(admin.topics.create("Made", brokers=["nobody"]), CallFailed)
         result = await self.producer.send(Message(topic="Made", body=b"x" * 9000, keys=["k"]))
         found = await admin.message(result.offset_id)
         self.assertEqual((found.body, found.message_id, found.keys), (b"x" * 9000, result.message_id, ["k"]))

@@ -1,0 +1,1 @@
+"""The parts of L{smartgo.client.admin.Admin}, a module a subject."""

@@ -1,0 +1,221 @@
+"""How orders and questions reach registries and brokers, and how the answers of several are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.python.failure import Failure
+
+from smartgo.client.instance import Client
+from smartgo.client.route import MASTER
+from smartgo.errors import BadBody, BadHeader, CallFailed, NotConnected, PeerRefused
+from smartgo.schema.bodies import Body, ClusterInfo
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
+
+TIMEOUT: Final = 5.0  # seconds for an answer
+
+B = TypeVar("B", bound=Body)
+H = TypeVar("H", bound=Header)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+OnMissing = Callable[[str, CallFailed], None]
+"""Called with the name of a broker that a question of several goes on without, and why."""
+
+
+def deferred(function: Callable[P, Coroutine[Deferred[Any], Any, T]]) -> Callable[P, Deferred[T]]:
+    """Let an C{async} function be called like any other: its work begins at once, and a Deferred is returned."""
+
+    @wraps(function)
+    def started(*args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
+        return Deferred.fromCoroutine(function(*args, **kwargs))
+
+    return started
+
+
+def body_of(kind: type[B], answer: Command) -> B:
+    """Return an answer's body. @raise CallFailed: it is no such body."""
+    try:
+        return kind.decode(answer.body)
+    except BadBody as error:
+        raise CallFailed(f"an answer cannot be read: {error}") from None
+
+
+def header_of(kind: type[H], answer: Command) -> H:
+    """Return an answer's header. @raise CallFailed: it is no such header."""
+    try:
+        return answer.read(kind)
+    except BadHeader as error:
+        raise CallFailed(f"an answer cannot be read: {error}") from None
+
+
+def named(where: str, error: CallFailed) -> CallFailed:
+    """Return the same failure with the name of the place where it happened."""
+    if isinstance(error, PeerRefused):
+        return PeerRefused(error.code, f"{where}: {error.remark}")
+    kind = NotConnected if isinstance(error, NotConnected) else CallFailed
+    return kind(f"{where}: {error}")
+
+
+class Asking:
+    """
+    Asks registries and brokers.
+
+    Changes go to every broker that is meant and to every registry; one that fails fails the call, after all others
+    were asked too. Questions to several brokers are asked of all at once.
+    """
+
+    def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:
+        """
+        @param on_missing: lets questions go on without brokers that do not answer; by default such a question fails.
+        """
+        self.client = client
+        self._on_missing = on_missing
+
+    # -- registries ------------------------------------------------------------------------------------------
+
+    async def registry(self, code: RequestCode, header: Header | None = None) -> Command:
+        """
+        Ask one registry; return its answer, a success.
+
+        @raise PeerRefused: it declined.
+        @raise CallFailed: none answered.
+        """
+        return await self.client.routes.ask_registry(Command.request(code, header))
+
+    async def registries(
+        self, code: RequestCode, header: Header | None = None, body: bytes = b""
+    ) -> dict[str, Command]:
+        """
+        Tell every registry; return their answers by address, successes all.
+
+        @raise PeerRefused: one declined.
+        @raise CallFailed: one did not answer.
+        """
+        asked = {
+            address: self.client.ask(address, Command.request(code, header, body), TIMEOUT)
+            for address in self.client.registries
+        }
+        return await _gathered("registry", asked)
+
+    # -- who is there ----------------------------------------------------------------------------------------
+
+    async def cluster(self) -> ClusterInfo:
+        """Return all brokers that the registry knows."""
+        return body_of(ClusterInfo, await self.registry(RequestCode.GET_BROKER_CLUSTER_INFO))
+
+    async def masters(self, brokers: Collection[str] | None = None, cluster: str | None = None) -> dict[str, str]:
+        """
+        Return the addresses of masters, by broker name, sorted.
+
+        @param brokers: these brokers alone; C{cluster}: the brokers of that cluster alone.
+        @raise CallFailed: one that was named is unknown or has no master, or there is none at all.
+        """
+        found = _addresses(await self.cluster(), brokers, cluster, masters=True)
+        if not found:
+            raise CallFailed("no broker with a master is registered")
+        return found
+
+    async def readable(self, brokers: Collection[str] | None = None, cluster: str | None = None) -> dict[str, str]:
+        """Return addresses to ask, by broker name: the master's, or where there is none a slave's. Raises as above."""
+        return _addresses(await self.cluster(), brokers, cluster, masters=False)
+
+    # -- brokers ---------------------------------------------------------------------------------------------
+
+    async def broker(self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+        """
+        Ask one broker; return its answer, a success.
+
+        @raise PeerRefused: it declined.
+        @raise CallFailed: it did not answer.
+        """
+        return await self.client.ask(address, Command.request(code, header, body), TIMEOUT)
+
+    async def order(
+        self, brokers: Mapping[str, str], code: RequestCode, header: Header | None = None, body: bytes = b""
+    ) -> dict[str, Command]:
+        """Have every one of some brokers do something. @raise CallFailed: one did not."""
+        asked = {
+            name: self.client.ask(address, Command.request(code, header, body), TIMEOUT)
+            for name, address in brokers.items()
+        }
+        return await _gathered("broker", asked)
+
+    async def question(
+        self, brokers: Mapping[str, str], code: RequestCode, header: Header | None = None, none: Collection[int] = ()
+    ) -> dict[str, Command]:
+        """
+        Ask some brokers; return their answers by name.
+
+        @param none: response codes by which a broker says that it has nothing to tell: it is left out.
+        @raise CallFailed: one did not answer, and there is no C{on_missing}; or none at all did.
+        """
+        asked = [self.client.ask(address, Command.request(code, header), TIMEOUT) for address in brokers.values()]
+        found = {}
+        failure: CallFailed | None = None
+        silent = 0
+        for name, (_, result) in zip(brokers, await DeferredList(asked, consumeErrors=True), strict=True):
+            if not isinstance(result, Failure):
+                found[name] = result
+                continue
+            error = result.value
+            if not isinstance(error, CallFailed):
+                result.raiseException()
+            if isinstance(error, PeerRefused) and error.code in none:
+                silent += 1
+                continue
+            error = named(f"broker {name}", error)
+            failure = failure or error
+            if self._on_missing is not None:
+                self._on_missing(name, error)
+        if failure is not None and (self._on_missing is None or not (found or silent)):
+            raise failure
+        return found
+
+
+async def _gathered(what: str, asked: Mapping[str, Deferred[Command]]) -> dict[str, Command]:
+    """Return what all answered. @raise CallFailed: some did not; the message tells which did."""
+    found = {}
+    failures = []
+    results: list[tuple[bool, Any]] = await DeferredList(list(asked.values()), consumeErrors=True)
+    for name, (_, result) in zip(asked, results, strict=True):
+        if not isinstance(result, Failure):
+            found[name] = result
+        elif isinstance(result.value, CallFailed):
+            failures.append(named(f"{what} {name}", result.value))
+        else:
+            result.raiseException()
+    if not failures:
+        return found
+    if not found:
+        raise failures[0]
+    first = failures[0]
+    done = f" (done at {', '.join(found)})"
+    if isinstance(first, PeerRefused):
+        raise PeerRefused(first.code, first.remark + done)
+    raise type(first)(str(first) + done)
+
+
+def _addresses(
+    info: ClusterInfo, brokers: Collection[str] | None, cluster: str | None, masters: bool
+) -> dict[str, str]:
+    table = info.broker_addr_table
+    if cluster is not None and cluster not in info.cluster_addr_table:
+        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+        raise CallFailed(f"there is no cluster {cluster}; there is: {known}")
+    names = set(table) if cluster is None else set(info.cluster_addr_table[cluster]) & set(table)
+    found = {}
+    for name in sorted(names):
+        addresses = table[name].broker_addrs
+        if addresses and (MASTER in addresses or not masters):
+            found[name] = addresses[min(addresses)]
+    for name in brokers or ():
+        if name not in found:
+            kind = "broker" if name not in table else "master of broker"
+            raise CallFailed(f"there is no {kind} {name}; there is: {', '.join(found) or 'none'}")
+    return found if brokers is None else {name: found[name] for name in sorted(brokers)}

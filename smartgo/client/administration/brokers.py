@@ -1,0 +1,192 @@
+"""
+Brokers: which there are, how they are doing, their settings; to tidy up, and to take them out of use.
+
+Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/broker}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from smartgo.client.administration.asking import Asking, body_of, deferred, header_of
+from smartgo.config.properties import parse, render
+from smartgo.errors import CallFailed, PeerRefused, SettingError
+from smartgo.schema.bodies import BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.admin import BrokerConsumeStatsRequest, BrokerStatsRequest
+from smartgo.schema.headers.registry import (
+    AddWritePermRequest,
+    AddWritePermResponse,
+    WipeWritePermRequest,
+    WipeWritePermResponse,
+)
+
+
+class BrokerPlace(msgspec.Struct, frozen=True, order=True):
+    """
+    One broker process.
+
+    @ivar id: 0 the master, others its slaves.
+    @ivar address: C{host:port}.
+    """
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+
+
+def settings_of(answer: Command) -> dict[str, str]:
+    """Return the settings that the body of an answer holds. @raise CallFailed: it cannot be read."""
+    try:
+        return {one.key: one.value for one in parse(answer.body, "answer")}
+    except SettingError as error:
+        raise CallFailed(f"an answer cannot be read: {error}") from None
+
+
+def settings_body(changes: Mapping[str, str]) -> bytes:
+    """Return settings as a request's body holds them."""
+    return render(changes.items()).encode()
+
+
+class Brokers:
+    """
+    Questions and orders to brokers. Fail as L{smartgo.client.admin.Admin} says.
+
+    A broker is meant by its name, which is its master then, or by its address C{host:port}.
+    """
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    # -- which there are -------------------------------------------------------------------------------------
+
+    @deferred
+    async def cluster(self) -> ClusterInfo:
+        """Return all brokers: by name, and which names form which cluster."""
+        return await self._asking.cluster()
+
+    @deferred
+    async def places(self) -> list[BrokerPlace]:
+        """Return all broker processes, sorted."""
+        info = await self._asking.cluster()
+        return sorted(
+            BrokerPlace(data.cluster, name, broker_id, address)
+            for name, data in info.broker_addr_table.items()
+            for broker_id, address in data.broker_addrs.items()
+        )
+
+    @deferred
+    async def address(self, broker: str) -> str:
+        """Return the address of a broker. @raise CallFailed: through the Deferred: nobody knows it."""
+        return await self._address(broker)
+
+    async def _address(self, broker: str) -> str:
+        if ":" in broker:
+            return broker
+        return (await self._asking.masters([broker]))[broker]
+
+    # -- how they are doing ----------------------------------------------------------------------------------
+
+    @deferred
+    async def runtime(self, broker: str) -> dict[str, str]:
+        """Return what a broker tells about itself; the names are in C{broker.md} section 14."""
+        answer = await self._asking.broker(await self._address(broker), RequestCode.GET_BROKER_RUNTIME_INFO)
+        return body_of(KVTable, answer).table
+
+    @deferred
+    async def counter(self, broker: str, name: str, key: str) -> BrokerStatsData | None:
+        """
+        Return one of a broker's counters over a minute, an hour and a day; C{None} where nothing was counted.
+
+        @param name: such as C{TOPIC_PUT_NUMS}; C{key} then is the topic.
+        """
+        header = BrokerStatsRequest(stats_name=name, stats_key=key)
+        try:
+            answer = await self._asking.broker(await self._address(broker), RequestCode.VIEW_BROKER_STATS_DATA, header)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.SYSTEM_ERROR:
+                return None
+            raise
+        return body_of(BrokerStatsData, answer)
+
+    @deferred
+    async def counters(self, name: str, key: str) -> dict[str, BrokerStatsData]:
+        """Return one counter by broker name, of brokers that have counted anything."""
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.VIEW_BROKER_STATS_DATA,
+            BrokerStatsRequest(stats_name=name, stats_key=key),
+            none=(ResponseCode.SYSTEM_ERROR,),
+        )
+        return {broker: body_of(BrokerStatsData, answer) for broker, answer in answers.items()}
+
+    @deferred
+    async def progress(self, broker: str, orderly: bool = False) -> ConsumeStatsList:
+        """
+        Return how far all groups of a broker are.
+
+        @param orderly: in order topics alone.
+        """
+        answer = await self._asking.broker(
+            await self._address(broker),
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            BrokerConsumeStatsRequest(is_order=orderly),
+        )
+        return body_of(ConsumeStatsList, answer)
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    @deferred
+    async def settings(self, broker: str) -> dict[str, str]:
+        """Return a broker's settings by name; what is secret is hidden."""
+        return settings_of(await self._asking.broker(await self._address(broker), RequestCode.GET_BROKER_CONFIG))
+
+    @deferred
+    async def change_settings(self, broker: str, changes: Mapping[str, str]) -> None:
+        """Change settings of a broker that can be changed while it runs."""
+        await self._asking.broker(
+            await self._address(broker), RequestCode.UPDATE_BROKER_CONFIG, body=settings_body(changes)
+        )
+
+    # -- tidying up ------------------------------------------------------------------------------------------
+
+    @deferred
+    async def clean_queues(self, broker: str) -> None:
+        """Have a broker remove what its queues hold of messages that are gone."""
+        await self._asking.broker(await self._address(broker), RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+
+    @deferred
+    async def clean_topics(self, broker: str) -> None:
+        """Have a broker remove the queues of topics that it no longer has."""
+        await self._asking.broker(await self._address(broker), RequestCode.CLEAN_UNUSED_TOPIC)
+
+    @deferred
+    async def clean_log(self, broker: str) -> None:
+        """Have a broker remove log files that are old enough, now."""
+        await self._asking.broker(await self._address(broker), RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    # -- in and out of use -----------------------------------------------------------------------------------
+
+    @deferred
+    async def wipe_write(self, broker: str) -> int:
+        """
+        Have the registries say that nothing is written to a broker; return how many topics that is.
+
+        It lasts until the broker registers changed topics, or L{restore_write}.
+        """
+        answers = await self._asking.registries(
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermRequest(broker_name=broker)
+        )
+        return max(header_of(WipeWritePermResponse, one).wipe_topic_count for one in answers.values())
+
+    @deferred
+    async def restore_write(self, broker: str) -> int:
+        """Have the registries say that all topics of a broker may be written; return how many topics that is."""
+        answers = await self._asking.registries(
+            RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermRequest(broker_name=broker)
+        )
+        return max(header_of(AddWritePermResponse, one).add_topic_count for one in answers.values())

@@ -1,0 +1,118 @@
+"""Clients: who is connected, as a producer or as a consumer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from smartgo.client.administration.asking import Asking, body_of, deferred
+from smartgo.client.administration.groups import Groups
+from smartgo.errors import PeerRefused
+from smartgo.schema.bodies import Connection, ProducerConnection, ProducerTableInfo
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.headers.consumers import ProducerConnectionRequest
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One client in one group.
+
+    @ivar role: C{producer} or C{consumer}.
+    @ivar address: C{ip:port} of a consumer as its broker sees it, the IP of a producer.
+    @ivar language: the name of its language; C{version} the number of its protocol.
+    @ivar brokers: names of the brokers where it is connected.
+    @ivar last_beat_ms: a producer's last heartbeat, wall clock; C{None} where brokers do not tell.
+    """
+
+    client_id: str
+    role: str
+    group: str
+    address: str
+    language: str
+    version: int
+    brokers: tuple[str, ...]
+    last_beat_ms: int | None = None
+
+
+class Clients:
+    """Questions about clients. Fail as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking, groups: Groups) -> None:
+        self._asking = asking
+        self._groups = groups
+
+    @deferred
+    async def producers(self) -> list[Member]:
+        """Return all connected producers."""
+        answers = await self._asking.question(await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO)
+        found: dict[tuple[str, str], Member] = {}
+        for broker, answer in answers.items():
+            for group, members in body_of(ProducerTableInfo, answer).data.items():
+                for one in members:
+                    known = found.get((group, one.client_id))
+                    found[group, one.client_id] = Member(
+                        client_id=one.client_id,
+                        role="producer",
+                        group=group,
+                        address=one.remote_ip,
+                        language=one.language,
+                        version=one.version,
+                        brokers=(*(known.brokers if known is not None else ()), broker),
+                        last_beat_ms=max(one.last_update_timestamp, (known and known.last_beat_ms) or 0),
+                    )
+        return [found[key] for key in sorted(found)]
+
+    @deferred
+    async def producers_of(self, group: str) -> list[Connection]:
+        """Return the connected producers of one group."""
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            ProducerConnectionRequest(producer_group=group),
+            none=(ResponseCode.SYSTEM_ERROR,),
+        )
+        found = {
+            one.client_id: one
+            for answer in answers.values()
+            for one in body_of(ProducerConnection, answer).connection_set
+        }
+        return [found[name] for name in sorted(found)]
+
+    @deferred
+    async def consumers(self, group: str | None = None) -> list[Member]:
+        """
+        Return all connected consumers.
+
+        @param group: of this group alone; else every group is asked for.
+        """
+        names = [group] if group is not None else await self._groups.names()
+        found = []
+        for name in names:
+            found += await self._consumers_of(name)
+        return found
+
+    async def _consumers_of(self, group: str) -> list[Member]:
+        found: dict[str, Member] = {}
+        for broker, connection in (await self._groups.connections_by_broker(group)).items():
+            for one in connection.connection_set:
+                known = found.get(one.client_id)
+                found[one.client_id] = Member(
+                    client_id=one.client_id,
+                    role="consumer",
+                    group=group,
+                    address=one.client_addr,
+                    language=one.language,
+                    version=one.version,
+                    brokers=(*(known.brokers if known is not None else ()), broker),
+                )
+        return [found[name] for name in sorted(found)]
+
+    @deferred
+    async def all(self) -> list[Member]:
+        """Return all clients: the producers, then the consumers."""
+        try:
+            producers = await self.producers()
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            producers = []  # brokers before 4.9.2 do not know the question
+        return [*producers, *await self.consumers()]

@@ -1,0 +1,224 @@
+"""
+Consumer groups: their settings, members and progress; to create, change and delete them.
+
+Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/consumer}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from smartgo.client.administration.asking import Asking, body_of, deferred
+from smartgo.client.administration.topics import Topics
+from smartgo.errors import PeerRefused
+from smartgo.schema.bodies import (
+    ConsumerConnection,
+    ConsumerOffsetTable,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeTimeSpans,
+    MessageQueue,
+    QueueTimeSpan,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.headers.consumers import ConsumerConnectionRequest, ConsumeTimeSpanRequest, RunningInfoRequest
+from smartgo.schema.headers.groups import ConsumeStatsRequest, DeleteGroupRequest, GroupConfigRequest
+from smartgo.schema.topics import check_group, dlq_topic, retry_topic
+
+_OFFLINE = (ResponseCode.CONSUMER_NOT_ONLINE,)
+_NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
+
+
+def lag_of(stats: ConsumeStats) -> int:
+    """Return how many messages lie before a group, over all queues."""
+    return sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
+
+
+class Groups:
+    """Questions and orders about consumer groups. Fail as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking, topics: Topics) -> None:
+        self._asking = asking
+        self._topics = topics
+
+    # -- which there are -------------------------------------------------------------------------------------
+
+    @deferred
+    async def names(self) -> list[str]:
+        """Return the names of all groups that brokers have settings of, sorted; the built-in ones too."""
+        return sorted({name for table in (await self.configs()).values() for name in table})
+
+    @deferred
+    async def configs(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
+        """Return the settings of all groups: by broker name, then by group."""
+        brokers = await self._asking.readable(cluster=cluster)
+        answers = await self._asking.question(brokers, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return {
+            name: body_of(SubscriptionGroupWrapper, answer).subscription_group_table for name, answer in answers.items()
+        }
+
+    @deferred
+    async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
+        """
+        Return the settings of one group by broker name, of brokers that have it.
+
+        Brokers before 5.x are asked for all their groups.
+        """
+        try:
+            answers = await self._asking.question(
+                await self._asking.readable(),
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+                GroupConfigRequest(group=group),
+                none=_NO_GROUP,
+            )
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            return {name: table[group] for name, table in (await self.configs()).items() if group in table}
+        return {name: body_of(SubscriptionGroupConfig, answer) for name, answer in answers.items()}
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    @deferred
+    async def connections(self, group: str) -> ConsumerConnection | None:
+        """
+        Return who is connected for a group at any broker, each client once, and what the group wants.
+
+        C{None} where it has no member.
+        """
+        by_broker = await self.connections_by_broker(group)
+        if not by_broker:
+            return None
+        clients = {one.client_id: one for found in by_broker.values() for one in found.connection_set}
+        total, *others = by_broker.values()
+        for other in others:
+            for topic, data in other.subscription_table.items():
+                known = total.subscription_table.get(topic)
+                if known is None or known.sub_version < data.sub_version:
+                    total.subscription_table[topic] = data
+        total.connection_set = [clients[name] for name in sorted(clients)]
+        return total
+
+    @deferred
+    async def connections_by_broker(self, group: str) -> dict[str, ConsumerConnection]:
+        """Return who is connected for a group, by broker name; without brokers where nobody is."""
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerConnectionRequest(consumer_group=group),
+            none=_OFFLINE,
+        )
+        return {name: body_of(ConsumerConnection, answer) for name, answer in answers.items()}
+
+    @deferred
+    async def running_info(self, group: str, client_id: str, stacks: bool = False) -> ConsumerRunningInfo:
+        """
+        Return what one member tells about itself.
+
+        @param stacks: have it add the stacks of its threads, where it can.
+        @raise PeerRefused: through the Deferred: no broker has a connection of it.
+        """
+        header = RunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
+        brokers = await self._asking.readable()
+        refusal = PeerRefused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+        for address in brokers.values():
+            try:
+                answer = await self._asking.broker(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+            except PeerRefused as error:
+                refusal = error
+            else:
+                return body_of(ConsumerRunningInfo, answer)
+        raise refusal
+
+    @deferred
+    async def owners(self, group: str) -> dict[MessageQueue, str]:
+        """Return which member has which queue, as the members say; those that do not tell are left out."""
+        connection = await self.connections(group)
+        found = {}
+        for member in connection.connection_set if connection is not None else ():
+            try:
+                info = await self.running_info(group, member.client_id)
+            except PeerRefused:
+                continue  # an old client, or gone since
+            found.update(dict.fromkeys(info.mq_table, member.client_id))
+        return found
+
+    # -- progress --------------------------------------------------------------------------------------------
+
+    @deferred
+    async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """
+        Return how far a group is in each queue, at all brokers; see L{lag_of}.
+
+        @param topic: in this topic alone.
+        """
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_CONSUME_STATS,
+            ConsumeStatsRequest(consumer_group=group, topic=topic),
+            none=(ResponseCode.TOPIC_NOT_EXIST, *_NO_GROUP),
+        )
+        total = ConsumeStats()
+        for answer in answers.values():
+            one = body_of(ConsumeStats, answer)
+            total.offset_table.update(one.offset_table)
+            total.consume_tps += one.consume_tps
+        return total
+
+    @deferred
+    async def time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
+        """Return how old the messages are that a group has and has not consumed, by queue."""
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.QUERY_CONSUME_TIME_SPAN,
+            ConsumeTimeSpanRequest(topic=topic, group=group),
+            none=(ResponseCode.TOPIC_NOT_EXIST,),
+        )
+        return [one for answer in answers.values() for one in body_of(ConsumeTimeSpans, answer).consume_time_span_set]
+
+    @deferred
+    async def positions(self) -> dict[str, ConsumerOffsetTable]:
+        """Return where every group stands: by broker name, then C{topic@group}, then queue id."""
+        answers = await self._asking.question(await self._asking.readable(), RequestCode.GET_ALL_CONSUMER_OFFSET)
+        return {name: body_of(ConsumerOffsetTable, answer) for name, answer in answers.items()}
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    @deferred
+    async def update(
+        self,
+        config: SubscriptionGroupConfig,
+        brokers: Collection[str] | None = None,
+        cluster: str | None = None,
+    ) -> list[str]:
+        """
+        Create a group, or replace its settings as a whole; return the names of the brokers that did.
+
+        @raise BadName: through the Deferred: the group's name breaks the rules.
+        """
+        check_group(config.group_name)
+        masters = await self._asking.masters(brokers, cluster)
+        await self._asking.order(masters, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode())
+        return list(masters)
+
+    @deferred
+    async def delete(self, group: str, positions: bool = True, topics: bool = True) -> list[str]:
+        """
+        Delete a group at all brokers; return the names of those that had it.
+
+        @param positions: also where it stood.
+        @param topics: also its retry and dead-letter topics, with what is in them.
+        """
+        check_group(group)
+        masters = await self._asking.masters()
+        had = await self.config(group)
+        header = DeleteGroupRequest(group_name=group, remove_offset=positions, clean_offset=positions)
+        await self._asking.order(masters, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        if topics:
+            there = set(await self._topics.names())
+            for topic in (retry_topic(group), dlq_topic(group)):
+                if topic in there:
+                    await self._topics.delete(topic)
+        return [name for name in masters if name in had]

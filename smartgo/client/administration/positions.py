@@ -1,0 +1,359 @@
+"""
+To move a group to another place in a topic: planned first, then done, and undone from the plan that was kept.
+
+    >>> async def rewind(admin: Admin) -> None:
+    ...     plan = await admin.positions.plan("audit", "Orders", Target("earliest"))
+    ...     kept = plan.encode()
+    ...     await admin.positions.apply(plan)
+    ...     await admin.positions.apply(ResetPlan.decode(kept).undone())
+
+A group without members is moved by writing its positions. Where members are connected, they would write over that with
+their next report: the broker is asked to tell them (222). RocketMQ's own cannot do that for single queues and
+offsets, only for a time; that is found out first, and nothing is moved then.
+
+Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{resetOffsetByTimestamp} and C{resetOffsetByQueueId}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, Literal
+
+import msgspec
+from twisted.internet.defer import Deferred, gatherResults
+
+from smartgo.client.administration.asking import Asking, body_of, deferred, header_of, named
+from smartgo.client.administration.groups import Groups
+from smartgo.client.route import READ
+from smartgo.errors import BadBody, CallFailed, PeerRefused, SettingError
+from smartgo.schema.bodies import MessageQueue, ResetOffsetBody, TopicRouteData
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.headerfields import INT32_MAX, Header
+from smartgo.schema.headers.consumers import ResetOffsetRequest
+from smartgo.schema.headers.groups import CloneGroupOffsetRequest
+from smartgo.schema.headers.offsets import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetResponse,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+    UpdateOffsetRequest,
+)
+from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.topics import check_group, check_topic
+
+END: Final = -1
+"""The time that stands for the end of each queue (222)."""
+
+_EARLIEST: Final = 0  # ms: before every message
+
+
+class Target(msgspec.Struct, frozen=True):
+    """
+    Where to move a group.
+
+    @ivar kind: C{earliest} or C{latest} message; the first one stored at a C{time} or after; an C{offset}, the same
+        in each queue; or C{shift}, so many messages on, or back if negative.
+    @ivar value: the time (wall clock, in ms), the offset, or the shift.
+    """
+
+    kind: Literal["earliest", "latest", "time", "offset", "shift"]
+    value: int = 0
+
+
+class Move(msgspec.Struct, frozen=True):
+    """
+    One queue of a plan.
+
+    @ivar before: where the group stands; C{None} where it has no position.
+    @ivar after: where it is to stand, which is within the bounds.
+    @ivar minimum: the offset of the first message that is there; C{maximum} that of the next to come.
+    """
+
+    broker: str
+    queue_id: int
+    before: int | None
+    after: int
+    minimum: int
+    maximum: int
+
+    @property
+    def change(self) -> int:
+        """Messages that will come again (negative) or be left out (positive)."""
+        return self.after - (self.minimum if self.before is None else max(self.before, self.minimum))
+
+
+class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    How a group is to be moved in one topic; nothing happened yet.
+
+    @ivar target: where to; C{None} where each queue has a place of its own.
+    @ivar made_ms: when it was made, wall clock; the bounds are of then.
+    @ivar members: how many clients were connected for the group.
+    """
+
+    group: str
+    topic: str
+    target: Target | None
+    made_ms: int
+    members: int
+    moves: tuple[Move, ...]
+
+    def undone(self) -> ResetPlan:
+        """Return the plan that brings the group back. Queues where it had no position keep the new one."""
+        moves = tuple(
+            msgspec.structs.replace(one, before=one.after, after=one.before)
+            for one in self.moves
+            if one.before is not None
+        )
+        return msgspec.structs.replace(self, target=None, moves=moves)
+
+    def encode(self) -> bytes:
+        """Write it as JSON, to be kept for L{undone}."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> ResetPlan:
+        """Read what L{encode} wrote. @raise BadBody: it is something else."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise BadBody(f"this is no plan: {error}") from None
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """
+    What became of a plan, by broker name.
+
+    @ivar written: here the positions were written.
+    @ivar told: here the members were told; they go on from the new places within seconds (Java's wait ten).
+    """
+
+    written: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+class Positions:
+    """Questions and orders about where groups stand. Fail as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking, groups: Groups) -> None:
+        self._asking = asking
+        self._groups = groups
+
+    # -- plans -----------------------------------------------------------------------------------------------
+
+    @deferred
+    async def plan(
+        self, group: str, topic: str, target: Target, queues: Collection[tuple[str, int]] | None = None
+    ) -> ResetPlan:
+        """
+        Return what moving a group would change, and change nothing.
+
+        @param queues: broker names and queue ids of these queues alone.
+        @raise PeerRefused: through the Deferred: code 17, there is no such topic.
+        @raise SettingError: through the Deferred: the topic has no such queue.
+        """
+        check_group(group)
+        places = await self._places(topic)
+        wanted = _chosen(places, queues, topic)
+        moves = await gatherResults(
+            [
+                Deferred.fromCoroutine(self._move(address, broker, queue_id, group, topic, target))
+                for (broker, queue_id), address in wanted.items()
+            ],
+            consumeErrors=True,
+        )
+        return await self._made(group, topic, target if queues is None else None, moves)
+
+    @deferred
+    async def plan_copy(self, source: str, group: str, topic: str) -> ResetPlan:
+        """Return what it would change to let a group stand where another stands in a topic; changes nothing."""
+        check_group(group)
+        moves = []
+        for (broker, queue_id), address in (await self._places(topic)).items():
+            model = await self._committed(address, source, topic, queue_id)
+            if model is not None:
+                target = Target("offset", model)
+                moves.append(await self._move(address, broker, queue_id, group, topic, target))
+        if not moves:
+            raise CallFailed(f"group {source} has no position in topic {topic}")
+        return await self._made(group, topic, None, moves)
+
+    async def _made(self, group: str, topic: str, target: Target | None, moves: Collection[Move]) -> ResetPlan:
+        connection = await self._groups.connections(group)
+        return ResetPlan(
+            group=group,
+            topic=topic,
+            target=target,
+            made_ms=self._asking.client.env.clock.wall_ms(),
+            members=len(connection.connection_set) if connection is not None else 0,
+            moves=tuple(moves),
+        )
+
+    async def _move(self, address: str, broker: str, queue_id: int, group: str, topic: str, target: Target) -> Move:
+        low = await self._offset(address, RequestCode.GET_MIN_OFFSET, MinOffsetRequest(topic=topic, queue_id=queue_id))
+        high = await self._offset(address, RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=topic, queue_id=queue_id))
+        before = await self._committed(address, group, topic, queue_id)
+        if target.kind == "time":
+            header = SearchOffsetRequest(topic=topic, queue_id=queue_id, timestamp=target.value)
+            after = await self._offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        else:
+            begin = low if before is None else before
+            after = {
+                "earliest": low,
+                "latest": high,
+                "offset": target.value,
+                "shift": begin + target.value,
+            }[target.kind]
+        return Move(broker, queue_id, before, min(max(after, low), high), low, high)
+
+    # -- moves -----------------------------------------------------------------------------------------------
+
+    @deferred
+    async def apply(self, plan: ResetPlan) -> Applied:
+        """
+        Move a group as planned. Queues that stand there already are left alone.
+
+        @raise CallFailed: through the Deferred: a broker did not do it; the message tells which.
+        """
+        places = await self._places(plan.topic)
+        online = {
+            name
+            for name, found in (await self._groups.connections_by_broker(plan.group)).items()
+            if found.connection_set and (plan.topic in found.subscription_table or not found.subscription_table)
+        }
+        written: list[str] = []
+        told: list[str] = []
+        for broker in sorted({one.broker for one in plan.moves}):
+            moves = [one for one in plan.moves if one.broker == broker and one.before != one.after]
+            missing = [one for one in moves if (broker, one.queue_id) not in places]
+            if missing:
+                raise SettingError(f"topic {plan.topic} has no queue {missing[0].queue_id} at broker {broker} any more")
+            if not moves:
+                continue
+            address = places[broker, moves[0].queue_id]
+            try:
+                there = broker in online and await self._tell(address, broker, plan, moves)
+                if not there:
+                    await self._write(address, plan, moves)
+                (told if there else written).append(broker)
+            except PeerRefused as error:
+                raise named(f"broker {broker}", error) from None
+        return Applied(tuple(written), tuple(told))
+
+    async def _write(self, address: str, plan: ResetPlan, moves: Collection[Move]) -> None:
+        for one in moves:
+            header = UpdateOffsetRequest(
+                consumer_group=plan.group, topic=plan.topic, queue_id=one.queue_id, commit_offset=one.after
+            )
+            await self._asking.broker(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _tell(self, address: str, broker: str, plan: ResetPlan, moves: Collection[Move]) -> bool:
+        """Have a broker tell the members; return whether there were any."""
+        kind = plan.target.kind if plan.target is not None else None
+        try:
+            if plan.target is not None and kind in ("earliest", "latest", "time"):
+                times = {"earliest": _EARLIEST, "latest": END, "time": plan.target.value}
+                await self._reset(address, plan, times[plan.target.kind], force=True)
+                return True
+            await self._check_knows_queues(address, broker, plan)
+            for one in moves:
+                await self._reset(address, plan, END, force=True, queue_id=one.queue_id, offset=one.after)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                return False  # the last one has just left
+            raise
+        return True
+
+    async def _check_knows_queues(self, address: str, broker: str, plan: ResetPlan) -> None:
+        """
+        Let a broker pass that can move single queues of a group that has members.
+
+        It is asked for a queue that no topic has, and refuses. One that does not know the field reads "to the end, but
+        not forward": nothing moves.
+        """
+        try:
+            await self._reset(address, plan, END, force=False, queue_id=INT32_MAX, offset=0)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.SYSTEM_ERROR or "queueId" not in refusal.remark:
+                raise
+        else:
+            raise CallFailed(
+                f"broker {broker} cannot move single queues of a group that has members; stop them first, "
+                "or move the group to a time"
+            )
+
+    async def _reset(
+        self,
+        address: str,
+        plan: ResetPlan,
+        timestamp: int,
+        force: bool,
+        queue_id: int | None = None,
+        offset: int | None = None,
+    ) -> dict[MessageQueue, int]:
+        header = ResetOffsetRequest(
+            topic=plan.topic,
+            group=plan.group,
+            timestamp=timestamp,
+            is_force=force,
+            queue_id=queue_id,
+            offset=offset,
+        )
+        answer = await self._asking.broker(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        return body_of(ResetOffsetBody, answer).offset_table
+
+    @deferred
+    async def clone(self, source: str, group: str, topic: str | None = None, offline: bool = True) -> list[str]:
+        """
+        Have all brokers let a group stand where another stands; return their names.
+
+        L{plan_copy} does the same for one topic, and can be undone.
+
+        @param topic: in this topic alone; else in all where the other has positions.
+        @param offline: also in topics that the other group has subscribed to no more.
+        """
+        check_group(group)
+        masters = await self._asking.masters()
+        header = CloneGroupOffsetRequest(src_group=source, dest_group=group, topic=topic, offline=offline)
+        await self._asking.order(masters, RequestCode.CLONE_GROUP_OFFSET, header)
+        return list(masters)
+
+    # -- single questions ------------------------------------------------------------------------------------
+
+    async def _places(self, topic: str) -> dict[tuple[str, int], str]:
+        """Return who has which queue: (broker name, queue id), address."""
+        check_topic(topic)
+        answer = await self._asking.registry(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
+        route = body_of(TopicRouteData, answer)
+        addresses = {one.broker_name: one.broker_addrs for one in route.broker_datas}
+        found = {}
+        for one in sorted(route.queue_datas, key=lambda one: one.broker_name):
+            ids = addresses.get(one.broker_name)
+            if ids and one.perm & READ:
+                for queue_id in range(one.read_queue_nums):
+                    found[one.broker_name, queue_id] = ids[min(ids)]
+        return found
+
+    async def _offset(self, address: str, code: RequestCode, header: Header) -> int:
+        return header_of(OffsetResponse, await self._asking.broker(address, code, header)).offset
+
+    async def _committed(self, address: str, group: str, topic: str, queue_id: int) -> int | None:
+        header = QueryOffsetRequest(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
+        try:
+            return await self._offset(address, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+
+def _chosen(
+    places: dict[tuple[str, int], str], queues: Collection[tuple[str, int]] | None, topic: str
+) -> dict[tuple[str, int], str]:
+    if queues is None:
+        return places
+    for queue in queues:
+        if queue not in places:
+            raise SettingError(f"topic {topic} has no queue {queue[1]} to read at broker {queue[0]}")
+    return {queue: places[queue] for queue in sorted(set(queues))}

@@ -1,0 +1,231 @@
+"""
+Topics: their names, settings, routes, bounds and readers; to create, change and delete them.
+
+Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/topic}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
+
+from smartgo.client.administration.asking import Asking, body_of, deferred
+from smartgo.client.route import READ, WRITE
+from smartgo.errors import PeerRefused
+from smartgo.schema.bodies import (
+    GroupList,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicRouteData,
+    TopicStatsTable,
+)
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.headers.registry import ClusterTopicsRequest, DeleteTopicRouteRequest, RouteInfoRequest
+from smartgo.schema.headers.topics import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    TopicConfigRequest,
+    TopicConsumersRequest,
+    TopicStatsRequest,
+)
+from smartgo.schema.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, TEMPLATE_TOPIC, check_topic, is_system
+
+DEFAULT_QUEUES: Final = 8
+
+_NO_TOPIC: Final = (ResponseCode.TOPIC_NOT_EXIST,)
+
+
+class TopicKind(StrEnum):
+    """Whose a topic is: an application's, a group's for what it failed (at first, or for good), or the system's."""
+
+    NORMAL = "normal"
+    RETRY = "retry"
+    DEAD = "dead"
+    SYSTEM = "system"
+
+
+def kind_of(topic: str, system: Collection[str] = ()) -> TopicKind:
+    """
+    Tell whose a topic is by its name.
+
+    @param system: what L{Topics.system_names} returns.
+    """
+    if topic.startswith(RETRY_PREFIX):
+        return TopicKind.RETRY
+    if topic.startswith(DLQ_PREFIX):
+        return TopicKind.DEAD
+    if topic in system or is_system(topic):
+        return TopicKind.SYSTEM
+    return TopicKind.NORMAL
+
+
+class Topics:
+    """Questions and orders about topics. Fail as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    # -- which there are -------------------------------------------------------------------------------------
+
+    @deferred
+    async def names(self) -> list[str]:
+        """Return the names of all topics that brokers have registered, sorted; the system's own too."""
+        answer = await self._asking.registry(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(body_of(TopicList, answer).topic_list)
+
+    @deferred
+    async def of_cluster(self, cluster: str) -> list[str]:
+        """Return the names of the topics of one cluster, sorted."""
+        answer = await self._asking.registry(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterTopicsRequest(cluster=cluster))
+        return sorted(body_of(TopicList, answer).topic_list)
+
+    @deferred
+    async def system_names(self) -> set[str]:
+        """Return the topics that brokers have for themselves, those named after brokers and clusters among them."""
+        info = await self._asking.cluster()
+        names = set(info.broker_addr_table)
+        for cluster in info.cluster_addr_table:
+            names |= {cluster, cluster + REPLY_SUFFIX}
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+            none=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
+        )
+        for answer in answers.values():
+            names |= set(body_of(TopicList, answer).topic_list)
+        return names
+
+    @deferred
+    async def route(self, topic: str) -> TopicRouteData:
+        """Return where a topic's queues are, as the registry says; declined with 17 where there is no such topic."""
+        answer = await self._asking.registry(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
+        return body_of(TopicRouteData, answer)
+
+    @deferred
+    async def configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
+        """Return the settings of all topics: by broker name, then by topic."""
+        brokers = await self._asking.readable(cluster=cluster)
+        answers = await self._asking.question(brokers, RequestCode.GET_ALL_TOPIC_CONFIG)
+        return {
+            name: body_of(TopicConfigSerializeWrapper, answer).topic_config_table for name, answer in answers.items()
+        }
+
+    @deferred
+    async def config(self, topic: str) -> dict[str, TopicConfig]:
+        """
+        Return the settings of one topic by broker name, of brokers that have it.
+
+        Brokers before 5.x are asked for all their topics.
+        """
+        brokers = await self._asking.readable()
+        found = {}
+        try:
+            answers = await self._asking.question(
+                brokers, RequestCode.GET_TOPIC_CONFIG, TopicConfigRequest(topic=topic), none=_NO_TOPIC
+            )
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            found = {name: table[topic] for name, table in (await self.configs()).items() if topic in table}
+        else:
+            found = {name: body_of(TopicConfig, answer) for name, answer in answers.items()}
+        return found
+
+    # -- what is in them -------------------------------------------------------------------------------------
+
+    @deferred
+    async def stats(self, topic: str) -> TopicStatsTable:
+        """
+        Return the bounds of a topic's queues at all brokers.
+
+        C{topic_put_tps} is the sum of what the brokers say; C{None} where none does (before 5.x).
+
+        @raise PeerRefused: through the Deferred: code 17, no broker has the topic.
+        """
+        route = await self.route(topic)
+        brokers = {
+            one.broker_name: one.broker_addrs[min(one.broker_addrs)] for one in route.broker_datas if one.broker_addrs
+        }
+        answers = await self._asking.question(
+            brokers, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsRequest(topic=topic), none=_NO_TOPIC
+        )
+        total = TopicStatsTable()
+        for answer in answers.values():
+            one = body_of(TopicStatsTable, answer)
+            total.offset_table.update(one.offset_table)
+            if one.topic_put_tps is not None:
+                total.topic_put_tps = (total.topic_put_tps or 0.0) + one.topic_put_tps
+        return total
+
+    @deferred
+    async def groups(self, topic: str) -> list[str]:
+        """Return the groups that subscribe to a topic now, or have positions in it; sorted."""
+        answers = await self._asking.question(
+            await self._asking.readable(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersRequest(topic=topic)
+        )
+        return sorted({name for answer in answers.values() for name in body_of(GroupList, answer).group_list})
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    @deferred
+    async def create(
+        self,
+        topic: str,
+        queues: int = DEFAULT_QUEUES,
+        perm: int = READ | WRITE,
+        brokers: Collection[str] | None = None,
+        cluster: str | None = None,
+    ) -> list[str]:
+        """
+        Create a topic, or give it these settings; return the names of the brokers that did.
+
+        @param queues: queues to read and write at each broker.
+        @param perm: 4 read, 2 write, 6 both.
+        @param brokers: at these alone; C{cluster}: at those of one cluster alone.
+        @raise BadName: through the Deferred: the topic's name breaks the rules.
+        """
+        config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+        return await self.update(config, brokers, cluster)
+
+    @deferred
+    async def update(
+        self, config: TopicConfig, brokers: Collection[str] | None = None, cluster: str | None = None
+    ) -> list[str]:
+        """
+        Create a topic, or replace its settings as a whole; return the names of the brokers that did.
+
+        @raise BadName: through the Deferred: the topic's name breaks the rules.
+        """
+        check_topic(config.topic_name)
+        header = CreateTopicRequest(
+            topic=config.topic_name,
+            default_topic=TEMPLATE_TOPIC,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            order=config.order,
+            topic_sys_flag=config.topic_sys_flag,
+        )
+        masters = await self._asking.masters(brokers, cluster)
+        await self._asking.order(masters, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        return list(masters)
+
+    @deferred
+    async def delete(self, topic: str, cluster: str | None = None) -> list[str]:
+        """
+        Delete a topic with its messages, at all brokers or those of one cluster, and its route at all registries.
+
+        Groups keep their positions in it. Returns the names of the brokers that had it.
+        """
+        check_topic(topic)
+        masters = await self._asking.masters(cluster=cluster)
+        had = await self.config(topic)
+        await self._asking.order(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
+        # A registry keeps the route of a topic that a broker no longer registers.
+        await self._asking.registries(
+            RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicRouteRequest(topic=topic, cluster_name=cluster)
+        )
+        return [name for name in masters if name in had]
