@@ -1,0 +1,279 @@
+"""
+The options of a read, from Spark's strings to values, each checked before any file is looked at.
+
+Names are not case-sensitive, as everywhere in Spark. What is not understood is refused by one sentence that names the
+option, and the nearest that exists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeVar
+
+from smartgo.errors import SettingError
+from smartgo.spark.columns import TABLES
+from smartgo.spark.nearest import nearest
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""What stands for the first and the last offset of a queue in the JSON forms, as with Kafka."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Position:
+    """
+    Where to begin, or to end (exclusive), in every store that is read; as C{startingOffsets} says it.
+
+    @ivar named: C{earliest}, C{latest}, or empty where the offsets are given.
+    @ivar physical: a physical offset for every store.
+    @ivar by_store: a physical offset by directory.
+    @ivar by_queue: queue offsets by topic and queue id; L{EARLIEST} and L{LATEST} for the ends. Queues that are not
+        named are read whole.
+    """
+
+    named: Literal["earliest", "latest", ""] = ""
+    physical: int | None = None
+    by_store: Mapping[str, int] = field(default_factory=dict)
+    by_queue: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """
+    What to read and how.
+
+    @ivar paths: store directories as given; may hold patterns.
+    @ivar table: C{messages}, C{consumequeue} or C{index}.
+    @ivar starting_ms: store timestamp from which on rows are wanted; C{ending_ms} before which.
+    @ivar fail_on_corrupt: raise where something in the middle is damaged; else leave it out and report it.
+    @ivar corrupt_column: name of the column that tells of damaged regions, C{None} for none.
+    @ivar decompress_body: give out bodies as the producers wrote them.
+    @ivar decompress_limit: the most bytes that a body may grow to.
+    @ivar verify_crc: C{None} where the body is read anyway.
+    @ivar partition_bytes: bytes of log a partition has at most.
+    @ivar use_queues: find a topic's records through its ConsumeQueues where these are complete.
+    @ivar index_slots: slots of an index file; C{None} to derive them from its size.
+    @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
+    """
+
+    paths: tuple[str, ...]
+    table: str = "messages"
+    starting: Position = Position("earliest")
+    ending: Position = Position("latest")
+    starting_ms: int | None = None
+    ending_ms: int | None = None
+    fail_on_corrupt: bool = True
+    corrupt_column: str | None = None
+    decompress_body: bool = False
+    decompress_limit: int = 16 * _MIB
+    verify_crc: bool | None = None
+    partition_bytes: int = 128 * _MIB
+    use_queues: bool = True
+    index_slots: int | None = None
+    max_bytes_per_trigger: int | None = None
+    filter_pushdown: bool = True
+
+
+def parse(options: Mapping[str, str]) -> ReadOptions:
+    """
+    Read the options of a read.
+
+    @raise SettingError: one is unknown, or its value is wrong.
+    """
+    given: dict[str, Any] = {}
+    seen: dict[str, str] = {}
+    for name, text in options.items():
+        key = name.lower()
+        if key in _PATHS:
+            continue
+        option = _OPTIONS.get(key)
+        if option is None:
+            raise SettingError(f"there is no option {name}{nearest(name, [one.name for one in _OPTIONS.values()])}")
+        seen[option.name] = text
+        try:
+            given[option.attribute] = option.read(text.strip())
+        except ValueError as error:
+            raise SettingError(f"option {option.name}: {error}") from None
+    found = ReadOptions(_paths(options), **given)
+    for first, second in (("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp")):
+        if first in seen and second in seen:
+            raise SettingError(f"options {first} and {second} exclude each other")
+    if found.table != "messages":
+        for name in seen:
+            if name not in _ANY_TABLE:
+                raise SettingError(f"option {name} is for table messages, not for {found.table}")
+    return found
+
+
+_PATHS: Final = ("path", "paths")
+
+
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    by_key = {name.lower(): text for name, text in options.items()}
+    several = by_key.get("paths")
+    paths = [] if several is None else json.loads(several)
+    if "path" in by_key:
+        paths.insert(0, by_key["path"])
+    if not paths:
+        raise SettingError("no path is given: load(DIR) needs the root directory of a store")
+    return tuple(map(_local, paths))
+
+
+def _local(path: str) -> str:
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        return path
+    if scheme.lower() != "file":
+        raise SettingError(
+            f"path {path}: {scheme} cannot be read directly; mount it or copy it to a local directory"
+            " (hadoop fs -copyToLocal) and give that"
+        )
+    return "/" + rest.lstrip("/")
+
+
+# -- kinds of values -----------------------------------------------------------------------------------------
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _automatic(text: str) -> bool | None:
+    found = {"auto": None, "true": True, "false": False}
+    if text.lower() not in found:
+        raise ValueError(f"{text!r} is none of true, false and auto")
+    return found[text.lower()]
+
+
+def _choice(*names: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in names:
+            raise ValueError(f"{text!r} is none of {', '.join(names)}{nearest(text, names)}")
+        return text.lower()
+
+    return read
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("the name of a column is empty")
+    return text
+
+
+_UNITS: Final = {"b": 1, "k": _KIB, "kb": _KIB, "m": _MIB, "mb": _MIB, "g": _KIB * _MIB, "gb": _KIB * _MIB}
+
+
+def _size(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+        unit = _UNITS.get(text[len(digits) :].strip().lower() or "b")
+        if not (digits.isascii() and digits.isdigit()) or unit is None:
+            raise ValueError(f"{text!r} is no size such as 1048576, 512k or 64m")
+        if int(digits) * unit < least:
+            raise ValueError(f"{text!r} is less than {least} B")
+        return int(digits) * unit
+
+    return read
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not int(text):
+        raise ValueError(f"{text!r} is no positive number")
+    return int(text)
+
+
+def _moment(text: str) -> int:
+    """Return milliseconds since the epoch; a time without a zone is UTC."""
+    if text.removeprefix("-").isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+_FORMS: Final = 'earliest, latest, a physical offset, {"TOPIC": {"QUEUE": OFFSET}} and {"DIRECTORY": PHYSICAL OFFSET}'
+
+
+def _position(text: str) -> Position:
+    if text.lower() == "earliest":
+        return Position("earliest")
+    if text.lower() == "latest":
+        return Position("latest")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {_FORMS}") from None
+    if _is_offset(value, 0):
+        return Position(physical=value)
+    if isinstance(value, dict) and value:
+        if all(_is_offset(one, 0) for one in value.values()):
+            return Position(by_store={_local(path): one for path, one in value.items()})
+        if all(isinstance(one, dict) for one in value.values()):
+            return Position(by_queue=_queues(value))
+    raise ValueError(f"{text!r} is none of {_FORMS}")
+
+
+def _queues(value: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    found = {}
+    for topic, queues in value.items():
+        for queue, offset in queues.items():
+            if not (queue.isascii() and queue.isdigit()):
+                raise ValueError(f"queue {queue!r} of topic {topic} is no number")
+            if not _is_offset(offset, EARLIEST):
+                raise ValueError(f"offset {offset!r} of topic {topic}, queue {queue}, is no offset")
+            found[topic, int(queue)] = offset
+    return found
+
+
+def _is_offset(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Option:
+    name: str
+    attribute: str
+    read: Callable[[str], Any]
+
+
+_OPTIONS: Final = {
+    option.name.lower(): option
+    for option in (
+        _Option("table", "table", _choice(*TABLES)),
+        _Option("startingOffsets", "starting", _position),
+        _Option("endingOffsets", "ending", _position),
+        _Option("startingTimestamp", "starting_ms", _moment),
+        _Option("endingTimestamp", "ending_ms", _moment),
+        _Option("failOnCorrupt", "fail_on_corrupt", _boolean),
+        _Option("columnNameOfCorruptRecord", "corrupt_column", _name),
+        _Option("decompressBody", "decompress_body", _boolean),
+        _Option("decompressLimit", "decompress_limit", _size(1)),
+        _Option("verifyCrc", "verify_crc", _automatic),
+        _Option("partitionBytes", "partition_bytes", _size(64 * _KIB)),
+        _Option("useConsumeQueue", "use_queues", _boolean),
+        _Option("indexSlots", "index_slots", _count),
+        _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _size(1)),
+        _Option("filterPushdown", "filter_pushdown", _boolean),
+    )
+}
+_ANY_TABLE: Final = ("table", "partitionBytes", "indexSlots", "filterPushdown", "failOnCorrupt")
+
+NAMES: Final = tuple(option.name for option in _OPTIONS.values())
+"""Every option of a read but C{path}."""
