@@ -1,8 +1,8 @@
 """
-Requests of administrators about the broker as a whole: its settings (26, read only), its runtime information (28) and
-its counters (315).
+Requests of administrators about the broker as a whole: its settings (25, 26), its runtime information (28) and its
+counters (315).
 
-Rules: C{broker.md} section 14, C{reliability.md} X8.
+Rules: C{broker.md} section 14, C{reliability.md} X7, X8.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from zope.interface import implementer
 
+from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.stats import BrokerStats
-from smartgo.config.properties import render
-from smartgo.errors import RequestRefused
+from smartgo.config.properties import parse, render
+from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
-from smartgo.schema.bodies import BrokerStatsData, DataVersion, KVTable, StatsItem
+from smartgo.schema.bodies import BrokerStatsData, KVTable, StatsItem
 from smartgo.schema.codes import VERSION, RequestCode, Version
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BrokerConfigResponse, BrokerStatsRequest
@@ -64,10 +65,11 @@ Tools parse these texts without looking (the dashboard fails where one is missin
 
 @implementer(IRequestProcessor)
 class BrokerAdmin(Processor):
-    """Show the broker's settings and how it is doing."""
+    """Show and change the broker's settings, and show how it is doing."""
 
     codes = frozenset(
         {
+            int(RequestCode.UPDATE_BROKER_CONFIG),
             int(RequestCode.GET_BROKER_CONFIG),
             int(RequestCode.GET_BROKER_RUNTIME_INFO),
             int(RequestCode.VIEW_BROKER_STATS_DATA),
@@ -77,32 +79,43 @@ class BrokerAdmin(Processor):
     def __init__(
         self,
         stats: BrokerStats,
-        settings: Callable[[], Iterable[tuple[str, str]]],
-        version: Callable[[], DataVersion],
+        settings: LiveSettings,
         facts: Iterable[Callable[[], Mapping[str, str]]] = (),
+        remote_config: bool = False,
     ) -> None:
         """
-        @param settings: every setting as (name, text), secrets hidden (X8).
-        @param version: of the settings; it changes when one does.
         @param facts: what other parts (the store first) know; each overrides what is known before it.
+        @param remote_config: whether 25 may change settings: only where access control is on (X7).
         """
         self._stats = stats
         self._settings = settings
-        self._version = version
         self._facts = tuple(facts)
+        self._remote_config = remote_config
 
     def process(self, peer: IPeer, request: Command) -> Answer:
         """
         Answer at once.
 
-        @raise RequestRefused: 315 of what was never counted.
+        @raise RequestRefused: 315 of what was never counted; 25 of what cannot be changed.
         """
         if request.code == RequestCode.GET_BROKER_CONFIG:
-            header = BrokerConfigResponse(version=self._version().encode().decode())
-            return request.answer(header=header, body=render(self._settings()).encode())
+            header = BrokerConfigResponse(version=self._settings.version.encode().decode())
+            return request.answer(header=header, body=render(self._settings.shown()).encode())
+        if request.code == RequestCode.UPDATE_BROKER_CONFIG:
+            self._change(peer, request)
+            return request.answer()
         if request.code == RequestCode.GET_BROKER_RUNTIME_INFO:
             return request.answer(body=KVTable(table=self.runtime()).encode())
         return request.answer(body=self._counter(request.read(BrokerStatsRequest)).encode())
+
+    def _change(self, peer: IPeer, request: Command) -> None:
+        if not self._remote_config:
+            raise NoPermission("settings can be changed over the network only where access control is on")
+        try:
+            changes = [(one.key, one.value) for one in parse(request.body, "request")]
+        except SettingError as error:
+            raise BadBody(str(error)) from None
+        self._settings.change(changes, peer.address)
 
     def _counter(self, header: BrokerStatsRequest) -> BrokerStatsData:
         counted = self._stats.counted(header.stats_name, header.stats_key)

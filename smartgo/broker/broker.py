@@ -9,10 +9,9 @@ connections, requests in flight are answered, registries are told, offsets are s
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeDeferred, succeed
 from twisted.logger import Logger
@@ -21,6 +20,7 @@ from zope.interface import implementer
 
 from smartgo.broker.admin import BrokerAdmin
 from smartgo.broker.announce import Announcer, Identity
+from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.delay import DelayProgress, DelayQueues
 from smartgo.broker.dlq import RetryTopics, SendBackProcessor
@@ -28,18 +28,21 @@ from smartgo.broker.groupadmin import GroupAdmin
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.heartbeat import HeartbeatProcessor
 from smartgo.broker.hold import PullHold
+from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.offsetrequests import OffsetProcessor
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.producers import ProducerTable
+from smartgo.broker.progress import GroupProgress
+from smartgo.broker.progressadmin import ProgressAdmin
 from smartgo.broker.pull import PullProcessor
 from smartgo.broker.query import QueryProcessor
+from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.terms import durability, size_text, store_settings
 from smartgo.broker.topicadmin import TopicAdmin
 from smartgo.broker.topics import READ, WRITE, TopicTable
-from smartgo.config.catalog import show
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -52,7 +55,6 @@ from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ClientTLS, ServerTLS
-from smartgo.schema.bodies import DataVersion
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import decode as decode_record
@@ -105,7 +107,8 @@ class Broker(Service):
 
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
-    @ivar store, topics, groups, offsets, consumers, producers, stats: its parts, for those built on it.
+    @ivar store, topics, groups, offsets, consumers, producers, stats, group_progress: its parts, for those built on it.
+    @ivar settings: what is in force, and how to change it.
     """
 
     _log = Logger()
@@ -145,7 +148,7 @@ class Broker(Service):
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
-        self._version = DataVersion(timestamp=env.clock.wall_ms(), counter=0)
+        self.settings = LiveSettings(env.clock, configuration)
         config = configuration.broker
         self.address = f"{self._advertised(config.broker_ip1)}:{config.listen_port}"
         self._store_host = self._packed(self.address)
@@ -224,6 +227,9 @@ class Broker(Service):
             (offsets_file, self.offsets.load),
             (progress_file, self.progress.load),
         ]
+        self.group_progress = GroupProgress(
+            clock, self.topics, self.offsets, self.consumers, self.store, self.stats, config.broker_name
+        )
         self._heartbeat = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
         readable, writable = bool(config.broker_permission & READ), bool(config.broker_permission & WRITE)
         retries = RetryTopics(self.topics, self.groups)
@@ -278,17 +284,20 @@ class Broker(Service):
             TopicAdmin(
                 self.topics, self.offsets, self.consumers, self.store, self.stats, broker_name=config.broker_name
             ),
-            GroupAdmin(
-                self.groups,
+            GroupAdmin(self.groups, self.offsets, self.consumers, self.producers, self.stats),
+            ProgressAdmin(
+                self.group_progress,
                 self.topics,
+                self.groups,
                 self.offsets,
-                self.consumers,
-                self.producers,
                 self.store,
-                self.stats,
-                broker_name=config.broker_name,
+                lambda: self.delay.offsets,
+                address=self.address,
+                group_limit=limits.max_groups,
             ),
-            BrokerAdmin(self.stats, self._settings, lambda: self._version, (self._facts,)),
+            ClientAdmin(self.topics, self.offsets, self.consumers, self.store, self.group_progress),
+            QueueAdmin(self.topics, self.consumers, self.store),
+            BrokerAdmin(self.stats, self.settings, (self._facts,)),
         ]
         faults = Faults()
         self._dispatcher = Dispatcher(processors, faults=faults)
@@ -311,17 +320,14 @@ class Broker(Service):
             compressed=config.compressed_register,
             permission=lambda: config.broker_permission,
         )
+        self._follow_settings()
 
-    def _settings(self) -> Iterable[tuple[str, str]]:
-        """Every setting as (name, text), secrets hidden, for whoever asks for the configuration (26)."""
-        tables: dict[str, msgspec.Struct] = {
-            "broker": self._configuration.broker,
-            "store": self._configuration.store,
-            "ha": self._configuration.ha,
-            "tls": self._configuration.tls,
-        }
-        for table, values in tables.items():
-            yield from show(table, values)
+    def _follow_settings(self) -> None:
+        """Let those settings be changed at run time whose followers can take a new value."""
+        follow = self.settings.follow
+        follow("autoCreateTopicEnable", self.topics.set_auto_create)
+        follow("autoCreateSubscriptionGroup", lambda value: setattr(self.groups, "auto_create", value))
+        follow("notifyConsumerIdsChangedEnable", lambda value: None)  # looked up where it is needed
 
     def _facts(self) -> dict[str, str]:
         """What the store adds to the runtime information (28)."""
@@ -345,7 +351,7 @@ class Broker(Service):
         self._earliest_ms = decode_record(record).stored_ms
 
     def _may_notify(self, group: str) -> bool:
-        if not self._configuration.broker.notify_consumer_ids_changed_enable:
+        if not self.settings.configuration.broker.notify_consumer_ids_changed_enable:
             return False
         config = self.groups.get(group)
         return config is None or config.notify_consumer_ids_changed_enable

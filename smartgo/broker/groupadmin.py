@@ -1,6 +1,6 @@
 """
-Requests of administrators about groups: their settings (200, 201, 207, 352), who is connected (203, 204, 328), and how
-far they have come (43, 208).
+Requests of administrators about groups: their settings (200, 201, 207, 225, 352), and who is connected, wanting what
+(203, 204, 328, 345).
 
 Rules: C{broker.md} sections 12 and 14, C{reliability.md} D15.
 """
@@ -17,31 +17,28 @@ from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.producers import Client, ProducerTable
 from smartgo.broker.stats import BrokerStats
-from smartgo.broker.topics import TopicTable
 from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import (
     Connection,
     ConsumerConnection,
-    ConsumeStats,
-    MessageQueue,
-    OffsetWrapper,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionOfGroup,
 )
 from smartgo.schema.codes import LANGUAGE_NAMES, LanguageCode, RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumerConnectionRequest, ProducerConnectionRequest
-from smartgo.schema.headers.groups import ConsumeStatsRequest, DeleteGroupRequest, GroupConfigRequest
-from smartgo.store.interfaces import IMessageStore
+from smartgo.schema.headers.groups import DeleteGroupRequest, GroupConfigRequest, SubscriptionByConsumerRequest
 
 
 @implementer(IRequestProcessor)
 class GroupAdmin(Processor):
-    """Show, create, change and delete groups, and show their members and their progress."""
+    """Show, create, change and delete groups, and show their members."""
 
     codes = frozenset(
         {
@@ -52,33 +49,27 @@ class GroupAdmin(Processor):
             int(RequestCode.GET_CONSUMER_CONNECTION_LIST),
             int(RequestCode.GET_PRODUCER_CONNECTION_LIST),
             int(RequestCode.GET_ALL_PRODUCER_INFO),
-            int(RequestCode.GET_CONSUME_STATS),
-            int(RequestCode.GET_ALL_CONSUMER_OFFSET),
+            int(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER),
+            int(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST),
         }
     )
 
     def __init__(
         self,
         groups: GroupTable,
-        topics: TopicTable,
         offsets: OffsetTable,
         consumers: ConsumerTable,
         producers: ProducerTable,
-        store: IMessageStore,
         stats: BrokerStats,
         *,
-        broker_name: str,
         slave: bool = False,
     ) -> None:
         """@param slave: the tables are copies of a master's, and are not changed by requests."""
         self._groups = groups
-        self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
         self._producers = producers
-        self._store = store
         self._stats = stats
-        self._broker_name = broker_name
         self._slave = slave
         self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update,
@@ -88,13 +79,13 @@ class GroupAdmin(Processor):
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self._consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self._producer_connections,
             RequestCode.GET_ALL_PRODUCER_INFO: self._all_producers,
-            RequestCode.GET_CONSUME_STATS: self._progress,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self._all_offsets,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self._subscription,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._update_list,
         }
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
-        Answer at once, except where a change has to become durable or the store is asked for times.
+        Answer at once, except where a change has to become durable.
 
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
@@ -105,6 +96,12 @@ class GroupAdmin(Processor):
     def _update(self, request: Command) -> Answer | Deferred[Answer]:
         self._check_master()
         self._groups.update(SubscriptionGroupConfig.decode(request.body))
+        return self._once_durable(request)
+
+    def _update_list(self, request: Command) -> Answer | Deferred[Answer]:
+        self._check_master()
+        for config in SubscriptionGroupList.decode(request.body).group_config_list:
+            self._groups.update(config)
         return self._once_durable(request)
 
     def _delete(self, request: Command) -> Answer | Deferred[Answer]:
@@ -146,6 +143,13 @@ class GroupAdmin(Processor):
         )
         return request.answer(body=body.encode())
 
+    def _subscription(self, request: Command) -> Answer:
+        header = request.read(SubscriptionByConsumerRequest)
+        group = self._consumers.get(header.group)
+        wanted = None if group is None else group.subscription(header.topic or "")
+        body = SubscriptionOfGroup(group=header.group, topic=header.topic, subscription_data=wanted)
+        return request.answer(body=body.encode())
+
     def _producer_connections(self, request: Command) -> Answer:
         name = request.read(ProducerConnectionRequest).producer_group
         members = self._producers.members(name)
@@ -168,42 +172,6 @@ class GroupAdmin(Processor):
             for group in self._producers.groups()
         }
         return request.answer(body=ProducerTableInfo(data=data).encode())
-
-    # -- progress ------------------------------------------------------------------------------------------
-
-    def _all_offsets(self, request: Command) -> Answer:
-        return request.answer(body=self._offsets.wrapper().encode())
-
-    def _progress(self, request: Command) -> Deferred[Answer]:
-        header = request.read(ConsumeStatsRequest)
-        group = header.consumer_group
-        if header.topic and not header.topic.isspace():
-            topics = [header.topic]
-        else:
-            topics = self._offsets.topics_of(group)
-        return Deferred.fromCoroutine(self._measure(request, group, topics))
-
-    async def _measure(self, request: Command, group: str, topics: Iterable[str]) -> Answer:
-        table = {}
-        tps = 0.0
-        online = self._consumers.get(group)
-        for topic in topics:
-            config = self._topics.get(topic)
-            if config is None or (online is not None and online.subscriptions and topic not in online.subscriptions):
-                continue
-            for queue_id in range(config.read_queue_nums):
-                _, maximum = self._store.bounds(topic, queue_id)
-                consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
-                stored_ms = await self._store.stored_ms(topic, queue_id, consumed - 1) if consumed > 0 else 0
-                queue = MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
-                table[queue] = OffsetWrapper(
-                    broker_offset=maximum,
-                    consumer_offset=consumed,
-                    pull_offset=consumed,
-                    last_timestamp=max(0, stored_ms),
-                )
-            tps += self._stats.consume_tps(group, topic)
-        return request.answer(body=ConsumeStats(offset_table=table, consume_tps=tps).encode())
 
     def _check_master(self) -> None:
         if self._slave:

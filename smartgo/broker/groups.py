@@ -44,6 +44,7 @@ class GroupTable:
 
     @ivar get: C{get(name)} returns the L{SubscriptionGroupConfig} or C{None}, and never creates; a dict lookup.
     @ivar version: changes with every change of the table; slaves compare it.
+    @ivar auto_create: whether a group comes into being when it is first used.
     """
 
     _log = Logger()
@@ -60,13 +61,12 @@ class GroupTable:
         """
         @param file: C{subscriptionGroup.json}; C{None} keeps the table in memory alone.
         @param sync: changes by an administrator are durable before they are answered (D15, SYNC_FLUSH).
-        @param auto_create: a group comes into being when it is first used.
         @param limit: how many groups there may be (L18).
         """
         self._clock = clock
         self._file = file
         self._sync = sync
-        self._auto_create = auto_create
+        self.auto_create = auto_create
         self._limit = limit
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "group table")
@@ -98,7 +98,7 @@ class GroupTable:
         known = self._table.get(name)
         if known is not None:
             return known
-        if not self._auto_create and not name.startswith(INTERNAL_PREFIX):
+        if not self.auto_create and not name.startswith(INTERNAL_PREFIX):
             raise GroupNotExist(f"subscription group [{name}] does not exist")
         check_group(name)
         self._check_room(name)

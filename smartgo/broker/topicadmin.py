@@ -1,5 +1,5 @@
 """
-Requests of administrators about topics: 17, 21, 202, 215, 300, 305, 351.
+Requests of administrators about topics: 17, 18, 21, 202, 215, 300, 305, 351.
 
 Rules: C{broker.md} sections 2 and 14, C{reliability.md} D15, B6, X19.
 """
@@ -18,7 +18,15 @@ from smartgo.broker.topics import TopicTable
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
-from smartgo.schema.bodies import GroupList, MessageQueue, TopicConfig, TopicList, TopicOffset, TopicStatsTable
+from smartgo.schema.bodies import (
+    GroupList,
+    MessageQueue,
+    TopicConfig,
+    TopicConfigList,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+)
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.topics import (
@@ -39,6 +47,7 @@ class TopicAdmin(Processor):
     codes = frozenset(
         {
             int(RequestCode.UPDATE_AND_CREATE_TOPIC),
+            int(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST),
             int(RequestCode.GET_ALL_TOPIC_CONFIG),
             int(RequestCode.GET_TOPIC_STATS_INFO),
             int(RequestCode.DELETE_TOPIC_IN_BROKER),
@@ -69,6 +78,7 @@ class TopicAdmin(Processor):
         self._slave = slave
         self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_list,
             RequestCode.GET_ALL_TOPIC_CONFIG: self._all,
             RequestCode.GET_TOPIC_STATS_INFO: self._state,
             RequestCode.DELETE_TOPIC_IN_BROKER: self._delete,
@@ -98,7 +108,16 @@ class TopicAdmin(Processor):
             order=header.order,
         )
         self._topics.update(config)
-        waiting = self._topics.durable(header.topic)
+        return self._once_durable(request, header.topic)
+
+    def _update_list(self, request: Command) -> Answer | Deferred[Answer]:
+        self._check_master("topic")
+        for config in TopicConfigList.decode(request.body).topic_config_list:
+            self._topics.update(config)
+        return self._once_durable(request)
+
+    def _once_durable(self, request: Command, topic: str | None = None) -> Answer | Deferred[Answer]:
+        waiting = self._topics.durable(topic)
         return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
 
     def _delete(self, request: Command) -> Deferred[Answer]:

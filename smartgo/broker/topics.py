@@ -297,9 +297,13 @@ class TopicTable:
         if trace_topic is not None:
             self.create_system(trace_topic, 1)
         self.create_system(cluster + REPLY_SUFFIX, 1)
+        self.set_auto_create(auto_create)
+
+    def set_auto_create(self, enabled: bool) -> None:
+        """Let sends bring about topics, or not: the template topics, where there are any, are templates or are not."""
         for name in (TEMPLATE_TOPIC, DEFAULT_TOPIC):
             config = self._table.get(name)
-            if config is not None and bool(config.perm & INHERIT) != auto_create:
+            if config is not None and bool(config.perm & INHERIT) != enabled:
                 self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
 
     def adopt(self, queues: Iterable[tuple[str, int]]) -> list[str]:

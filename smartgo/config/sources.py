@@ -22,7 +22,7 @@ class Origin(NamedTuple):
     """Where a value came from."""
 
     source: str
-    """C{default}, C{environment}, C{file} or C{flag}."""
+    """C{default}, C{environment}, C{file}, C{flag} or C{request}."""
     detail: str = ""
     """The variable; the file with line or table; the flag."""
 

@@ -12,18 +12,25 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.admin import BrokerAdmin
+from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.groupadmin import GroupAdmin
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.heartbeat import HeartbeatProcessor
+from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.producers import ProducerTable
+from smartgo.broker.progress import GroupProgress
+from smartgo.broker.progressadmin import ProgressAdmin
+from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topicadmin import TopicAdmin
 from smartgo.broker.topics import TopicTable
+from smartgo.config.loading import Configuration
+from smartgo.config.settings import BrokerConfig, StoreConfig, TlsConfig
 from smartgo.errors import BadBody, BadName, ConsumerNotOnline, GroupNotExist, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import IRequestProcessor
-from smartgo.schema.bodies import DataVersion, TopicConfig
+from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
 from smartgo.tablefile import TableFile
@@ -53,17 +60,26 @@ class AdminCase(SynchronousTestCase):
             self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a", slave=self.slave
         )
         self.group_admin = GroupAdmin(
-            self.groups, self.topics, self.offsets, self.consumers, self.producers, store, self.stats,
-            broker_name="broker-a", slave=self.slave,
-        )  # fmt: skip
-        self.broker_admin = BrokerAdmin(
-            self.stats,
-            lambda: [("brokerName", "broker-a"), ("path", "a b\\c")],
-            lambda: DataVersion(timestamp=5, counter=3),
+            self.groups, self.offsets, self.consumers, self.producers, self.stats, slave=self.slave
         )
+        progress = GroupProgress(
+            clock, self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a"
+        )
+        self.delayed: dict[int, int] = {}
+        self.progress_admin = ProgressAdmin(
+            progress, self.topics, self.groups, self.offsets, store, lambda: self.delayed,
+            address="192.0.2.1:10911", group_limit=3, slave=self.slave,
+        )  # fmt: skip
+        self.client_admin = ClientAdmin(self.topics, self.offsets, self.consumers, store, progress)
+        self.queue_admin = QueueAdmin(self.topics, self.consumers, store, slave=self.slave)
+        self.settings = LiveSettings(clock, Configuration(broker=BrokerConfig(broker_name="broker-a")))
+        self.broker_admin = BrokerAdmin(self.stats, self.settings, remote_config=True)
         self.heartbeats = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
         self.processors: dict[int, Any] = {}
-        for processor in (self.topic_admin, self.group_admin, self.broker_admin):
+        for processor in (
+            self.topic_admin, self.group_admin, self.progress_admin, self.client_admin, self.queue_admin,
+            self.broker_admin,
+        ):  # fmt: skip
             verifyObject(IRequestProcessor, processor)
             for code in processor.codes:
                 self.processors[code] = processor
@@ -71,7 +87,7 @@ class AdminCase(SynchronousTestCase):
     def raw(self, code: int, body: Any = b"", **fields: Any) -> Any:
         """Ask; a Deferred may come back."""
         texts = {name: str(value) for name, value in fields.items()}
-        return self.processors[code].process(FakePeer(), request(code, None, body, **texts))
+        return self.processors[code].process(FakePeer("192.0.2.66:9"), request(code, None, body, **texts))
 
     def ask(self, code: int, body: Any = b"", **fields: Any) -> Command:
         """Ask, and return the answer as it is read."""
@@ -272,46 +288,23 @@ class GroupAdminTests(AdminCase):
         }  # fmt: skip
         self.assertEqual(shown, {"p": [one], "q": [one]})
 
-    def test_progress(self) -> None:
-        """208 compares offsets and ends of every read queue of all the group's topics."""
-        self.create("T")
-        self.create("%RETRY%g", readQueueNums=1)
-        self.store.stored["T", 0] = (0, [1000, 2000, 3000])
-        self.store.stored["T", 1] = (0, [1500])
-        self.offsets.commit("g", "T", 0, 2)
-        self.offsets.commit("g", "%RETRY%g", 0, 0)
-        self.offsets.commit("g", "deleted", 0, 9)
-        self.stats.found("g", "T", 30, 1)
-        self.env.clock.advance(30)
-        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
-        rows = {
-            key: [one["brokerOffset"], one["consumerOffset"], one["lastTimestamp"]]
-            for key, one in by_queue(shown["offsetTable"]).items()
-        }
-        self.assertEqual(rows, {("T", 0): [3, 2, 2000], ("T", 1): [1, 0, 0], ("%RETRY%g", 0): [0, 0, 0]})
-        self.assertEqual(shown["consumeTps"], 1.0)
+    def test_many_at_once(self) -> None:
+        """18 and 225 create or change as many topics or groups as they name."""
+        topics = [{"topicName": name, "readQueueNums": 3, "writeQueueNums": 3} for name in "TU"]
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {"topicConfigList": topics})
+        self.assertEqual((answer.code, self.topics.names()), (0, ["T", "U"]))
+        groups = [{"groupName": name, "retryMaxTimes": 2} for name in "gh"]
+        self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {"groupConfigList": groups})
+        self.assertEqual([self.groups.find(name).retry_max_times for name in "gh"], [2, 2])
 
-    def test_progress_in_one_topic(self) -> None:
-        """208 for one topic shows that one, also where the group has no offsets there; unknown topics are left out."""
-        self.create("T")
-        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g", topic="T")
-        self.assertEqual(sorted(by_queue(shown["offsetTable"])), [("T", 0), ("T", 1)])
-        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g", topic="U")
-        self.assertEqual((shown["offsetTable"], shown["consumeTps"]), ({}, 0.0))
-
-    def test_progress_of_connected_group(self) -> None:
-        """208 leaves out topics that the connected group no longer subscribes to."""
-        for topic in "TU":
-            self.create(topic, readQueueNums=1)
-            self.offsets.commit("g", topic, 0, 0)
-        self.beat(FakePeer(), "c1", [consumer("g", subscription("U"))])
-        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
-        self.assertEqual(list(by_queue(shown["offsetTable"])), [("U", 0)])
-
-    def test_all_offsets(self) -> None:
-        """43 shows the whole table of offsets."""
-        self.offsets.commit("g", "T", 3, 9)
-        self.assertEqual(self.show(RequestCode.GET_ALL_CONSUMER_OFFSET), {"offsetTable": {"T@g": {"3": 9}}})
+    def test_subscription(self) -> None:
+        """345 shows what a connected group wants of a topic, nothing where it is not connected or wants nothing."""
+        self.beat(FakePeer(), "c1", [consumer("g", subscription("T", "A", 7))])
+        code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
+        shown = self.show(code, group="g", topic="T")
+        self.assertEqual(shown, {"group": "g", "topic": "T", "subscriptionData": subscription("T", "A", 7)})
+        for group, topic in (("g", "U"), ("h", "T")):
+            self.assertEqual(self.show(code, group=group, topic=topic), {"group": group, "topic": topic})
 
 
 class SlaveTests(AdminCase):
@@ -373,10 +366,62 @@ class BrokerAdminTests(AdminCase):
     """The broker as a whole."""
 
     def test_settings(self) -> None:
-        """26 shows the settings as lines that can be read back, and their version as JSON."""
+        """26 shows the settings as lines that can be read back, secrets hidden, and their version as JSON."""
+        config = Configuration(
+            broker=BrokerConfig(broker_name="broker-a"),
+            store=StoreConfig(store_path_root_dir="/a b\\c"),
+            tls=TlsConfig(server_key_password="hidden"),
+        )
+        admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config))
+        answer = received(admin.process(FakePeer(), request(RequestCode.GET_BROKER_CONFIG)))
+        lines = answer.body.splitlines()
+        for line in (
+            b"brokerName=broker-a", b"storePathRootDir=/a b\\\\c", b"tls.server.keyPassword=***", b"brokerPermission=6",
+        ):  # fmt: skip
+            self.assertIn(line, lines)
+        self.assertNotIn(b"hidden", answer.body)
+        version = {"counter": 0, "timestamp": self.env.clock.wall_ms()}
+        self.assertEqual(msgspec.json.decode(answer.fields["version"]), version)
+
+    def test_change(self) -> None:
+        """25 changes what may be changed, and tells what it changed to and by whom; the version goes on."""
+        taken: list[bool] = []
+        self.settings.follow("autoCreateTopicEnable", taken.append)
+        answer = self.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n")
+        self.assertEqual((answer.code, taken), (0, [False]))
         answer = self.ask(RequestCode.GET_BROKER_CONFIG)
-        self.assertEqual(answer.body, b"brokerName=broker-a\npath=a b\\\\c\n")
-        self.assertEqual(msgspec.json.decode(answer.fields["version"]), {"counter": 3, "timestamp": 5})
+        self.assertIn(b"autoCreateTopicEnable=false", answer.body.splitlines())
+        self.assertEqual(msgspec.json.decode(answer.fields["version"])["counter"], 1)
+        origin = str(self.settings.configuration.origins["broker", "autoCreateTopicEnable"])
+        self.assertEqual(origin, f"request of 192.0.2.66:9 at {self.env.clock.wall_ms()}")
+
+    def test_change_refused(self) -> None:
+        """25 changes all or nothing: not what needs a restart (16), not what is unknown or not allowed (1)."""
+        taken: list[bool] = []
+        self.settings.follow("autoCreateTopicEnable", taken.append)
+        for line, code, remark in (
+            (b"listenPort=1", 16, "listenPort cannot be changed while the broker runs; autoCreateTopicEnable can"),
+            (b"storePathRootDir=/", 16, "storePathRootDir cannot be changed while the broker runs"),
+            (b"rocketmqHome=/", 16, "rocketmqHome cannot be changed while the broker runs"),
+            (b"autoCreateTopicEnabel=true", 1, "did you mean autoCreateTopicEnable?"),
+            (b"autoCreateTopicEnable=perhaps", 1, "autoCreateTopicEnable=perhaps is not allowed"),
+            (b"a=\\u00zz", 1, "request"),
+        ):
+            with self.assertRaises(RequestRefused) as caught:
+                self.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n" + line)
+            self.assertEqual(caught.exception.code, code, line)
+            self.assertIn(remark, str(caught.exception))
+        self.assertEqual((taken, self.settings.version.counter), ([], 0))
+
+    def test_change_without_access_control(self) -> None:
+        """25 changes nothing where nobody has to say who he is."""
+        admin = BrokerAdmin(self.stats, self.settings)
+        with self.assertRaises(RequestRefused) as caught:
+            admin.process(FakePeer(), request(RequestCode.UPDATE_BROKER_CONFIG, None, b"traceOn=false"))
+        self.assertEqual(
+            (caught.exception.code, str(caught.exception)),
+            (16, "settings can be changed over the network only where access control is on"),
+        )
 
     def test_statistics(self) -> None:
         """315 shows one counter over a minute, an hour and a day; 1 where nothing was ever counted."""
@@ -425,8 +470,7 @@ class BrokerAdminTests(AdminCase):
         """What other parts know overrides the defaults."""
         admin = BrokerAdmin(
             self.stats,
-            list,
-            lambda: DataVersion(timestamp=1, counter=0),
+            self.settings,
             [lambda: {"commitLogMaxOffset": "77", "more": "1"}],
         )
         table = body_of(admin.process(FakePeer(), request(RequestCode.GET_BROKER_RUNTIME_INFO)))["table"]

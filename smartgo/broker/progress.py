@@ -1,0 +1,105 @@
+"""
+Where groups stand: their offsets beside the bounds and times of the queues.
+
+Rules: C{broker.md} section 14 (208, 303, 317). Times are looked up by the store's reader threads, a queue at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from smartgo.broker.consumers import ConsumerTable
+from smartgo.broker.offsets import OffsetTable
+from smartgo.broker.stats import BrokerStats
+from smartgo.broker.topics import TopicTable
+from smartgo.env.interfaces import IClock
+from smartgo.schema.bodies import ConsumeStats, MessageQueue, OffsetWrapper, QueueTimeSpan, TopicConfig
+from smartgo.store.interfaces import IMessageStore
+
+
+class GroupProgress:
+    """Measures how far groups are, and how old is what they have not read."""
+
+    def __init__(
+        self,
+        clock: IClock,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        store: IMessageStore,
+        stats: BrokerStats,
+        broker_name: str,
+    ) -> None:
+        """@param broker_name: ours, for the queues' names."""
+        self._clock = clock
+        self._topics = topics
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._stats = stats
+        self._broker_name = broker_name
+
+    def queue(self, topic: str, queue_id: int) -> MessageQueue:
+        """Name a queue of this broker."""
+        return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
+
+    def reads(self, group: str, topic: str) -> bool:
+        """Whether a group counts as a reader of a topic: not, where it is connected and reads others only."""
+        online = self._consumers.get(group)
+        return online is None or not online.subscriptions or topic in online.subscriptions
+
+    async def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
+        """Measure a group in those of some topics that exist and that it reads, every read queue of each."""
+        total = ConsumeStats()
+        for topic in topics:
+            config = self._topics.get(topic)
+            if config is not None and self.reads(group, topic):
+                one = await self.of_topic(group, config, config.read_queue_nums)
+                total.offset_table.update(one.offset_table)
+                total.consume_tps += one.consume_tps
+        return total
+
+    async def of_topic(self, group: str, config: TopicConfig, queues: int) -> ConsumeStats:
+        """
+        Measure a group in the first C{queues} queues of a topic.
+
+        An offset that was never committed counts as 0. C{last_timestamp}: of the last message consumed.
+        """
+        topic = config.topic_name
+        stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
+        for queue_id in range(queues):
+            _, maximum = self._store.bounds(topic, queue_id)
+            consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
+            stored_ms = await self._store.stored_ms(topic, queue_id, consumed - 1) if consumed > 0 else 0
+            stats.offset_table[self.queue(topic, queue_id)] = OffsetWrapper(
+                broker_offset=maximum,
+                consumer_offset=consumed,
+                pull_offset=consumed,
+                last_timestamp=max(0, stored_ms),
+            )
+        return stats
+
+    async def time_span(self, group: str, config: TopicConfig) -> list[QueueTimeSpan]:
+        """
+        Measure every write queue: when its first, last and last consumed message was stored, how long the next waits.
+        """
+        topic = config.topic_name
+        spans = []
+        for queue_id in range(config.write_queue_nums):
+            minimum, maximum = self._store.bounds(topic, queue_id)
+            span = QueueTimeSpan(message_queue=self.queue(topic, queue_id))
+            span.min_time_stamp = span.consume_time_stamp = await self._store.stored_ms(topic, queue_id, minimum)
+            span.max_time_stamp = await self._store.stored_ms(topic, queue_id, maximum - 1)
+            consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
+            if consumed > 0:
+                span.consume_time_stamp = await self._store.stored_ms(topic, queue_id, consumed - 1)
+            if consumed < maximum:
+                waiting = await self._store.stored_ms(topic, queue_id, max(consumed, minimum))
+                span.delay_time = max(0, self._clock.wall_ms() - waiting)
+            spans.append(span)
+        return spans
+
+
+def difference(stats: ConsumeStats) -> int:
+    """Return how many messages a group has not consumed, over all its queues."""
+    return sum(one.broker_offset - one.consumer_offset for one in stats.offset_table.values())
