@@ -1,0 +1,289 @@
+"""
+Where the log of a live store ends, seen from outside, and how far one micro-batch goes. No I/O: files are looked at
+through L{Peek}.
+
+A broker may be writing while we look. Ours copies a record, or a whole batch, at once and in no particular order, a
+Java broker from front to back; so a record's head may be there before its body, and a body before its properties. A
+record counts when
+
+ - its lengths, physical offset and checksum are right, and its properties hold no NUL, which is what was never written;
+ - and something was stored behind it, or it was there just the same at the look before: by then it is whole.
+
+What was written long ago is not looked at here but by the tasks that read it: closed files, and the newest up to some
+MiB before its end. In the newest file a place that stays bad while valid records follow, stored no earlier than those
+before, is damage, and is passed over; anything else that is no record is the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from smartgo.errors import StoreError
+from smartgo.schema.columns import record_positions
+from smartgo.schema.record import (
+    BLANK_MAGICS,
+    BLANK_SIZE,
+    HEAD_SIZE,
+    MESSAGE_MAGICS,
+    SIZE_LIMIT,
+    Scan,
+    Stop,
+    decode,
+    find_record,
+    start_struct,
+)
+
+Peek = Callable[[str, int, int], bytes]
+"""Reads a piece of a file: path, first byte, how many bytes; fewer at its end. Raises C{FileNotFoundError}."""
+
+_CHUNK: Final = 4 << 20
+_SEARCHED: Final = 32 << 20
+_SETTLING: Final = 1000
+_CHECKED_PIECES: Final = 3  # of what a look finds, the last ones
+_NOTHING: Final = bytes(BLANK_SIZE)
+
+
+class LogFile(NamedTuple):
+    """
+    One file of a CommitLog.
+
+    @ivar base: physical offset of its first byte.
+    @ivar size: its length, in bytes.
+    """
+
+    path: str
+    base: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Physical offset after its last byte."""
+        return self.base + self.size
+
+
+class DataLost(StoreError):
+    """
+    What a stream was to read next is not there any more, or never was.
+
+    @ivar store: the directory.
+    """
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(
+            f"{store}: {reason}; set the option failOnDataLoss to false to go on with what there is, or begin anew "
+            "with another checkpointLocation"
+        )
+        self.store = store
+
+
+class Tail:
+    """
+    Follows the end of one log. Look often: a look costs as much as was written since the last.
+
+    @ivar minimum: physical offset at which the log begins, as of the last look.
+    @ivar end: physical offset before which all may be read.
+    @ivar cut: how often the log was found to be cut, or written anew, behind what was seen of it.
+    """
+
+    def __init__(self, peek: Peek) -> None:
+        self._peek = peek
+        self._checked = 0  # position after the last record that was checked, or passed over
+        self._witness = (0, b"")  # that record: where, and its head
+        self._stored_ms = 0
+        self._bad = -1  # where the last look stopped at something that is neither a record nor nothing
+        self._searched = -1  # such a place behind which there is nothing
+        self.minimum = 0
+        self.end = 0
+        self.cut = 0
+
+    def look(self, files: Sequence[LogFile]) -> int:
+        """
+        See how far the log goes now.
+
+        @param files: those there are, in the order of their offsets.
+        @return: L{end}.
+        @raise FileNotFoundError: a file went away meanwhile: look again.
+        """
+        self.minimum = files[0].base if files else 0
+        newest = self._newest(files)
+        before = self._checked
+        if newest is None:
+            if before > self.minimum:
+                self._forget(self.minimum)
+            self.end = self._checked = self.minimum
+            return self.end
+        if before > newest.end or not self._still_there(files):
+            self._forget(newest.base)
+        elif before < newest.base:
+            self._checked = newest.base
+        closed = self._walk(newest)
+        if closed or self._checked == before:
+            self.end = self._checked
+        else:
+            self.end = max(newest.base, self._witness[0])
+        return self.end
+
+    def settle(self, files: Callable[[], Sequence[LogFile]]) -> int:
+        """
+        Look until two looks see the same, or often enough where the log is written faster than that.
+
+        @param files: lists them.
+        @return: L{end}.
+        """
+        for _ in range(_SETTLING):
+            before = (self._checked, self._bad)
+            self.look(files())
+            if (self._checked, self._bad) == before and self.end == self._checked and self._bad in (-1, self._searched):
+                break
+        return self.end
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _newest(self, files: Sequence[LogFile]) -> LogFile | None:
+        """The last file that something was written to; those after it were made ahead."""
+        for file in reversed(files):
+            start = self._peek(file.path, 0, BLANK_SIZE)
+            if len(start) == BLANK_SIZE and start_struct.unpack(start)[1] in MESSAGE_MAGICS | BLANK_MAGICS:
+                return file
+        return None
+
+    def _still_there(self, files: Sequence[LogFile]) -> bool:
+        """Whether the last record that was checked is as it was, or was removed in due course."""
+        at, head = self._witness
+        for file in files:
+            if file.base <= at < file.end:
+                return self._peek(file.path, at - file.base, len(head)) == head
+        return at < files[0].base
+
+    def _forget(self, begin: int) -> None:
+        self.cut += 1
+        self._checked, self._witness, self._stored_ms = begin, (begin, b""), 0
+        self._bad = self._searched = -1
+
+    def _walk(self, file: LogFile) -> bool:
+        """Check what lies behind the last record that was checked; return whether the file was closed."""
+        bad, self._bad = self._bad, -1
+        if self._peek(file.path, self._checked - file.base, BLANK_SIZE) == _NOTHING:
+            return False
+        self._pass_over_old(file)
+        while (begin := self._checked) < file.end:
+            data = self._read(file, begin)
+            scan = Scan(data, 0, begin)
+            for message in scan:
+                if b"\0" in message.properties and not _goes_on(data, scan.end):
+                    return False
+                at = begin + scan.end - message.size
+                self._witness = (at, data[at - begin : at - begin + HEAD_SIZE])
+                self._checked, self._stored_ms = begin + scan.end, message.stored_ms
+            left = file.end - self._checked
+            if left < BLANK_SIZE or (scan.stop is Stop.BLANK and _blank_size(data, scan.end) == left):
+                self._checked = file.end
+            elif scan.stop is Stop.EMPTY:
+                return False
+            elif scan.end == 0:
+                self._bad = begin
+                if bad != begin or self._searched == begin or (after := self._beyond(file, begin)) is None:
+                    return False
+                self._checked, self._bad = after, -1
+        return True
+
+    def _pass_over_old(self, file: LogFile) -> None:
+        """Go to the last MiB of what lies behind the last record that was checked, by sizes and magics alone."""
+        begins = [self._checked]
+        while begins[-1] < file.end:
+            data = self._read(file, begins[-1])
+            positions = record_positions(data)
+            if len(positions) == 0:
+                break
+            last = int(positions[-1])
+            begins.append(begins[-1] + last + start_struct.unpack_from(data, last)[0])
+        if len(begins) > _CHECKED_PIECES + 1:
+            self._checked = begins[-1 - _CHECKED_PIECES]
+            head = self._peek(file.path, self._checked - file.base, HEAD_SIZE)
+            self._witness = (self._checked, head)
+
+    def _read(self, file: LogFile, begin: int) -> bytes:
+        """Return a piece of the file with one whole record at least, if there is one."""
+        at, room = begin - file.base, file.end - begin
+        data = self._peek(file.path, at, min(_CHUNK, room))
+        if BLANK_SIZE <= len(data) < room:
+            size, magic = start_struct.unpack_from(data)
+            if magic in MESSAGE_MAGICS and len(data) < size <= min(SIZE_LIMIT, room):
+                data = self._peek(file.path, at, size)
+        return data
+
+    def _beyond(self, file: LogFile, bad: int) -> int | None:
+        """Return where records go on behind a bad place; C{None} where none follow, or only such as were cut off."""
+        at = bad + 1
+        while at < file.end:
+            data = self._peek(file.path, at - file.base, _SEARCHED + SIZE_LIMIT)
+            found = find_record(data, 0, at, _SEARCHED)
+            if found is not None:
+                if decode(data, found).stored_ms >= self._stored_ms:
+                    return at + found
+                break
+            at += _SEARCHED
+        self._searched = bad
+        return None
+
+
+def _goes_on(data: bytes, at: int) -> bool:
+    return len(data) - at >= BLANK_SIZE and start_struct.unpack_from(data, at)[1] in MESSAGE_MAGICS | BLANK_MAGICS
+
+
+def _blank_size(data: bytes, at: int) -> int:
+    size: int = start_struct.unpack_from(data, at)[0]
+    return size
+
+
+# -- micro-batches -------------------------------------------------------------------------------------------
+
+
+def begins_record(files: Sequence[LogFile], position: int, peek: Peek) -> bool:
+    """Whether a record or a blank starts at a physical offset, or a file does."""
+    for file in files:
+        if file.base <= position < file.end:
+            start = peek(file.path, position - file.base, BLANK_SIZE)
+            known = len(start) == BLANK_SIZE and start_struct.unpack(start)[1] in MESSAGE_MAGICS | BLANK_MAGICS
+            return known or position == file.base
+    return False
+
+
+def next_record(files: Sequence[LogFile], position: int, end: int, peek: Peek) -> int:
+    """
+    Return where the first record at or behind C{position} starts; C{end} where none starts before that.
+
+    From a file without one on, the next file.
+    """
+    for file in files:
+        if file.end <= position or file.base >= end:
+            continue
+        at = max(position, file.base)
+        if at == file.base:
+            return at
+        data = peek(file.path, at - file.base, _CHUNK)
+        found = find_record(data, 0, at)
+        if found is None:
+            data = peek(file.path, at - file.base, SIZE_LIMIT * 2)
+            found = find_record(data, 0, at)
+        return min(end, file.end if found is None else at + found)
+    return end
+
+
+def share(begins: Mapping[str, int], ends: Mapping[str, int], limit: int | None) -> dict[str, int]:
+    """
+    Tell how far to go in each log, so that all together are about C{limit} bytes: each by its part of what waits.
+
+    @param begins: from where, by store; C{ends} up to where at most, for the same stores.
+    @param limit: bytes, C{None} for all.
+    @return: up to where, by store; behind the beginning wherever something waits.
+    """
+    waiting = {store: max(0, end - begins[store]) for store, end in ends.items()}
+    total = sum(waiting.values())
+    if limit is None or total <= limit:
+        return dict(ends)
+    return {
+        store: min(ends[store], begins[store] + max(1, limit * waits // total)) if waits else ends[store]
+        for store, waits in waiting.items()
+    }
