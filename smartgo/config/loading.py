@@ -23,6 +23,7 @@ from smartgo.config.settings import (
     BrokerConfig,
     HaConfig,
     LimitsConfig,
+    OpsConfig,
     RegistryConfig,
     StoreConfig,
     TlsConfig,
@@ -30,11 +31,11 @@ from smartgo.config.settings import (
 from smartgo.config.sources import Given, Origin, from_environment, from_flags, from_properties, from_toml
 from smartgo.errors import SettingError
 
-BROKER: Final = ("broker", "store", "ha", "tls", "limits")
+BROKER: Final = ("broker", "store", "ha", "tls", "limits", "ops")
 """The tables of a broker, in the order in which a flat file's keys are looked up."""
-REGISTRY: Final = ("registry", "tls", "limits")
+REGISTRY: Final = ("registry", "tls", "limits", "ops")
 """The tables of a registry."""
-ALL: Final = ("broker", "store", "ha", "tls", "limits", "registry")
+ALL: Final = ("broker", "store", "ha", "tls", "limits", "ops", "registry")
 """The tables of both in one process; a flat file's C{listenPort} is the broker's."""
 
 
@@ -62,6 +63,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     registry: RegistryConfig = RegistryConfig()
     tls: TlsConfig = TlsConfig()
     limits: LimitsConfig = LimitsConfig()
+    ops: OpsConfig = OpsConfig()
     origins: Mapping[tuple[str, str], Origin] = {}
     warnings: Sequence[str] = ()
 
@@ -118,7 +120,7 @@ def _settle(
     structs: dict[str, Any] = {table: TABLES[table](**values[table]) for table in TABLES}
     configuration = Configuration(**structs, origins=origins, warnings=warnings)
     _note_oddities(configuration, warnings)
-    configuration = _derived(configuration, surroundings, home)
+    configuration = _derived(configuration, surroundings, home, tables)
     _check(configuration, tables)
     return configuration
 
@@ -164,10 +166,14 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _derived(configuration: Configuration, surroundings: Surroundings, home: str) -> Configuration:
-    broker, store, registry = configuration.broker, configuration.store, configuration.registry
+def _derived(
+    configuration: Configuration, surroundings: Surroundings, home: str, tables: Sequence[str]
+) -> Configuration:
+    broker, store, registry, ops = configuration.broker, configuration.store, configuration.registry, configuration.ops
     role_id = broker.broker_id if broker.is_slave else 0
     root = store.store_path_root_dir or posixpath.join(home, "store")
+    kv_path = registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
+    ops_root = root if "broker" in tables else posixpath.dirname(kv_path)
     address = broker.broker_ip1 or ("" if broker.bind_address in ("0.0.0.0", "::") else broker.bind_address)  # noqa: S104
     replace = msgspec.structs.replace
     return replace(
@@ -185,9 +191,8 @@ def _derived(configuration: Configuration, surroundings: Surroundings, home: str
             store_path_root_dir=root,
             store_path_commit_log=store.store_path_commit_log or posixpath.join(root, "commitlog"),
         ),
-        registry=replace(
-            registry, kv_config_path=registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
-        ),
+        registry=replace(registry, kv_config_path=kv_path),
+        ops=replace(ops, ops_path=ops.ops_path or posixpath.join(ops_root, "ops")),
     )
 
 
@@ -211,6 +216,7 @@ def _check(configuration: Configuration, tables: Sequence[str]) -> None:
     if configuration.limits.unsent_resume_size > configuration.limits.unsent_pause_size:
         raise fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
     _check_tls(configuration.tls, fail)
+    _check_ops(configuration, fail)
 
 
 def _check_ports(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
@@ -240,3 +246,14 @@ def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) ->
         )
     if tls.server_need_client_auth != "none" and tls.server_trust_cert_path is None:
         raise fail("tls", "tls.server.need.client.auth", "needs tls.server.trustCertPath to check certificates against")
+
+
+def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
+    try:
+        place = configuration.ops.place(True)
+        if place is not None and (place[1] > 65535 or not ipaddress.ip_address(place[0].replace("localhost", "::1"))):
+            raise ValueError
+    except ValueError:
+        raise fail("ops", "opsListen", f"is {configuration.ops.ops_listen}, which is no address to listen on") from None
+    if configuration.ops.ops_certificate_scope != "none" and configuration.tls.server_need_client_auth == "none":
+        raise fail("ops", "opsCertificateScope", "needs tls.server.need.client.auth, or nobody shows a certificate")

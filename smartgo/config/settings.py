@@ -37,6 +37,9 @@ _MIB = 1 << 20
 _GIB = 1 << 30
 _DAY_MS = 86_400_000
 
+OPS_PORT = 10913
+"""The usual port of API and console."""
+
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     """Who the broker is, where it listens and registers, and what it allows."""
@@ -421,6 +424,88 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     max_groups: int = setting(20_000, Integer("Consumer groups, at most.", low=1))
 
 
+_LISTEN = r"on|off|(?:(?:[0-9.]{7,15}|localhost|\[[0-9a-fA-F:.]{2,45}\]):)?[0-9]{1,5}"
+_HOSTS = r"(?:[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?(?:;|$))*"
+_IPS = r"(?:[0-9a-fA-F:.]{2,45}(?:;|$))*"
+
+
+class OpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+    """The REST API and the console."""
+
+    ops_listen: str | None = setting(
+        None,
+        Text(
+            "Where the REST API and the console are served: on for 127.0.0.1:10913, off for nowhere, or an address."
+            " Any but a loopback address needs a token, and TLS or opsAllowInsecure.",
+            pattern=_LISTEN,
+            says="on, off, PORT or ADDRESS:PORT",
+            otherwise="on in registry and broker together, else off",
+        ),
+    )
+    ops_allow_insecure: bool = setting(
+        False, Switch("Serve on other than loopback addresses without TLS, as behind a proxy that speaks it.")
+    )
+    ops_tokens: str = setting(
+        "",
+        Text(
+            "Tokens of the API besides those made over it, several separated by ;.",
+            pattern=r"[A-Za-z0-9._:+;-]{0,8192}",
+            says="NAME:SCOPES:HASH, SCOPES some of read+publish+admin, HASH the token's SHA-256 in hexadecimal digits",
+            secret=True,
+            otherwise="none",
+        ),
+    )
+    ops_hosts: str = setting(
+        "",
+        Text(
+            "Host names by which browsers may ask for the console, besides localhost and addresses; several separated"
+            " by ;.",
+            pattern=_HOSTS,
+            says="NAME or NAME:PORT, several separated by ;",
+            otherwise="none",
+        ),
+    )
+    ops_trusted_proxies: str = setting(
+        "",
+        Text(
+            "Addresses of proxies whose X-Forwarded-For is believed, several separated by ;.",
+            pattern=_IPS,
+            says="IP addresses, several separated by ;",
+            otherwise="none",
+        ),
+    )
+    ops_certificate_scope: str = setting(
+        "none",
+        Choice(
+            "What a client may do that shows a certificate of tls.server.trustCertPath in place of a token.",
+            words=("none", "read", "publish", "admin"),
+        ),
+    )
+    ops_requests_per_second: int = setting(200, Integer("Requests of one address, on average.", low=1, high=100_000))
+    ops_path: str = setting(
+        "",
+        Path(
+            "The directory of tokens, audit log and history.",
+            otherwise="ops below storePathRootDir, for a registry alone below the directory of kvConfigPath",
+        ),
+    )
+    ops_debug: bool = setting(
+        False, Switch("Serve stacks and figures of the process's memory to admins on this machine.")
+    )
+
+    def place(self, by_default: bool) -> tuple[str, int] | None:
+        """
+        Return address and port to serve at; C{None} for nowhere.
+
+        @param by_default: whether to serve where nothing is said.
+        """
+        text = self.ops_listen or ("on" if by_default else "off")
+        if text == "off":
+            return None
+        address, _, port = text.rpartition(":")
+        return address.strip("[]") or "127.0.0.1", OPS_PORT if text == "on" else int(port)
+
+
 TABLES: dict[str, type[msgspec.Struct]] = {
     "broker": BrokerConfig,
     "store": StoreConfig,
@@ -428,4 +513,5 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "registry": RegistryConfig,
     "tls": TlsConfig,
     "limits": LimitsConfig,
+    "ops": OpsConfig,
 }
