@@ -1,0 +1,131 @@
+"""
+Errors as clients see them: problem bodies of RFC 9457, and which error becomes which.
+
+A body says C{type}, C{title}, C{status} and C{detail}, as the RFC has it, and besides C{code}, a word that programs may
+rely on, C{message}, which repeats the detail, and C{requestId}, by which the log can be searched (reliability B10). It
+never holds a stack, a path or a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from smartgo.errors import (
+    BadBody,
+    BadHeader,
+    BadName,
+    CallFailed,
+    CallTimedOut,
+    MessageIllegal,
+    NoSuchMessage,
+    PeerRefused,
+    RequestRefused,
+    SmartgoError,
+    SubscriptionParseFailed,
+)
+from smartgo.schema.codes import ResponseCode
+
+TITLES: Final[Mapping[int, str]] = {
+    304: "Not Modified",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    413: "Content Too Large",
+    414: "URI Too Long",
+    415: "Unsupported Media Type",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+_WORDS: Final[Mapping[int, str]] = {
+    status: title.lower().replace(" ", "-") for status, title in TITLES.items() if status >= 400
+}
+
+_CUT: Final = 512  # characters of a detail
+_STATUS_OF_CODE: Final[Mapping[int, int]] = {
+    ResponseCode.SYSTEM_BUSY: 503,
+    ResponseCode.MESSAGE_ILLEGAL: 400,
+    ResponseCode.SERVICE_NOT_AVAILABLE: 503,
+    ResponseCode.NO_PERMISSION: 403,
+    ResponseCode.TOPIC_NOT_EXIST: 404,
+    ResponseCode.QUERY_NOT_FOUND: 404,
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: 400,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: 404,
+}
+"""What a broker's refusal becomes; any other is 409: it is there, and does not allow this now."""
+
+_BAD_REQUESTS: Final = (BadName, BadBody, BadHeader, MessageIllegal, SubscriptionParseFailed)
+
+
+class Problem(SmartgoError):
+    """
+    An answer that is an error.
+
+    @ivar status: of the response.
+    @ivar code: a word for programs, such as C{topic-not-found}.
+    @ivar headers: that go with it.
+    """
+
+    def __init__(self, status: int, detail: str, code: str = "", headers: Mapping[str, str] | None = None) -> None:
+        """
+        @param code: by default the status in words.
+        """
+        super().__init__(detail)
+        self.status = status
+        self.code = code or _WORDS[status]
+        self.headers = dict(headers or {})
+
+    def body(self, request_id: str) -> bytes:
+        """Return the JSON for the client."""
+        detail = "".join(one if one.isprintable() else " " for one in str(self)[:_CUT])
+        return msgspec.json.encode(ProblemBody(TITLES[self.status], self.status, detail, self.code, detail, request_id))
+
+
+class ProblemBody(msgspec.Struct, rename="camel"):
+    """An error, as RFC 9457 has it."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+    message: str
+    request_id: str
+    type: str = "about:blank"
+
+
+def problem_of(error: BaseException) -> Problem | None:
+    """Return what an error is to the client; C{None}: it is a mistake of ours."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, PeerRefused | RequestRefused) and not isinstance(error, _BAD_REQUESTS):
+        status = _STATUS_OF_CODE.get(error.code, 409)
+        text = error.remark if isinstance(error, PeerRefused) else str(error)
+        return Problem(status, text or f"declined with code {error.code}", _word(error.code, status))
+    if isinstance(error, _BAD_REQUESTS):
+        return Problem(400, str(error))
+    if isinstance(error, CallTimedOut):
+        return Problem(504, str(error))
+    if isinstance(error, CallFailed):
+        return Problem(502, str(error))
+    if isinstance(error, NoSuchMessage):
+        return Problem(404, str(error), "message-not-found")
+    return None
+
+
+def _word(code: int, status: int) -> str:
+    try:
+        return ResponseCode(code).name.lower().replace("_", "-")
+    except ValueError:
+        return _WORDS[status]

@@ -1,0 +1,1 @@
+"""Who may ask what: tokens, sessions, checks of where a request comes from, and a record of what was changed."""

@@ -1,0 +1,135 @@
+"""
+The audit log: who changed what, from where, when, and with what result (reliability X7).
+
+One JSON object a line, in C{audit.jsonl}; at L{SIZE} bytes it becomes C{audit.jsonl.1}, which replaces the one before,
+so that two files at most are kept. Writing is done by a thread, and fails with a line in the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IEnvironment
+
+LANE: Final = "tables"
+SIZE: Final = 4 * 1024 * 1024
+"""Bytes of a file."""
+KEPT: Final = 2000
+"""Entries in memory, for the API."""
+
+_CUT: Final = 512  # characters of one value
+_MEMBERS: Final = 32
+_SECRET_WORDS: Final = ("secret", "password", "token", "code", "key")
+
+
+class AuditEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """
+    One change, or an attempt at one.
+
+    @ivar at_ms: wall clock.
+    @ivar action: the route: C{PUT /topics/{name}}.
+    @ivar subject: the names in its path.
+    @ivar detail: what was asked for, secrets hidden, cut.
+    @ivar status: what was answered.
+    @ivar error: the problem's code, where it was one.
+    """
+
+    at_ms: int
+    request_id: str
+    who: str
+    address: str
+    action: str
+    subject: dict[str, str]
+    detail: dict[str, Any]
+    status: int
+    error: str = ""
+
+
+class AuditLog:
+    """The log and its newest entries. Called on the reactor thread."""
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, path: str) -> None:
+        self._env = env
+        self._path = path
+        self._newest: deque[AuditEntry] = deque(maxlen=KEPT)
+        self._waiting: list[bytes] = []
+        self._settling: list[Deferred[None]] = []
+        self._busy = False
+
+    def load(self) -> None:
+        """Read the newest entries back; blocking. What cannot be read is left out."""
+        for path in (self._path + ".1", self._path):
+            if not self._env.files.exists(path):
+                continue
+            for line in self._env.files.read(path, 2 * SIZE).splitlines():
+                try:
+                    self._newest.append(msgspec.json.decode(line, type=AuditEntry))
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+
+    def entries(self) -> list[AuditEntry]:
+        """Return the newest entries, the newest first."""
+        return list(reversed(self._newest))
+
+    def add(self, entry: AuditEntry) -> None:
+        """Keep an entry, and write it soon."""
+        self._newest.append(entry)
+        self._waiting.append(msgspec.json.encode(entry) + b"\n")
+        if not self._busy:
+            self._begin()
+
+    def settled(self) -> Deferred[None]:
+        """Fire when all is written that was added before; never fails."""
+        done: Deferred[None] = Deferred()
+        if self._busy:
+            self._settling.append(done)
+        else:
+            done.callback(None)
+        return done
+
+    def _begin(self) -> None:
+        lines, self._waiting = b"".join(self._waiting), []
+        self._busy = True
+        self._env.threads.run(LANE, self._write, lines).addErrback(self._failed).addCallback(self._written)
+
+    def _failed(self, failure: Any) -> None:
+        self._log.failure("the audit log {path} was not written", failure, path=self._path)
+
+    def _written(self, _: object) -> None:
+        self._busy = False
+        if self._waiting:
+            self._begin()
+            return
+        settling, self._settling = self._settling, []
+        for waiter in settling:
+            waiter.callback(None)
+
+    def _write(self, lines: bytes) -> None:
+        files = self._env.files
+        if files.exists(self._path) and files.size(self._path) + len(lines) > SIZE:
+            files.rename(self._path, self._path + ".1")
+        files.append(self._path, lines)
+
+
+def shown(value: Any) -> Any:
+    """Return a value for the log: secrets hidden, long texts and lists cut."""
+    value = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+    if isinstance(value, dict):
+        items = list(value.items())[:_MEMBERS]
+        return {str(name): "***" if _is_secret(str(name)) and member else shown(member) for name, member in items}
+    if isinstance(value, list | tuple):
+        return [shown(one) for one in list(value)[:_MEMBERS]]
+    if isinstance(value, str) and len(value) > _CUT:
+        return f"{value[:_CUT]}… ({len(value)} characters)"
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRET_WORDS)

@@ -1,0 +1,230 @@
+"""
+The gate: where a request may come from, who sent it, and what he may do (reliability X10, X11, X13).
+
+Pure decisions over a request's headers; the tables of tokens and sessions are given to it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import math
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple
+
+from smartgo.ops.problems import Problem
+from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
+from smartgo.ops.security.rates import BURST_SECONDS, FAILURE_SECONDS, FAILURES, Allowance
+from smartgo.ops.security.sessions import SessionTable
+from smartgo.ops.security.tokens import TokenTable
+
+CSRF_HEADER: Final = "X-CSRF-Token"
+
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
+_PORTS: Final = {True: 443, False: 80}
+
+
+class Knock(NamedTuple):
+    """What the gate looks at."""
+
+    changes: bool
+    """Whether anything may be changed: no GET or HEAD."""
+    header: Callable[[str], str | None]
+    """A header's value; C{None} where there is none."""
+    cookie: str | None
+    """The session's cookie."""
+    peer: str
+    """The IP address at the socket's other end."""
+    local: tuple[str, int]
+    """The address and port that were connected to."""
+    secure: bool
+    """Whether by TLS."""
+    certificate: str | None = None
+    """The name in the client certificate that TLS verified."""
+
+
+class GateSettings(NamedTuple):
+    """What an operator may say about it."""
+
+    hosts: Collection[str] = ()
+    """Names, or names with a port, by which we may be asked for besides addresses and localhost."""
+    trusted_proxies: Collection[str] = ()
+    """Addresses whose C{X-Forwarded-For} is believed."""
+    per_second: float = 200.0
+    """Requests of one address."""
+    certificate_scope: str | None = None
+    """What a verified client certificate is good for."""
+
+
+class Gate:
+    """Lets requests in. Called on the reactor thread."""
+
+    def __init__(
+        self, seconds: Callable[[], float], tokens: TokenTable, sessions: SessionTable, settings: GateSettings
+    ) -> None:
+        """
+        @param seconds: the monotonic clock.
+        """
+        self._tokens = tokens
+        self._sessions = sessions
+        self._settings = settings
+        self._hosts = {one.lower() for one in settings.hosts}
+        self._failures = Allowance(seconds, FAILURES / FAILURE_SECONDS, FAILURES)
+        self._requests = Allowance(seconds, settings.per_second, settings.per_second * BURST_SECONDS)
+
+    # -- where it comes from -----------------------------------------------------------------------------------
+
+    def address(self, knock: Knock) -> str:
+        """Return the address to count by: the peer's, or what a trusted proxy says of it (reliability X13)."""
+        if knock.peer not in self._settings.trusted_proxies:
+            return knock.peer
+        forwarded = (knock.header("X-Forwarded-For") or "").split(",")
+        # The last address that no trusted proxy added is the one that our own proxies vouch for.
+        for one in reversed([one.strip() for one in forwarded]):
+            if one not in self._settings.trusted_proxies:
+                return one if _is_address(one) else knock.peer
+        return knock.peer
+
+    def check_place(self, knock: Knock) -> None:
+        """
+        Let a request for us pass that no foreign page made (DNS rebinding, cross-site requests).
+
+        @raise Problem: 400 no C{Host}; 403 another's, or another site's page; 429 too many requests.
+        """
+        address = self.address(knock)
+        wait = self._requests.wait(address)
+        if wait:
+            raise _slow_down(wait, "too many requests from this address")
+        self._requests.take(address)
+        host = knock.header("Host")
+        if not host:
+            raise Problem(400, "the header Host is missing")
+        if not self._is_us(host.lower(), knock):
+            raise Problem(403, "this host name is not one of ours; opsHosts names those that are", "host-not-allowed")
+        origin = knock.header("Origin")
+        scheme = "https" if knock.secure else "http"
+        if origin is not None and origin.lower() not in (f"{scheme}://{host.lower()}", *self._proxied(host, knock)):
+            raise Problem(403, "the request comes from a page of another origin", "origin-not-allowed")
+        if knock.changes and knock.header("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            raise Problem(403, "the request comes from a page of another site", "origin-not-allowed")
+
+    def _proxied(self, host: str, knock: Knock) -> Iterable[str]:
+        """The origin as a browser sees it that speaks TLS with a trusted proxy."""
+        if knock.peer in self._settings.trusted_proxies:
+            yield f"https://{host.lower()}"
+
+    def _is_us(self, host: str, knock: Knock) -> bool:
+        name, port = _split_host(host, _PORTS[knock.secure])
+        if host in self._hosts or name in self._hosts:
+            return True
+        local, local_port = knock.local
+        if port != local_port:
+            return False
+        if name == "localhost":
+            return is_loopback(local)
+        # A foreign page can point its own name at us, but it cannot make the browser call us by our address.
+        return _plain(name) == _plain(local)
+
+    # -- who it is ---------------------------------------------------------------------------------------------
+
+    def principal(self, knock: Knock) -> Principal:
+        """
+        Return who asks.
+
+        @raise Problem: 401 he shows what is no token or session of ours; 403 a session without its CSRF token; 429
+            he was wrong too often.
+        """
+        address = self.address(knock)
+        bearer = knock.header("Authorization")
+        if bearer is not None:
+            self.check_failures(address)
+            scheme, _, secret = bearer.partition(" ")
+            token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+            if token is None:
+                self.failed(address)
+                raise Problem(401, "that is no valid token", "bad-token", _CHALLENGE)
+            return Principal(token.name, frozenset(token.scopes), token=token.name)
+        if knock.cookie:
+            session = self._sessions.find(knock.cookie)
+            if session is not None:
+                if knock.changes and not hmac.compare_digest(
+                    session.csrf.encode(), (knock.header(CSRF_HEADER) or "").encode()
+                ):
+                    raise Problem(403, f"the header {CSRF_HEADER} is missing or wrong", "csrf")
+                return session.principal()
+        scope = self._settings.certificate_scope
+        if knock.certificate is not None and scope is not None:
+            scopes = {ADMIN: SCOPES}.get(scope, (scope,))
+            return Principal(f"certificate {knock.certificate}", frozenset(scopes))
+        if not self._tokens.any and is_loopback(address) and is_loopback(knock.peer):
+            return LOCAL_READER
+        return NOBODY
+
+    def check_scope(self, principal: Principal, scope: str | None) -> None:
+        """Let a principal pass who may. @raise Problem: 401 nobody said who he is; 403 he may not."""
+        if principal.may(scope):
+            return
+        if principal is NOBODY:
+            raise Problem(401, "show a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
+        if principal is LOCAL_READER:
+            raise Problem(
+                401,
+                f"this needs the scope {scope}; without a token, or a login, there is nothing but reading",
+                "login-needed",
+                _CHALLENGE,
+            )
+        raise Problem(403, f"this needs the scope {scope}", "scope-missing")
+
+    # -- being wrong -------------------------------------------------------------------------------------------
+
+    def check_failures(self, address: str) -> None:
+        """Let an address pass that was not wrong too often. @raise Problem: 429."""
+        wait = self._failures.wait(address)
+        if wait:
+            raise _slow_down(wait, "too many wrong tokens from this address")
+
+    def failed(self, address: str) -> None:
+        """Count that an address was wrong."""
+        self._failures.take(address)
+
+
+def _slow_down(seconds: float, sentence: str) -> Problem:
+    return Problem(429, sentence, "", {"Retry-After": str(math.ceil(seconds))})
+
+
+def _split_host(host: str, port: int) -> tuple[str, int]:
+    """Return name and port of a C{Host} header; port -1 where it is none."""
+    if host.startswith("["):
+        name, _, rest = host[1:].partition("]")
+        colon, text = rest[:1], rest[1:]
+    else:
+        name, colon, text = host.partition(":")
+    if not colon:
+        return name, port
+    return name, int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else -1
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(address: str) -> str:
+    """An address in its one form, an IPv4 one out of its IPv6 dress."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"no address: {address}"
+    mapped = getattr(found, "ipv4_mapped", None)
+    return str(mapped or found)
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an IP address is of this machine alone."""
+    try:
+        return ipaddress.ip_address(_plain(address)).is_loopback
+    except ValueError:
+        return False

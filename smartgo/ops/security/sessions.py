@@ -1,0 +1,129 @@
+"""Sessions of people at the console, and the one-time codes that begin one (reliability X11)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Final
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.problems import Problem
+from smartgo.ops.security.principals import ADMIN, Principal
+from smartgo.ops.security.tokens import Token, TokenTable
+
+COOKIE: Final = "smartgo_session"
+SESSION_SECONDS: Final = 8 * 3600
+CODE_SECONDS: Final = 3600
+
+_MOST: Final = 1000
+_CODES: Final = 16
+
+
+class Session:
+    """
+    One person's stay.
+
+    @ivar key: the hash of what the cookie holds.
+    @ivar csrf: what a change must bring along in C{X-CSRF-Token}.
+    @ivar ends: monotonic, in seconds.
+    """
+
+    __slots__ = ("csrf", "ends", "ends_ms", "key", "name", "scopes", "token")
+
+    def __init__(self, key: str, csrf: str, ends: float, ends_ms: int, token: Token | None) -> None:
+        self.key = key
+        self.csrf = csrf
+        self.ends = ends
+        self.ends_ms = ends_ms
+        self.token = token
+        self.name = "login-link" if token is None else token.name
+        self.scopes = frozenset({ADMIN} if token is None else token.scopes)
+
+    def principal(self) -> Principal:
+        """Who that is."""
+        return Principal(self.name, self.scopes, self.key, "" if self.token is None else self.token.name)
+
+
+class SessionTable:
+    """All sessions, in memory: they end with the process. Called on the reactor thread."""
+
+    def __init__(self, env: IEnvironment, tokens: TokenTable) -> None:
+        self._env = env
+        self._tokens = tokens
+        self._sessions: dict[str, Session] = {}
+        self._codes: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    # -- one-time codes ----------------------------------------------------------------------------------------
+
+    def new_code(self) -> str:
+        """Return a word that begins one session for admin, once, within an hour: for a link that the console prints."""
+        secret = self._secret()
+        while len(self._codes) >= _CODES:
+            del self._codes[next(iter(self._codes))]
+        self._codes[_hash(secret)] = self._env.clock.seconds() + CODE_SECONDS
+        return secret
+
+    def redeem(self, code: str) -> tuple[Session, str] | None:
+        """Begin the session of a code, which is used up; C{None} where it is none."""
+        shown = _hash(code)
+        found = next((one for one in self._codes if hmac.compare_digest(one, shown)), None)
+        if found is None or self._codes.pop(found) < self._env.clock.seconds():
+            return None
+        return self.begin(None)
+
+    # -- sessions ----------------------------------------------------------------------------------------------
+
+    def begin(self, token: Token | None) -> tuple[Session, str]:
+        """Begin a session with a token's scopes (C{None}: a login link's); return it and what its cookie holds."""
+        self._sweep()
+        if len(self._sessions) >= _MOST:
+            raise Problem(503, "too many people are logged in", "too-many-sessions")
+        secret = self._secret()
+        clock = self._env.clock
+        session = Session(
+            _hash(secret),
+            self._secret(),
+            clock.seconds() + SESSION_SECONDS,
+            clock.wall_ms() + SESSION_SECONDS * 1000,
+            token,
+        )
+        self._sessions[session.key] = session
+        return session, secret
+
+    def find(self, secret: str) -> Session | None:
+        """Return the session of a cookie; C{None}: it has ended, or its token has, or there was none."""
+        session = self._sessions.get(_hash(secret))
+        if session is None:
+            return None
+        if session.ends < self._env.clock.seconds() or not self._still(session):
+            del self._sessions[session.key]
+            return None
+        return session
+
+    def by_key(self, key: str) -> Session | None:
+        """Return a session by its hash."""
+        return self._sessions.get(key)
+
+    def end(self, key: str) -> None:
+        """End a session, if there is one."""
+        self._sessions.pop(key, None)
+
+    def _still(self, session: Session) -> bool:
+        return session.token is None or self._tokens.valid(session.token)
+
+    def _sweep(self) -> None:
+        now = self._env.clock.seconds()
+        for key in [key for key, one in self._sessions.items() if one.ends < now or not self._still(one)]:
+            del self._sessions[key]
+
+    def _secret(self) -> str:
+        token: bytes = self._env.random.token(32)
+        return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

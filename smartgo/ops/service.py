@@ -1,0 +1,181 @@
+"""The API as a Service: its tables, its client towards the cluster, its port."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IListeningPort
+from twisted.logger import Logger
+
+from smartgo.client.instance import Client
+from smartgo.config.settings import OpsConfig
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.ops.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.api import Api
+from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.openapi import document
+from smartgo.ops.pages import console_pages, docs_pages
+from smartgo.ops.routes import Raw, routes_of
+from smartgo.ops.security.audit import AuditLog
+from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
+from smartgo.ops.security.sessions import SessionTable
+from smartgo.ops.security.tokens import TokenTable, parse_configured
+from smartgo.ops.site import OpsFactory
+from smartgo.ops.status import MetricsApi, StatusApi
+from smartgo.ops.streams import Streams
+from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.tls import ClientTLS, ServerTLS
+from smartgo.tablefile import TableFile
+
+_INSTANCE: Final = "ops"
+
+
+class Ops(Service):
+    """
+    The REST API of one process, or of a cluster from outside.
+
+    @ivar ready: fires with this once clients can connect, or fails with why not.
+    @ivar tables: the files that are read at the start, each with what reads it.
+    @ivar client: towards registries and brokers.
+    @ivar sessions, tokens, audit, streams, api: its parts.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        config: OpsConfig,
+        place: tuple[str, int],
+        registries: Sequence[str],
+        node: ILocalNode | None = None,
+        tls: ServerTLS | None = None,
+        client_tls: ClientTLS | None = None,
+        metrics: Callable[[], CollectorRegistry] | None = None,
+    ) -> None:
+        """
+        @param place: address and port to serve at; port 0 takes a free one.
+        @param registries: C{host:port} of each registry of the cluster.
+        @param node: the process around the API; C{None} where it fronts a cluster from outside.
+        @param tls: certificate and key: then nothing but HTTPS is spoken.
+        @param client_tls: how registries and brokers are spoken to, where that is by TLS.
+        @param metrics: returns what C{/metrics} shows.
+        @raise SettingError: a setting that cannot be followed.
+        """
+        self._env = env
+        self._config = config
+        self._place = place
+        self._tls = tls
+        self._port: IListeningPort | None = None
+        self.ready: Deferred[Ops] = Deferred()
+        self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
+        file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))
+        self.tokens = TokenTable(env, file, parse_configured(_words(config.ops_tokens)))
+        self.tables: list[tuple[TableFile, Callable[[], object]]] = [(file, self.tokens.load)]
+        self.sessions = SessionTable(env, self.tokens)
+        self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
+        self.streams = Streams(env.clock)
+        scope = config.ops_certificate_scope
+        self._gate = Gate(
+            env.clock.seconds,
+            self.tokens,
+            self.sessions,
+            GateSettings(
+                _words(config.ops_hosts),
+                _words(config.ops_trusted_proxies),
+                config.ops_requests_per_second,
+                None if scope == "none" else scope,
+            ),
+        )
+        registry = CollectorRegistry()
+        resources: list[object] = [
+            SessionApi(self._gate, self.tokens, self.sessions),
+            TokensApi(self.tokens),
+            AuditApi(self.audit),
+            StatusApi(node),
+            MetricsApi(metrics or (lambda: registry)),
+        ]
+        self.api = Api(env, self._gate, self.audit, self.streams, resources, _pages(resources))
+        self._factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
+
+    @property
+    def url(self) -> str:
+        """Where people find it, once it is ready."""
+        address, port = self._place
+        if self._port is not None:
+            host: Any = self._port.getHost()
+            port = host.port
+        name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)  # noqa: S104
+        return f"{'http' if self._tls is None else 'https'}://{name}:{port}/"
+
+    def login_url(self) -> str:
+        """Return a link that logs a person in as admin, once, within an hour."""
+        return f"{self.url}#login={self.sessions.new_code()}"
+
+    # -- start and stop ----------------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Begin to serve; see C{ready}."""
+        super().startService()
+        Deferred.fromCoroutine(self._start()).addCallbacks(self.ready.callback, self.ready.errback)
+
+    async def _start(self) -> Ops:
+        self._env.files.make_directories(self._config.ops_path)
+        self.tokens.load()
+        self.audit.load()
+        check_place(self._place[0], self.tokens.any, self._tls is not None, self._config)
+        self._port = await self._env.network.listen(endpoint(*self._place), self._factory)
+        self._log.info("REST API and console at {url}", url=self.url)
+        return self
+
+    def stopService(self) -> Deferred[None]:
+        """Stop listening, cut what is still asked, save; fires when nothing is left."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        port, self._port = self._port, None
+        if port is not None:
+            await maybeDeferred(port.stopListening)
+        self.streams.stop()
+        await self._factory.close()
+        await self.client.stop()
+        await self.audit.settled()
+        for file, _ in self.tables:
+            await file.settled()
+
+
+def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> None:
+    """
+    Refuse to serve the world without knowing who asks, or without keeping secrets (reliability X1, X10).
+
+    @raise SettingError: the address is no loopback address, and there is no token, or no TLS and nobody allowed that.
+    """
+    if is_loopback(address) or address == "localhost":
+        return
+    if not tokens:
+        raise SettingError(
+            f"the REST API would listen on {address} and has no token: anybody could read everything; make one first,"
+            " over a loopback address or by opsTokens"
+        )
+    if not tls and not config.ops_allow_insecure:
+        raise SettingError(
+            f"the REST API would listen on {address} without TLS, and show tokens to the network; configure"
+            " tls.server.certPath, or say opsAllowInsecure=true behind a proxy that speaks TLS"
+        )
+
+
+def _pages(resources: Sequence[object]) -> Mapping[str, Raw]:
+    declared = [one for resource in resources for one, _ in routes_of(resource)]
+    return {**console_pages(), **docs_pages(document(declared))}
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The parts of a setting that is a list."""
+    return tuple(one for one in text.split(";") if one)

@@ -1,0 +1,361 @@
+"""
+The HTTP front: connections, and the limits on what may come over them (reliability L22).
+
+Whatever is wrong with a request before anybody could look at it (too long, too slow, no HTTP) gets a problem body too;
+the connection is closed then, and what the client still sends is thrown away for a while, as a socket that is closed
+with unread bytes takes the answer down with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Final, cast
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IDelayedCall
+from twisted.internet.protocol import ServerFactory
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+from twisted.web.http import HTTPChannel, datetimeToString
+from twisted.web.resource import IResource
+from twisted.web.server import NOT_DONE_YET, Request
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.problems import TITLES, Problem
+from smartgo.remoting.tls import ServerTLS
+
+URL_LIMIT: Final = 8 * 1024  # bytes
+HEADERS_LIMIT: Final = 16 * 1024  # bytes of all headers
+HEADER_COUNT: Final = 100
+REQUEST_SECONDS: Final = 30.0
+AT_ONCE: Final = 64  # requests
+CONNECTIONS: Final = 512
+
+_IDLE_SECONDS: Final = 60  # of a connection without a request
+_LINGER_SECONDS: Final = 2.0
+
+SECURITY_HEADERS: Final = (
+    (b"Content-Security-Policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"Referrer-Policy", b"no-referrer"),
+    (b"Cross-Origin-Opener-Policy", b"same-origin"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+)
+"""On every answer (reliability X12)."""
+
+
+class OpsRequest(Request):
+    """
+    One request.
+
+    @ivar id: stands in its answer and in the log.
+    @ivar streaming: its answer goes on and does not count among the requests at once.
+    """
+
+    site: Any
+    channel: Any
+
+    def __init__(self, channel: Any, queued: object = False) -> None:
+        super().__init__(channel, queued, parsePOSTFormSubmission=False)
+        self.id = channel.factory.next_id()
+        self.streaming = False
+        self._counted = False
+        self._received = 0
+        self.limit = channel.factory.body_limit(b"", b"")
+        for name, value in SECURITY_HEADERS:
+            self.responseHeaders.setRawHeaders(name, [value])
+
+    # -- the body ----------------------------------------------------------------------------------------------
+
+    def gotLength(self, length: int | None) -> None:
+        """Keep the body in memory, wherever it ends: it is short."""
+        self.content = BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Take a piece of the body, while it is short enough."""
+        self._received += len(data)
+        if self._received > self.limit:
+            self.channel.refuse(413, f"the body is longer than {self.limit} B")
+            return
+        cast("BytesIO", self.content).write(data)
+
+    # -- its way -----------------------------------------------------------------------------------------------
+
+    def process(self) -> None:
+        """Answer."""
+        self.site = self.channel.site
+        self.sitepath: list[bytes] = []
+        self.prepath: list[bytes] = []
+        factory = self.channel.factory
+        self.setHeader(b"Date", datetimeToString(factory.wall_seconds()))
+        self.setHeader(b"X-Request-Id", self.id.encode())
+        if factory.busy >= AT_ONCE:
+            self.answer_problem(
+                Problem(503, f"more than {AT_ONCE} requests at once", "too-many-requests-at-once", {"Retry-After": "1"})
+            )
+            return
+        self._counted = True
+        factory.busy += 1
+        self.notifyFinish().addBoth(lambda _: self.uncount())
+        try:
+            factory.render(self)
+        except Exception:
+            self.processingFailed(Failure())
+
+    def uncount(self) -> None:
+        """Count no longer among the requests that are served at once."""
+        if self._counted:
+            self._counted = False
+            self.channel_factory().busy -= 1
+
+    def channel_factory(self) -> OpsFactory:
+        """The site's factory, which outlives the channel."""
+        return cast("OpsFactory", self.site)
+
+    def processingFailed(self, reason: Failure) -> Failure:
+        """A mistake of ours: said to the log in full, and to the client in a word."""
+        self._log.failure("request {id} failed", reason, id=self.id)
+        self.answer_problem(Problem(500, "an internal error; the log has it under the request's id"))
+        return reason
+
+    def answer_problem(self, problem: Problem) -> None:
+        """Answer with an error, unless an answer has begun."""
+        if self.finished or self._disconnected:
+            return
+        if self.startedWriting:
+            cast("Any", self.transport).abortConnection()
+            return
+        self.setResponseCode(problem.status, TITLES[problem.status].encode())
+        self._encoder = None
+        for unwanted in (b"ETag", b"Content-Encoding", b"Set-Cookie"):
+            self.responseHeaders.removeHeader(unwanted)
+        for name, value in problem.headers.items():
+            self.setHeader(name.encode(), value.encode())
+        body = problem.body(self.id)
+        self.setHeader(b"Cache-Control", b"no-store")
+        self.setHeader(b"Content-Type", b"application/problem+json")
+        self.setHeader(b"Content-Length", b"%d" % len(body))
+        self.write(body)
+        self.finish()
+
+    # -- who asks ----------------------------------------------------------------------------------------------
+
+    def peer_address(self) -> str:
+        """The IP address at the socket's other end."""
+        peer = self.getClientAddress()
+        return peer.host if isinstance(peer, IPv4Address | IPv6Address) else ""
+
+
+class Channel(HTTPChannel):
+    """One connection."""
+
+    maxHeaders = HEADER_COUNT
+    totalHeadersSize = URL_LIMIT + HEADERS_LIMIT
+    MAX_LENGTH = URL_LIMIT + HEADERS_LIMIT
+    requestFactory: Any = OpsRequest
+
+    factory: OpsFactory
+    site: Any
+    _log = Logger()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due: IDelayedCall | None = None
+        self._refused = False
+        self._line_read = False
+
+    # -- limits ------------------------------------------------------------------------------------------------
+
+    def lineReceived(self, line: bytes) -> None:
+        """Look at lengths before anybody else does."""
+        if not self._line_read:
+            if self._due is None:
+                self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
+            if line:
+                self._line_read = True
+                if len(line) > URL_LIMIT + 32:  # method and version besides the URL
+                    self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
+                    return
+        elif self._receivedHeaderSize + len(line) > self.totalHeadersSize:
+            self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+            return
+        super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """A line without an end."""
+        if self._line_read:
+            self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+        else:
+            self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
+
+    def headerReceived(self, line: bytes) -> bool:
+        """Count headers."""
+        if self._receivedHeaderCount >= self.maxHeaders:
+            self.refuse(431, f"there are more than {HEADER_COUNT} headers")
+            return False
+        return bool(super().headerReceived(line))
+
+    def allHeadersReceived(self) -> None:
+        """Refuse a body that is announced as too long before any of it is sent."""
+        request = self.requests[-1]
+        request.limit = self.factory.body_limit(self._command, self._path)
+        if self.length is not None and self.length > request.limit:
+            request.parseCookies()
+            self.refuse(413, f"the body is longer than {request.limit} B")
+            self.length = None  # so that nobody takes the request for whole
+            return
+        super().allHeadersReceived()
+
+    def allContentReceived(self) -> None:
+        """The request is whole."""
+        if self._refused:
+            return
+        self._line_read = False
+        self._stop_watch()
+        super().allContentReceived()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Read, unless all has been said."""
+        if not self._refused:
+            super().dataReceived(data)
+            if self._due is None and not self._handlingRequest and not self._refused and data.strip():
+                self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """Read a body, unless all has been said."""
+        if not self._refused:
+            super().rawDataReceived(data)
+
+    def _too_slow(self) -> None:
+        self._due = None
+        self.refuse(408, f"the request was not whole within {REQUEST_SECONDS:g} s")
+
+    def _stop_watch(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    # -- ends --------------------------------------------------------------------------------------------------
+
+    def refuse(self, status: int, detail: str) -> None:
+        """Answer with an error and close, without reading on."""
+        if self._refused:
+            return
+        self._refused = True
+        self._stop_watch()
+        body = Problem(status, detail).body(self.factory.next_id())
+        headers = b"".join(b"%s: %s\r\n" % one for one in SECURITY_HEADERS)
+        cast("Any", self.transport).writeSequence(
+            (
+                b"HTTP/1.1 %d %s\r\n" % (status, TITLES[status].encode()),
+                b"Content-Type: application/problem+json\r\nContent-Length: %d\r\n" % len(body),
+                b"Cache-Control: no-store\r\nConnection: close\r\n",
+                headers,
+                b"\r\n",
+                body,
+            )
+        )
+        self.setTimeout(None)
+        self._due = self.callLater(_LINGER_SECONDS, self._leave)
+
+    def _leave(self) -> None:
+        self._due = None
+        self.loseConnection()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        self.refuse(400, "the request is no HTTP/1.1 request")
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """Stop all timers."""
+        self._stop_watch()
+        super().connectionLost(reason)
+        self.factory.ended(self)
+
+
+class OpsFactory(ServerFactory):
+    """
+    Makes channels.
+
+    @ivar busy: requests that are being served.
+    @ivar render: what answers a request.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        render: Callable[[OpsRequest], object],
+        body_limit: Callable[[bytes, bytes], int],
+        tls: ServerTLS | None = None,
+    ) -> None:
+        """
+        @param body_limit: how many bytes a body may have, by method and URL.
+        @param tls: certificate and key: then nothing but HTTPS is spoken.
+        """
+        self._env = env
+        self.render = render
+        self.body_limit = body_limit
+        self._tls = tls
+        self.busy = 0
+        self._channels: set[Channel] = set()
+        self._serial = 0
+        self._nonce = env.random.token(4).hex()
+        self._empty: Deferred[None] | None = None
+
+    def next_id(self) -> str:
+        """Return the id of one more request."""
+        self._serial += 1
+        return f"{self._nonce}-{self._serial:x}"
+
+    def wall_seconds(self) -> float:
+        """The wall clock, for the C{Date} header."""
+        return float(self._env.clock.wall_ms()) / 1000
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """Make the channel of a new connection; C{None}, which closes it, where there are too many."""
+        if len(self._channels) >= CONNECTIONS:
+            return None
+        channel = Channel()
+        channel.factory = self
+        channel.site = self
+        channel.callLater = self._env.clock.callLater  # type: ignore[method-assign]
+        channel.timeOut = _IDLE_SECONDS
+        self._channels.add(channel)
+        if self._tls is None:
+            return channel
+        return TLSMemoryBIOProtocol(self._tls.factory(), channel, False)
+
+    def ended(self, channel: Channel) -> None:
+        """A connection is over."""
+        self._channels.discard(channel)
+        if self._empty is not None and not self._channels:
+            empty, self._empty = self._empty, None
+            empty.callback(None)
+
+    def log(self, request: Request) -> None:
+        """There is no log of accesses; changes stand in the audit log."""
+
+    def close(self) -> Deferred[None]:
+        """Cut all connections; fires when they are gone."""
+        done: Deferred[None] = Deferred()
+        if not self._channels:
+            done.callback(None)
+            return done
+        self._empty = done
+        for channel in list(self._channels):
+            cast("Any", channel.transport).abortConnection()
+        return done
+
+
+def rendered_by(resource: IResource) -> Callable[[OpsRequest], object]:
+    """Return what lets a resource answer: one that ends its requests itself."""
+
+    def render(request: OpsRequest) -> None:
+        if cast("Any", resource).render(request) is not NOT_DONE_YET:
+            raise TypeError("the resource answered by itself")
+
+    return render
