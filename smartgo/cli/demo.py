@@ -12,7 +12,8 @@ from rich.table import Table
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import Refusal, examples, run
+from smartgo.cli.running import Refusal, examples
+from smartgo.cli.session import do
 from smartgo.client.admin import Admin
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
@@ -31,12 +32,10 @@ _AT_A_TIME: Final = 256  # sends that wait for their answers
 
 
 @click.command(
-    short_help="See it work: send, consume, look up; leaves nothing behind.",
     epilog=examples("smartgo demo", "smartgo demo --count 100000"),
 )
 @click.option("-n", "--count", type=click.IntRange(2), default=10_000, show_default=True, help="Messages to send.")
-@click.pass_obj
-def demo(verbose: bool, count: int) -> None:
+def demo(count: int) -> None:
     """Start a broker on free ports with a temporary store, send messages, consume them in a group of two
     consumers, find one by its id, and remove everything again.
 
@@ -60,7 +59,7 @@ def demo(verbose: bool, count: int) -> None:
         console.print("Everything was there. The broker has stopped and its store is removed.")
         console.print("Next: [b]smartgo dev[/b] for a broker that stays, [b]smartgo --help[/b] for the rest.")
 
-    run(work, verbose)
+    do(work)
 
 
 def _settings(env: IEnvironment, directory: str) -> dict[str, str]:

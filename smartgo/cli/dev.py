@@ -9,18 +9,17 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import Refusal, examples, run
+from smartgo.cli.running import STORE_FAILED, Refusal, examples
+from smartgo.cli.session import do
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.options import listen_flags
 
-STORE_FAILED: Final = 74  # as sysexits.h has it
 _LOG_FILE: Final = "64MiB"
 
 
 @click.command(
-    short_help="Run a registry and a broker here, for development.",
     epilog=examples(
         "smartgo dev",
         "smartgo dev --data /tmp/try --listen 21911 --registry-listen 29876",
@@ -41,9 +40,7 @@ _LOG_FILE: Final = "64MiB"
 )
 @click.option("-c", "--config", metavar="FILE", help="Settings: our TOML, or RocketMQ's broker.conf.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting; may be repeated.")
-@click.pass_obj
 def dev(
-    verbose: bool,
     data: str,
     listen: str | None,
     registry_listen: str | None,
@@ -71,7 +68,7 @@ def dev(
         finally:
             await node.stop()
 
-    run(work, verbose)
+    do(work)
 
 
 def configured(

@@ -1,24 +1,32 @@
-"""The C{smartgo} command."""
+"""
+The C{smartgo} command.
+
+The table below is all that C{smartgo --help} needs: a command's module is imported when that command is used.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Final
 
 import click
 
-from smartgo.cli.demo import demo
-from smartgo.cli.dev import dev
-from smartgo.cli.message import consume, send
-from smartgo.cli.topic import topic
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Begin": {
+        "demo": "See it work: send, consume, look up; leaves nothing behind.",
+        "dev": "Run a registry and a broker here, for development.",
+        "send": "Send messages.",
+        "consume": "Print messages as they come.",
+    },
+    "Look and change": {
+        "topic": "Topics: list, create, change, delete.",
+        "context": "Named sets of addresses, so as not to type them.",
+    },
+}
+"""Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.x:x}, but for some."""
 
-
-def _version() -> str:
-    try:
-        return version("smartgo")
-    except PackageNotFoundError:
-        return "from a checkout that is not installed"
-
+_ELSEWHERE: Final = {"send": "message", "consume": "message"}
 
 _EPILOG: Final = """\b
 Try it without setting anything up:
@@ -29,11 +37,67 @@ Work with it: start a broker in one terminal, talk to it in another.
   smartgo dev
   smartgo send Greetings "hello, world" --tag first
   smartgo consume Greetings --from first
+
+\b
+Look after a cluster:
+  smartgo context set prod --registry 10.0.0.1:9876 --use
+  smartgo topic ls
 """
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=_EPILOG)
-@click.version_option(_version(), prog_name="smartgo")
+class Commands(click.Group):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return [name for section in SECTIONS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = import_module(f"smartgo.cli.{_ELSEWHERE.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List them by section, without importing them."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        """Complete names without importing them."""
+        found = [
+            click.shell_completion.CompletionItem(name, help=text)
+            for section in SECTIONS.values()
+            for name, text in section.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        words = version("smartgo")
+    except PackageNotFoundError:
+        words = "from a checkout that is not installed"
+    click.echo(f"smartgo {words}")
+    context.exit()
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EPILOG,
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say which this is."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Write more of what happens to standard error.")
 @click.pass_context
 def cli(context: click.Context, verbose: bool) -> None:
@@ -43,14 +107,7 @@ def cli(context: click.Context, verbose: bool) -> None:
 
     For a broker as a daemon see "twistd smartgo --help".
     """
-    context.obj = verbose
-
-
-cli.add_command(demo)
-cli.add_command(dev)
-cli.add_command(send)
-cli.add_command(consume)
-cli.add_command(topic)
+    context.meta["smartgo.verbose"] = verbose
 
 
 def main() -> None:

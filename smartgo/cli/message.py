@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from datetime import datetime
 from typing import Final
@@ -11,14 +10,15 @@ from typing import Final
 import click
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
-from smartgo.cli.running import examples, run
-from smartgo.cli.topic import OUTPUT, REGISTRY
+from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value
+from smartgo.cli.progress import Progress
+from smartgo.cli.running import examples, refusal
+from smartgo.cli.session import Cluster, Connected, cluster_options
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.client.producer import Producer
-from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
 
 GROUP: Final = "smartgo-cli"
@@ -60,7 +60,6 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
 
 
 @click.command(
-    short_help="Send messages.",
     epilog=examples(
         "smartgo send Greetings hello",
         "smartgo send Orders '{\"id\": 7}' --tag new --key order-7 --property region=north",
@@ -89,11 +88,10 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
     help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s; the broker has 18.",
 )
 @click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it so many times.")
-@REGISTRY
 @OUTPUT
-@click.pass_obj
+@cluster_options
 def send(
-    verbose: bool,
+    cluster: Cluster,
     topic: str,
     body: str,
     tag: str,
@@ -101,7 +99,6 @@ def send(
     properties: dict[str, str],
     delay: int,
     count: int,
-    registry: str,
     output: str,
 ) -> None:
     """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
@@ -111,19 +108,18 @@ def send(
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
 
-    async def work(env: IEnvironment) -> None:
-        message.check()
-        client = Client(env, registry)
-        try:
-            producer = Producer(client, GROUP)
-            await producer.start()
-            begin = env.clock.seconds()
-            result = await _send_all(producer, message, count)
-            seconds = env.clock.seconds() - begin
-        finally:
-            await client.stop()
-        if output == "json":
-            click.echo(json.dumps({"sent": count, "seconds": round(seconds, 3), **_place(result)}))
+    _checked(message)
+
+    async def work(there: Connected) -> None:
+        producer = Producer(there.client, GROUP)
+        await producer.start()
+        clock = there.env.clock
+        begin = clock.seconds()
+        with Progress(clock, "sent", count) as progress:
+            result = await _send_all(producer, message, count, progress)
+        seconds = clock.seconds() - begin
+        if output != TEXT:
+            print_value(output, {"sent": count, "seconds": round(seconds, 3), **_place(result)})
         elif count == 1:
             click.echo(
                 f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
@@ -132,17 +128,30 @@ def send(
         else:
             click.echo(f"sent {count} messages in {seconds:.2f} s, {count / max(seconds, 0.001):.0f} a second")
 
-    run(work, verbose)
+    cluster.do(work)
 
 
-async def _send_all(producer: Producer, message: Message, count: int) -> SendResult:
+def _checked(message: Message) -> None:
+    """Let a message pass that a broker could take. @raise Refusal: it is none."""
+    try:
+        message.check()
+    except RequestRefused as error:
+        raise refusal(error) from None
+
+
+async def _send_all(producer: Producer, message: Message, count: int, progress: Progress) -> SendResult:
     """Send it C{count} times, many at a time; return the last result. Fails with the first failure."""
     result = await producer.send(message)  # alone: it creates the topic
     gate = DeferredSemaphore(_AT_A_TIME)
     left = count - 1
+
+    def sent(result: SendResult) -> SendResult:
+        progress.advance()
+        return result
+
     while left:
         portion = min(left, _PORTION)
-        sends = [gate.run(producer.send, message) for _ in range(portion)]
+        sends = [gate.run(producer.send, message).addCallback(sent) for _ in range(portion)]
         result = (await gatherResults(sends, consumeErrors=True))[-1]
         left -= portion
     return result
@@ -161,7 +170,6 @@ def _place(result: SendResult) -> dict[str, object]:
 
 
 @click.command(
-    short_help="Print messages as they come.",
     epilog=examples(
         "smartgo consume Greetings",
         "smartgo consume Orders --group audit --from first --count 10",
@@ -184,17 +192,15 @@ def _place(result: SendResult) -> dict[str, object]:
 )
 @click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
-@REGISTRY
 @OUTPUT
-@click.pass_obj
+@cluster_options
 def consume(
-    verbose: bool,
+    cluster: Cluster,
     topic: str,
     group: str,
     beginning: tuple[ConsumeFromWhere, int | None],
     tag: str,
     count: int | None,
-    registry: str,
     output: str,
 ) -> None:
     """Print the messages of TOPIC until ctrl-C.
@@ -204,7 +210,7 @@ def consume(
     """
     begin, begin_ms = beginning
 
-    async def work(env: IEnvironment) -> None:
+    async def work(there: Connected) -> None:
         ended: Deferred[None] = Deferred()
         printed = 0
 
@@ -213,7 +219,7 @@ def consume(
             if ended.called:
                 return Deferred()  # one too many: not consumed, it will come to the next who asks
             try:
-                click.echo(as_json(messages[0]) if output == "json" else as_text(messages[0]))
+                print_message(output, messages[0])
             except BrokenPipeError:
                 ended.callback(None)
                 return Deferred()
@@ -223,18 +229,22 @@ def consume(
             return None
 
         settings = Settings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
-        client = Client(env, registry)
-        try:
-            consumer = PushConsumer(client, group, listener, settings)
-            consumer.subscribe(topic, tag)
-            await consumer.start()
-            if not any(queue.topic == topic for queue in consumer.queues):
-                click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
-            await ended
-        finally:
-            await client.stop()
+        consumer = PushConsumer(there.client, group, listener, settings)
+        consumer.subscribe(topic, tag)
+        await consumer.start()
+        if not any(queue.topic == topic for queue in consumer.queues):
+            click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
+        await ended
 
-    run(work, verbose)
+    cluster.do(work)
+
+
+def print_message(output: str, message: ReceivedMessage) -> None:
+    """Print one of several messages."""
+    if output == TEXT:
+        click.echo(as_text(message))
+    else:
+        print_streamed(output, as_members(message))
 
 
 def as_text(message: ReceivedMessage) -> str:
@@ -246,8 +256,8 @@ def as_text(message: ReceivedMessage) -> str:
     return " ".join(words)
 
 
-def as_json(message: ReceivedMessage) -> str:
-    """Return a message as a line of JSON; a body that is no UTF-8 stands in C{body_base64}."""
+def as_members(message: ReceivedMessage) -> dict[str, object]:
+    """Return a message as plain values; a body that is no UTF-8 stands in C{body_base64}."""
     found: dict[str, object] = {
         "topic": message.topic,
         "broker": message.queue.broker_name,
@@ -266,4 +276,4 @@ def as_json(message: ReceivedMessage) -> str:
         found["body"] = message.body.decode()
     except UnicodeDecodeError:
         found["body_base64"] = base64.b64encode(message.body).decode()
-    return json.dumps(found, ensure_ascii=False)
+    return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine
-from typing import IO, Any, Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import IO, Any, Final, NoReturn
 
 import click
 from twisted.internet import task
@@ -24,21 +24,43 @@ from zope.interface import provider
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import (
+    BadBody,
     BadHeader,
     BadName,
     CallTimedOut,
     MessageIllegal,
+    NoSuchMessage,
     NotConnected,
+    PeerRefused,
     SettingError,
     SmartgoError,
     StoreError,
     SubscriptionParseFailed,
 )
 from smartgo.node.process import status_of
+from smartgo.schema.codes import ResponseCode
 
 FAILED: Final = 1
 USAGE: Final = 2
-TRY_AGAIN: Final = 75  # as sysexits.h has it
+# as sysexits.h has them
+MISSING: Final = 66
+UNSUPPORTED: Final = 69
+STORE_FAILED: Final = 74
+TRY_AGAIN: Final = 75
+FORBIDDEN: Final = 77
+
+_BY_CODE: Final[Mapping[int, int]] = {
+    ResponseCode.TOPIC_NOT_EXIST: MISSING,
+    ResponseCode.QUERY_NOT_FOUND: MISSING,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: MISSING,
+    ResponseCode.CONSUMER_NOT_ONLINE: MISSING,
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: UNSUPPORTED,
+    ResponseCode.NO_PERMISSION: FORBIDDEN,
+    ResponseCode.SYSTEM_BUSY: TRY_AGAIN,
+    ResponseCode.SERVICE_NOT_AVAILABLE: TRY_AGAIN,
+    ResponseCode.FLOW_CONTROL: TRY_AGAIN,
+}
+"""What a peer's refusal ends with; others with L{FAILED}."""
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
@@ -64,10 +86,15 @@ def refusal(error: SmartgoError) -> Refusal:
     """Return what a person is told about an error, and the status that scripts are told."""
     if isinstance(error, SettingError | StoreError):
         return Refusal(str(error), status_of(error))
-    if isinstance(error, BadName | MessageIllegal | BadHeader | SubscriptionParseFailed):
+    if isinstance(error, BadName | MessageIllegal | BadHeader | BadBody | SubscriptionParseFailed):
         return Refusal(str(error), USAGE)
     if isinstance(error, NotConnected | CallTimedOut):
         return Refusal(str(error), TRY_AGAIN)
+    if isinstance(error, PeerRefused):
+        words = error.remark.partition("\n")[0] or "declined"
+        return Refusal(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
+    if isinstance(error, NoSuchMessage):
+        return Refusal(str(error), MISSING)
     return Refusal(str(error), FAILED)
 
 
@@ -135,9 +162,17 @@ def run(work: Work, verbose: bool = False) -> None:
             raise
     sys.stdout.flush()
     if failures:
-        error = failures[0].value
-        if isinstance(error, SmartgoError):
-            raise refusal(error) from None
-        if isinstance(error, click.ClickException):
-            raise error
-        failures[0].raiseException()
+        raise_from(failures[0])
+
+
+def raise_from(failure: Failure) -> NoReturn:
+    """
+    Raise what a command ends with.
+
+    @raise Refusal: the work failed with one of our errors, which is told in a sentence.
+    """
+    if isinstance(failure.value, SmartgoError):
+        raise refusal(failure.value) from None
+    if isinstance(failure.value, click.ClickException):
+        raise failure.value
+    failure.raiseException()

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import cast
 
 import click
 from click.testing import CliRunner, Result
@@ -14,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.dev import configured
 from smartgo.cli.main import cli
-from smartgo.cli.message import as_json, as_text, read_beginning
+from smartgo.cli.message import as_members, as_text, read_beginning
 from smartgo.cli.running import refusal
 from smartgo.client.messages import ReceivedMessage
 from smartgo.env.real import RealNetwork
@@ -40,12 +42,44 @@ class ArgumentTests(SynchronousTestCase):
         """Run it here, as far as the reactor is not needed."""
         return CliRunner().invoke(cli, arguments)
 
+    def commands(
+        self, group: click.Group, path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+        """Every command below a group, with its words."""
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield (*path, name), command
+            if isinstance(command, click.Group):
+                yield from self.commands(command, (*path, name))
+
     def test_help(self) -> None:
-        """Every command explains itself and shows examples."""
-        for words in ([], ["dev"], ["demo"], ["send"], ["consume"], ["topic"], ["topic", "ls"], ["topic", "create"]):
+        """Every command explains itself, its options and arguments, and shows examples that exist."""
+        known = dict(self.commands(cast("click.Group", cli)))
+        self.assertIn(("topic", "ls"), known)
+        for words, command in known.items():
             result = self.invoke(*words, "--help")
             self.assertEqual(result.exit_code, 0, words)
-            self.assertIn("smartgo " + " ".join(words[:1]), result.output)
+            self.assertIn(f"Usage: cli {' '.join(words)}", result.output)
+            self.assertIn("Examples:", result.output, words)
+            self.assertTrue(command.help, words)
+            for option in command.params:
+                if isinstance(option, click.Option):
+                    self.assertTrue(option.help, f"{words} {option.name}")
+            for line in (command.epilog or "").splitlines():
+                if line.strip().startswith("smartgo "):
+                    self.assertTrue(any(line.split()[1 : 1 + len(one)] == list(one) for one in known), line)
+
+    def test_table(self) -> None:
+        """The list of commands is told without importing any of them."""
+        script = "import sys; from smartgo.cli.main import main\ntry: main()\nfinally: print(*sorted(sys.modules))"
+        found = subprocess.run(
+            [sys.executable, "-c", script, "--help"], capture_output=True, cwd=ROOT, check=True, text=True
+        ).stdout
+        modules = found.splitlines()[-1].split()
+        self.assertIn("smartgo.cli.main", modules)
+        self.assertEqual([one for one in modules if one.split(".")[0] in ("twisted", "rich", "msgspec", "yaml")], [])
 
     def test_usage(self) -> None:
         """What cannot be meant ends with status 2 and says what could be."""
@@ -120,9 +154,9 @@ class PrintingTests(SynchronousTestCase):
         self.assertEqual(as_text(self.message(b"hi \xff")), "2:5 [A] hi \\xff")
 
     def test_json(self) -> None:
-        """A line of JSON holds everything; a body that is no text stands in base64."""
-        self.assertEqual(json.loads(as_json(self.message("é".encode())))["body"], "é")
-        found = json.loads(as_json(self.message(b"\xff")))
+        """The members hold everything; a body that is no text stands in base64."""
+        self.assertEqual(as_members(self.message("é".encode()))["body"], "é")
+        found = as_members(self.message(b"\xff"))
         self.assertEqual((found["body_base64"], "body" in found), ("/w==", False))
 
 

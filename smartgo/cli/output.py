@@ -1,0 +1,179 @@
+"""
+How commands print: tables for people, JSON, JSON lines or YAML for programs.
+
+What a program reads are the members of the values that were printed, by their names; a table shows some of them, in
+words. Tables are as wide as they need to be where nobody looks at them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from smartgo.schema.bodies import MessageQueue
+
+T = TypeVar("T")
+
+TEXT: Final = "text"
+FORMATS: Final = (TEXT, "json", "jsonl", "yaml")
+
+OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default=TEXT,
+    show_default=True,
+    help="How to print; json is one document, jsonl a line each.",
+)
+
+_WIDE: Final = 4000  # columns, where no terminal sets a limit
+
+
+Columns = Mapping[str, Callable[[T], object]]
+"""By heading, what stands in that column for a row: a text, a number (thousands set apart), or C{None}."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value as dicts, lists, texts and numbers."""
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_plain_other)
+
+
+def _plain_other(value: object) -> object:
+    if isinstance(value, MessageQueue):
+        return value.key()
+    raise TypeError(f"{type(value).__name__} cannot be printed")
+
+
+def print_rows(
+    output: str,
+    rows: Sequence[T],
+    columns: Columns[T],
+    nothing: str = "Nothing.",
+    title: str | None = None,
+) -> None:
+    """
+    Print rows.
+
+    @param output: one of L{FORMATS}.
+    @param nothing: the sentence for a person when there are none.
+    """
+    if output != TEXT:
+        print_value(output, [plain(row) for row in rows])
+    elif rows:
+        print_table(rows, columns, title)
+    else:
+        click.echo(nothing)
+
+
+def print_value(output: str, value: Any) -> None:
+    """Print a plain value for programs; as JSON lines a list has a line for each member."""
+    if output == "jsonl":
+        for one in value if isinstance(value, list) else [value]:
+            click.echo(json_line(one))
+    elif output == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_streamed(output: str, value: Any) -> None:
+    """Print one of many values that come one after another: a line of JSON, or a YAML document."""
+    if output == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
+    else:
+        click.echo(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """Return a plain value as one line of JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def print_table(rows: Iterable[T], columns: Columns[T], title: str | None = None) -> None:
+    """Print a table for people."""
+    from rich.table import Table
+
+    table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    cells = [[value(row) for value in columns.values()] for row in rows]
+    for at, heading in enumerate(columns):
+        numbers = any(isinstance(line[at], int | float) and not isinstance(line[at], bool) for line in cells)
+        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+    for line in cells:
+        table.add_row(*(in_words(cell) for cell in line))
+    _console().print(table)
+
+
+def print_members(output: str, value: Any, members: Mapping[str, object]) -> None:
+    """
+    Print one thing.
+
+    @param value: all of it, for programs.
+    @param members: what a person sees, by heading.
+    """
+    if output != TEXT:
+        print_value(output, plain(value))
+        return
+    print_table(
+        [(name, in_words(one)) for name, one in members.items()], {"": lambda row: row[0], " ": lambda row: row[1]}
+    )
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False, emoji=False)
+    return Console(highlight=False, markup=False, emoji=False, width=_WIDE, no_color=True)
+
+
+def in_words(value: object) -> str:
+    """Return what a cell shows."""
+    if value is None or value == "":
+        return "-"
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(str(one) for one in value) or "-"
+    return str(value)
+
+
+def moment(stamp_ms: int | None) -> str | None:
+    """Return a wall clock time as people read it, in local time; C{None} for none."""
+    if stamp_ms is None or stamp_ms <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(stamp_ms / 1000).astimezone().isoformat(" ", "milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return str(stamp_ms)
+
+
+def span(seconds: float | None) -> str | None:
+    """Return a length of time in the words of a glance: C{12 s}, C{3 min}, C{5.2 h}, C{4 d}."""
+    if seconds is None:
+        return None
+    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 86400:.3g} d"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in the words of a glance."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"

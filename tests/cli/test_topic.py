@@ -1,0 +1,75 @@
+"""The commands about topics."""
+
+from __future__ import annotations
+
+from tests.cli.case import ClusterCase
+
+
+class TopicTests(ClusterCase):
+    def test_life(self) -> None:
+        """A topic is created, listed, shown, changed, and deleted with its messages."""
+        self.assertEqual(
+            self.out("topic", "create", "Orders", "-n", "4"), "topic Orders has 4 queues, rw, at broker-a\n"
+        )
+        self.cluster.send("Orders", queue_id=1)
+        (row,) = self.json("topic", "ls")
+        self.assertEqual(
+            row,
+            {
+                "topic": "Orders",
+                "kind": "normal",
+                "broker": "broker-a",
+                "read_queues": 4,
+                "write_queues": 4,
+                "perm": "rw",
+            },
+        )
+        shown = self.json("topic", "show", "Orders")
+        self.assertEqual((shown["messages"], shown["groups"], list(shown["brokers"])), (1, [], ["broker-a"]))
+        stats = self.json("topic", "stats", "Orders")
+        self.assertEqual([one["messages"] for one in stats], [0, 1, 0, 0])
+        changed = self.json("topic", "set", "Orders", "--write-queues", "2", "--perm", "r")
+        self.assertEqual((changed["read_queues"], changed["write_queues"], changed["perm"]), (4, 2, "r-"))
+        self.assertEqual(self.json("topic", "route", "Orders")["queueDatas"][0]["writeQueueNums"], 2)
+        self.assertIn("1 messages is deleted at broker-a", self.out("topic", "rm", "Orders", "--yes"))
+        self.assertEqual(self.json("topic", "ls"), [])
+        self.assertIn("There are no topics", self.out("topic", "ls"))
+
+    def test_dry(self) -> None:
+        """A dry run says what would be, and nothing is."""
+        self.assertIn("would have 2 queues", self.out("topic", "create", "T", "-n", "2", "--dry-run"))
+        self.assertEqual(self.json("topic", "ls"), [])
+        self.out("topic", "create", "T")
+        self.assertTrue(self.json("topic", "rm", "T", "--dry-run")["dry_run"])
+        self.assertIn("would have 9 queues", self.out("topic", "set", "T", "-n", "9", "--dry-run"))
+        self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 8)
+
+    def test_missing(self) -> None:
+        """What is not there ends with 66, what may not be with 78 or 2."""
+        for words in (["show"], ["stats"], ["route"], ["groups"], ["rm"], ["set", "-n", "3"]):
+            self.refused("topic", words[0], "Nowhere", *words[1:], status=66)
+        self.out("topic", "create", "T")
+        self.assertIn("--change", self.refused("topic", "create", "T", status=78))
+        self.refused("topic", "create", "bad name", status=2)
+        self.assertIn("broker-a", self.refused("topic", "create", "U", "-b", "nobody", status=1))
+        self.assertIn("nobody", self.refused("topic", "create", "U", "--cluster", "nobody", status=1))
+
+    def test_asks(self) -> None:
+        """A topic is not deleted unless a person says so."""
+        self.out("topic", "create", "T")
+        self.assertIn("--yes", self.refused("topic", "rm", "T", status=2))
+        self.assertEqual(len(self.json("topic", "ls")), 1)
+
+    def test_formats(self) -> None:
+        """A table for people, and the same as JSON, lines of JSON, and YAML."""
+        self.out("topic", "create", "A")
+        self.out("topic", "create", "B")
+        table = self.out("topic", "ls").splitlines()
+        self.assertEqual(
+            [line.split() for line in table[1:]], [["A", "broker-a", "8", "8", "rw"], ["B", "broker-a", "8", "8", "rw"]]
+        )
+        self.assertEqual(len(self.out("topic", "ls", "-o", "jsonl").splitlines()), 2)
+        self.assertIn("- topic: A\n", self.out("topic", "ls", "-o", "yaml"))
+        everything = {row["topic"]: row["kind"] for row in self.json("topic", "ls", "--all")}
+        self.assertEqual(everything["TBW102"], "system")
+        self.assertEqual(everything["broker-a"], "system")
