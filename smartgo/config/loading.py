@@ -37,6 +37,8 @@ REGISTRY: Final = ("registry", "tls", "limits", "ops")
 """The tables of a registry."""
 ALL: Final = ("broker", "store", "ha", "tls", "limits", "ops", "registry")
 """The tables of both in one process; a flat file's C{listenPort} is the broker's."""
+FRONT: Final = ("ops", "tls", "broker")
+"""The tables of an API before a cluster: its own, and of the broker's C{namesrvAddr}."""
 
 
 class Surroundings(NamedTuple):
@@ -173,7 +175,7 @@ def _derived(
     role_id = broker.broker_id if broker.is_slave else 0
     root = store.store_path_root_dir or posixpath.join(home, "store")
     kv_path = registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
-    ops_root = root if "broker" in tables else posixpath.dirname(kv_path)
+    ops_root = root if "store" in tables else posixpath.dirname(kv_path) if "registry" in tables else home
     address = broker.broker_ip1 or ("" if broker.bind_address in ("0.0.0.0", "::") else broker.bind_address)  # noqa: S104
     replace = msgspec.structs.replace
     return replace(
@@ -192,7 +194,9 @@ def _derived(
             store_path_commit_log=store.store_path_commit_log or posixpath.join(root, "commitlog"),
         ),
         registry=replace(registry, kv_config_path=kv_path),
-        ops=replace(ops, ops_path=ops.ops_path or posixpath.join(ops_root, "ops")),
+        ops=replace(
+            ops, ops_path=ops.ops_path or posixpath.join(ops_root, "smartgo-ops" if ops_root == home else "ops")
+        ),
     )
 
 
@@ -250,7 +254,7 @@ def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) ->
 
 def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
     try:
-        place = configuration.ops.place(True)
+        place = configuration.ops.place(0)
         if place is not None and (place[1] > 65535 or not ipaddress.ip_address(place[0].replace("localhost", "::1"))):
             raise ValueError
     except ValueError:

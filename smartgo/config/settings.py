@@ -38,7 +38,7 @@ _GIB = 1 << 30
 _DAY_MS = 86_400_000
 
 OPS_PORT = 10913
-"""The usual port of API and console."""
+"""The usual port of API and console: a broker's usual one and 2."""
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
@@ -435,8 +435,8 @@ class OpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     ops_listen: str | None = setting(
         None,
         Text(
-            "Where the REST API and the console are served: on for 127.0.0.1:10913, off for nowhere, or an address."
-            " Any but a loopback address needs a token, and TLS or opsAllowInsecure.",
+            "Where the REST API and the console are served: on for 127.0.0.1 and the broker's port + 2 (10913), off for"
+            " nowhere, or an address. Any but a loopback address needs a token, and TLS or opsAllowInsecure.",
             pattern=_LISTEN,
             says="on, off, PORT or ADDRESS:PORT",
             otherwise="on in registry and broker together, else off",
@@ -493,17 +493,17 @@ class OpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
         False, Switch("Serve stacks and figures of the process's memory to admins on this machine.")
     )
 
-    def place(self, by_default: bool) -> tuple[str, int] | None:
+    def place(self, usual: int) -> tuple[str, int] | None:
         """
-        Return address and port to serve at; C{None} for nowhere.
+        Return address and port to serve at; C{None} for nowhere, or where nothing is said.
 
-        @param by_default: whether to serve where nothing is said.
+        @param usual: the port for C{on}.
         """
-        text = self.ops_listen or ("on" if by_default else "off")
-        if text == "off":
+        text = self.ops_listen
+        if text in (None, "off"):
             return None
         address, _, port = text.rpartition(":")
-        return address.strip("[]") or "127.0.0.1", OPS_PORT if text == "on" else int(port)
+        return address.strip("[]") or "127.0.0.1", usual if text == "on" else int(port)
 
 
 TABLES: dict[str, type[msgspec.Struct]] = {

@@ -43,9 +43,7 @@ def assemble(
 
 def with_own_registry(configuration: Configuration) -> Configuration:
     """Return the configuration with the registry of this process among those that the broker registers with."""
-    config = configuration.registry
-    host = "127.0.0.1" if config.bind_address in ("0.0.0.0", "::") else config.bind_address  # noqa: S104
-    own = f"{host}:{config.listen_port}"
+    own = registry.own_address(configuration.registry)
     others = tuple(one for one in configuration.broker.namesrv_addr if one != own)
     return msgspec.structs.replace(
         configuration, broker=msgspec.structs.replace(configuration.broker, namesrv_addr=(own, *others))

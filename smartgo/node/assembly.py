@@ -12,10 +12,12 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from smartgo.config.loading import Configuration
+from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
+from smartgo.errors import SettingError
 from smartgo.node.options import NodeOptions, configure
-from smartgo.node.process import Process, check_tables, checked, probe_log
+from smartgo.node.process import Process, check_tables, checked, probe_log, probe_ports
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
@@ -69,6 +71,47 @@ class Node(MultiService):
         await self.env.threads.stop()
 
 
+def assemble_ops(
+    env: IEnvironment,
+    options: NodeOptions,
+    configuration: Configuration,
+    services: list[Any],
+    stalls: StallWatch,
+    process: Process,
+) -> Any:
+    """
+    Return the REST API of a process; C{None} where it has none.
+
+    One that nobody asked for does without a port that is in use, and with it the process does without the API.
+
+    @raise SettingError: it cannot be as it was asked for.
+    """
+    usual = OPS_PORT
+    if services:
+        broker = "broker" in options.tables
+        usual = (configuration.broker.listen_port if broker else configuration.registry.listen_port) + 2
+    place = configuration.ops.place(usual)
+    asked = configuration.ops.ops_listen is not None
+    if not asked and options.serves_ops:
+        place = ("127.0.0.1", usual)
+    if place is None:
+        return None
+    try:
+        probe_ports(env, ((*place, "the REST API"),))
+    except SettingError as error:
+        if asked or not services:
+            raise
+        sys.stderr.write(f"{options.program}: warning: without REST API and console: {error}\n")
+        return None
+    from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
+
+    ops = assemble(env, configuration, place, services, stalls)
+    process.watch(ops.ready)
+    if ops.tls is not None:
+        process.on_reload(ops.tls.reload)
+    return ops
+
+
 def make_service(
     options: NodeOptions,
     prepare: Callable[[IEnvironment, Configuration], Any],
@@ -92,11 +135,15 @@ def make_service(
     node = Node(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     services = checked(options.program, assemble, env, options, configuration, prepared, process)
+    stalls = StallWatch(env.clock)
+    ops = checked(options.program, assemble_ops, env, options, configuration, services, stalls, process)
+    if ops is not None:
+        services.append(ops)
     tables = [table for service in services for table in service.tables]
     checked(options.program, check_tables, env, tables, options["reset-broken"])
     for warning in configuration.warnings:
         sys.stderr.write(f"{options.program}: warning: {warning}\n")
-    StallWatch(env.clock).setServiceParent(node)
+    stalls.setServiceParent(node)
     for service in services:
         service.setServiceParent(node)
     process.install()

@@ -11,7 +11,7 @@ import msgspec
 from twisted.python import usage
 
 from smartgo.config.known import NOT_BUILT
-from smartgo.config.loading import ALL, BROKER, REGISTRY, Configuration, Surroundings, load
+from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 
@@ -19,23 +19,37 @@ _ENDPOINT = re.compile(r"(?:tcp:)?(?P<port>\d{1,5})(?::interface=(?P<interface>[
 _HOST_PORT = re.compile(r"(?P<interface>\[[0-9a-fA-F:]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(?P<port>\d{1,5})")
 
 
-def listen_flags(text: str, table: str) -> dict[str, str]:
+def listen_flags(text: str, table: str, flag: str = "--listen") -> dict[str, str]:
     """
     Return the settings that an address to listen on stands for.
 
     @param text: C{tcp:10911:interface=127.0.0.1}, C{10911} or C{127.0.0.1:10911}.
     @param table: whose settings: C{broker} or C{registry}.
+    @param flag: where it was written, for the message.
     @raise SettingError: it is none of these.
     """
     found = _ENDPOINT.fullmatch(text) or _HOST_PORT.fullmatch(text)
     if found is None:
         raise SettingError(
-            f"--listen {text}: not an address to listen on; write tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT"
+            f"{flag} {text}: not an address to listen on; write tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT"
         )
     flags = {f"{table}.listenPort": found["port"]}
     if found["interface"]:
         flags[f"{table}.bindAddress"] = found["interface"].replace("\\", "").strip("[]")
     return flags
+
+
+def ops_place(text: str) -> str:
+    """
+    Return the setting C{opsListen} that C{--ops} stands for.
+
+    @raise SettingError: it is no address to listen on.
+    """
+    if text in ("on", "off"):
+        return text
+    flags = listen_flags(text, "ops", "--ops")
+    address = flags.get("ops.bindAddress", "127.0.0.1")
+    return f"[{address}]:{flags['ops.listenPort']}" if ":" in address else f"{address}:{flags['ops.listenPort']}"
 
 
 class NodeOptions(usage.Options):
@@ -45,15 +59,18 @@ class NodeOptions(usage.Options):
     @cvar program: the command's name, and that of its pid and log files.
     @cvar tables: which settings its configuration file may hold.
     @cvar listens: the table that C{--listen} sets.
+    @cvar serves_ops: whether the REST API is served where nothing is said of it.
     """
 
     program: ClassVar[str] = "smartgo"
     tables: ClassVar[Sequence[str]] = ALL
     listens: ClassVar[str] = "broker"
+    serves_ops: ClassVar[bool] = False
 
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
         ["config", "c", None, "Settings: our TOML, or an unchanged RocketMQ broker.conf or namesrv.properties."],
         ["listen", "l", None, "Where to serve clients: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
+        ["ops", None, None, "Where to serve the REST API and the console: as --listen, or on, or off."],
     ]
     optFlags: ClassVar[Sequence[Sequence[Any]]] = [
         ["allow-insecure", None, "Listen on other than loopback addresses although no client has to say who it is."],
@@ -98,6 +115,8 @@ class NodeOptions(usage.Options):
         flags: dict[str, str] = dict(self["settings"])
         if self["listen"]:
             flags.update(listen_flags(self["listen"], self.listens))
+        if self["ops"]:
+            flags["ops.opsListen"] = ops_place(self["ops"])
         if self["allow-insecure"]:
             for table in ("broker", "registry"):
                 if table in self.tables:
@@ -144,11 +163,39 @@ class BrokerOptions(NodeOptions):
         return flags
 
 
+class FrontOptions(NodeOptions):
+    """The command line of a REST API before a cluster."""
+
+    program = "smartgo-ops"
+    tables: ClassVar[Sequence[str]] = FRONT
+    serves_ops = True
+    longdesc = (
+        "The REST API and the console of a cluster, as a process of its own. Listens on 127.0.0.1:10913 unless told "
+        "otherwise (--ops, or --listen, which is the same here)."
+    )
+    optParameters: ClassVar[Sequence[Sequence[Any]]] = [
+        ["registry", "r", None, "The cluster's registries: HOST:PORT;HOST:PORT..."],
+    ]
+
+    def flags(self) -> dict[str, str]:
+        """The settings given on the command line."""
+        listen, self["listen"] = self["listen"], None
+        flags = super().flags()
+        if listen:
+            flags["ops.opsListen"] = ops_place(listen)
+        if self["allow-insecure"]:
+            flags["ops.opsAllowInsecure"] = "true"
+        if self["registry"]:
+            flags["namesrvAddr"] = self["registry"]
+        return flags
+
+
 class AllOptions(BrokerOptions):
     """The command line of registry and broker in one process."""
 
     program = "smartgo"
     tables: ClassVar[Sequence[str]] = ALL
+    serves_ops = True
     longdesc = (
         "A registry and a broker in one process, for a start. The registry listens on 127.0.0.1:9876, the broker on "
         "127.0.0.1:10911, unless told otherwise; the broker registers with this registry and with those named by "

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.config.loading import Configuration
+from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.assembly import Node, make_service
@@ -86,6 +87,12 @@ class Registry(MultiService):
         """Stop listening, then save."""
         stopping: Deferred[Any] = super().stopService()
         return stopping
+
+
+def own_address(config: RegistryConfig) -> str:
+    """Return C{host:port} by which a registry is reached in its own process."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.bind_address, config.bind_address)  # noqa: S104
+    return f"{host}:{config.listen_port}"
 
 
 def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:

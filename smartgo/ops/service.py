@@ -42,6 +42,7 @@ class Ops(Service):
 
     @ivar ready: fires with this once clients can connect, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
+    @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers.
     @ivar sessions, tokens, audit, streams, api: its parts.
     """
@@ -71,7 +72,7 @@ class Ops(Service):
         self._env = env
         self._config = config
         self._place = place
-        self._tls = tls
+        self.tls = tls
         self._port: IListeningPort | None = None
         self.ready: Deferred[Ops] = Deferred()
         self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
@@ -112,7 +113,7 @@ class Ops(Service):
             host: Any = self._port.getHost()
             port = host.port
         name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)  # noqa: S104
-        return f"{'http' if self._tls is None else 'https'}://{name}:{port}/"
+        return f"{'http' if self.tls is None else 'https'}://{name}:{port}/"
 
     def login_url(self) -> str:
         """Return a link that logs a person in as admin, once, within an hour."""
@@ -129,7 +130,7 @@ class Ops(Service):
         self._env.files.make_directories(self._config.ops_path)
         self.tokens.load()
         self.audit.load()
-        check_place(self._place[0], self.tokens.any, self._tls is not None, self._config)
+        check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
         self._port = await self._env.network.listen(endpoint(*self._place), self._factory)
         self._log.info("REST API and console at {url}", url=self.url)
         return self

@@ -15,7 +15,7 @@ import tempfile
 import venv
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ("smartgo", "smartgo-broker", "smartgo-registry")
+COMMANDS = ("smartgo", "smartgo-broker", "smartgo-ops", "smartgo-registry")
 SOURCES = (
     "LICENSE",
     "MANIFEST.in",

@@ -1,0 +1,28 @@
+"""The REST API and the console of a cluster, as a process of its own: C{twistd smartgo-ops}."""
+
+from __future__ import annotations
+
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.node.assembly import Node, make_service
+from smartgo.node.options import FrontOptions as Options
+from smartgo.node.options import NodeOptions
+from smartgo.node.process import Process
+
+__all__ = ["Options", "makeService"]
+
+
+def prepare(env: IEnvironment, configuration: Configuration) -> None:
+    """There is nothing to look at besides the API itself."""
+
+
+def assemble(
+    env: IEnvironment, options: NodeOptions, configuration: Configuration, prepared: None, process: Process
+) -> list[object]:
+    """There is no service besides the API."""
+    return []
+
+
+def makeService(options: Options) -> Node:
+    """Assemble an API before a cluster."""
+    return make_service(options, prepare, assemble)

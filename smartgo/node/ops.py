@@ -1,0 +1,127 @@
+"""The REST API as part of a process: what it may know of it, and how it is assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.broker.broker import Broker
+from smartgo.config.catalog import settings_of, show
+from smartgo.config.loading import Configuration
+from smartgo.config.reference import default_of
+from smartgo.config.settings import TABLES
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.node.process import client_tls, server_tls
+from smartgo.node.registry import Registry, own_address
+from smartgo.node.stalls import StallWatch
+from smartgo.ops.interfaces import Check, ILocalNode, SettingValue
+from smartgo.ops.service import Ops
+
+
+@implementer(ILocalNode)
+class LocalNode:
+    """A process with a registry, a broker, or both."""
+
+    def __init__(
+        self, configuration: Configuration, services: Sequence[Registry | Broker], stalls: StallWatch | None = None
+    ) -> None:
+        """@param stalls: counts when the reactor stood still; C{None} where nobody does."""
+        self._configuration = configuration
+        self._services = tuple(services)
+        self._stalls = stalls
+        self._failed: dict[object, str] = {}
+        self._started: set[object] = set()
+        for service in services:
+            watch: Deferred[object] = service.ready  # type: ignore[assignment]
+            watch.addCallbacks(self._ready, self._not_ready, errbackArgs=(service,))
+
+    def _ready(self, service: object) -> object:
+        self._started.add(service)
+        return service
+
+    def _not_ready(self, failure: Failure, service: object) -> Failure:
+        self._failed[service] = "it could not start"
+        return failure
+
+    def settings(self) -> Iterable[SettingValue]:
+        """Every setting of the tables that this process has read."""
+        origins = self._configuration.origins
+        for table in TABLES:
+            values = dict(show(table, getattr(self._configuration, table)))
+            for setting in settings_of(table):
+                origin = origins.get((table, setting.name))
+                if origin is None:
+                    continue
+                yield SettingValue(
+                    table,
+                    setting.name,
+                    values[setting.name],
+                    default_of(setting).strip("`"),
+                    origin.source,
+                    origin.detail,
+                    setting.kind.about,
+                    setting.kind.allowed,
+                )
+
+    def checks(self) -> Iterable[Check]:
+        """Whether each part has started, and whether the store takes messages."""
+        for service in self._services:
+            name = "registry" if isinstance(service, Registry) else "broker"
+            started = service in self._started
+            yield Check(name, started, "serves" if started else self._failed.get(service, "starts"))
+            if isinstance(service, Broker) and started:
+                refusal = service.store.refusal
+                yield Check("store", refusal is None, refusal or "takes messages")
+
+    def figures(self) -> Mapping[str, float]:
+        """What no request of the remoting protocol tells."""
+        found: dict[str, float] = {}
+        if self._stalls is not None:
+            found["reactorStalls"] = self._stalls.count
+            found["reactorLongestStallSeconds"] = round(self._stalls.longest, 6)
+        for service in self._services:
+            if isinstance(service, Broker) and service in self._started:
+                first, end = service.store.log_bounds()
+                found["logFirstOffset"] = first
+                found["logEndOffset"] = end
+                found["logUnflushedBytes"] = end - service.store.flushed
+        return found
+
+
+def assemble(
+    env: IEnvironment,
+    configuration: Configuration,
+    place: tuple[str, int],
+    services: Sequence[Registry | Broker],
+    stalls: StallWatch | None = None,
+) -> Ops:
+    """
+    Return the API of a process.
+
+    @param place: where to serve.
+    @param services: the registry and the broker of this process, as far as there are any.
+    @raise SettingError: a setting that cannot be followed.
+    """
+    node = LocalNode(configuration, services, stalls) if services else None
+    registries = registries_of(configuration, services)
+    tls = server_tls(env, configuration.tls)
+    return Ops(env, configuration.ops, place, registries, node, tls, client_tls(env, configuration.tls))
+
+
+def registries_of(configuration: Configuration, services: Sequence[Registry | Broker]) -> tuple[str, ...]:
+    """
+    Return the registries to ask: this process's own first, then those that its broker registers with.
+
+    @raise SettingError: there is none.
+    """
+    found = list(configuration.broker.namesrv_addr)
+    if any(isinstance(one, Registry) for one in services):
+        own = own_address(configuration.registry)
+        found = [own, *(one for one in found if one != own)]
+    if not found:
+        raise SettingError("the REST API needs a registry: name it by --registry or namesrvAddr, or set opsListen=off")
+    return tuple(found)
