@@ -21,6 +21,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Look and change": {
         "topic": "Topics: list, create, change, delete.",
+        "group": "Consumer groups: lag, members, settings, moving them.",
         "context": "Named sets of addresses, so as not to type them.",
     },
 }
@@ -41,7 +42,7 @@ Work with it: start a broker in one terminal, talk to it in another.
 \b
 Look after a cluster:
   smartgo context set prod --registry 10.0.0.1:9876 --use
-  smartgo topic ls
+  smartgo group lag audit
 """
 
 

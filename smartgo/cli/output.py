@@ -40,7 +40,7 @@ Columns = Mapping[str, Callable[[T], object]]
 
 def plain(value: Any) -> Any:
     """Return a value as dicts, lists, texts and numbers."""
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_plain_other)
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_plain_other))
 
 
 def _plain_other(value: object) -> object:

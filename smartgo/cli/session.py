@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
@@ -18,7 +18,6 @@ from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 VERBOSE: Final = "smartgo.verbose"
@@ -77,7 +76,7 @@ class Cluster:
         do(inside)
 
 
-def cluster_options(function: Callable[Concatenate[Cluster, P], T]) -> Callable[P, T]:
+def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
     """Give a command the options that say where the cluster is; it is called with a L{Cluster} first."""
 
     @click.option(

@@ -195,7 +195,7 @@ class Positions:
         high = await self._offset(address, RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=topic, queue_id=queue_id))
         before = await self._committed(address, group, topic, queue_id)
         if target.kind == "time":
-            header = SearchOffsetRequest(topic=topic, queue_id=queue_id, timestamp=target.value)
+            header = SearchOffsetRequest(topic=topic, queue_id=queue_id, timestamp=target.value, boundary_type="LOWER")
             after = await self._offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
         else:
             begin = low if before is None else before
@@ -250,24 +250,27 @@ class Positions:
 
     async def _tell(self, address: str, broker: str, plan: ResetPlan, moves: Collection[Move]) -> bool:
         """Have a broker tell the members; return whether there were any."""
-        kind = plan.target.kind if plan.target is not None else None
+        times = {"earliest": _EARLIEST, "latest": END, "time": plan.target.value if plan.target is not None else 0}
         try:
-            if plan.target is not None and kind in ("earliest", "latest", "time"):
-                times = {"earliest": _EARLIEST, "latest": END, "time": plan.target.value}
+            if await self._knows_queues(address, plan):
+                for one in moves:
+                    await self._reset(address, plan, END, force=True, queue_id=one.queue_id, offset=one.after)
+            elif plan.target is not None and plan.target.kind in times:
                 await self._reset(address, plan, times[plan.target.kind], force=True)
-                return True
-            await self._check_knows_queues(address, broker, plan)
-            for one in moves:
-                await self._reset(address, plan, END, force=True, queue_id=one.queue_id, offset=one.after)
+            else:
+                raise CallFailed(
+                    f"broker {broker} cannot move single queues of a group that has members; stop them first, "
+                    "or move the group to a time"
+                )
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.CONSUMER_NOT_ONLINE:
                 return False  # the last one has just left
             raise
         return True
 
-    async def _check_knows_queues(self, address: str, broker: str, plan: ResetPlan) -> None:
+    async def _knows_queues(self, address: str, plan: ResetPlan) -> bool:
         """
-        Let a broker pass that can move single queues of a group that has members.
+        Tell whether a broker can move single queues of a group that has members.
 
         It is asked for a queue that no topic has, and refuses. One that does not know the field reads "to the end, but
         not forward": nothing moves.
@@ -277,11 +280,8 @@ class Positions:
         except PeerRefused as refusal:
             if refusal.code != ResponseCode.SYSTEM_ERROR or "queueId" not in refusal.remark:
                 raise
-        else:
-            raise CallFailed(
-                f"broker {broker} cannot move single queues of a group that has members; stop them first, "
-                "or move the group to a time"
-            )
+            return True
+        return False
 
     async def _reset(
         self,
