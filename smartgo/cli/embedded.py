@@ -17,6 +17,11 @@ from smartgo.node.process import client_tls, server_limits
 from smartgo.node.registry import Registry
 
 
+def surroundings(env: IEnvironment) -> Surroundings:
+    """Return what defaults of settings depend on."""
+    return Surroundings(env.host.name, env.host.home(), env.host.variable)
+
+
 def configuration_of(
     env: IEnvironment, flags: Mapping[str, str], path: str = "", data: bytes | None = None
 ) -> Configuration:
@@ -27,8 +32,7 @@ def configuration_of(
     @param path: the configuration file's name, C{data} its content; C{None} for none.
     @raise SettingError: one of them is wrong.
     """
-    surroundings = Surroundings(env.host.name, env.host.home(), env.host.variable)
-    return load(surroundings, ALL, path, data, flags)
+    return load(surroundings(env), ALL, path, data, flags)
 
 
 class Embedded:

@@ -22,6 +22,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look and change": {
         "topic": "Topics: list, create, change, delete.",
         "group": "Consumer groups: lag, members, settings, moving them.",
+        "client": "Who is connected.",
+        "cluster": "Brokers: state, counters, in and out of use, tidying up.",
+        "config": "Settings of brokers and registries; check a file.",
+        "kv": "Values that registries keep.",
         "context": "Named sets of addresses, so as not to type them.",
     },
 }
@@ -42,6 +46,7 @@ Work with it: start a broker in one terminal, talk to it in another.
 \b
 Look after a cluster:
   smartgo context set prod --registry 10.0.0.1:9876 --use
+  smartgo cluster ls
   smartgo group lag audit
 """
 

@@ -1,0 +1,229 @@
+"""C{smartgo config}: settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+import msgspec
+
+from smartgo.cli.embedded import surroundings
+from smartgo.cli.output import OUTPUT, TEXT, Columns, print_rows
+from smartgo.cli.running import Refusal, examples
+from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
+from smartgo.config.catalog import settings_of
+from smartgo.config.catalog import show as shown
+from smartgo.config.loading import ALL, BROKER, REGISTRY, load
+from smartgo.config.reference import default_of
+from smartgo.config.settings import TABLES
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+
+_PROGRAMS: Final = {"broker": BROKER, "registry": REGISTRY, "all": ALL}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting of a process; C{value} as a file has it."""
+
+    name: str
+    value: str
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """One setting of a file that is checked: its table, value, and where that came from."""
+
+    table: str
+    name: str
+    value: str
+    origin: str
+
+
+class Described(msgspec.Struct, frozen=True):
+    """One setting of the schema."""
+
+    table: str
+    name: str
+    other_names: list[str]
+    default: str
+    allowed: str
+    meaning: str
+
+
+_COLUMNS: Columns[Row] = {"setting": lambda row: row.name, "value": lambda row: row.value}
+
+
+@click.group(
+    epilog=examples(
+        "smartgo config show broker-a",
+        "smartgo config set broker-a flushDiskType=SYNC_FLUSH --dry-run",
+        "smartgo config check /etc/smartgo/broker.conf",
+        "smartgo config describe flushDiskType",
+    )
+)
+def config() -> None:
+    """See and change settings of running brokers and registries; check a file before it is used."""
+
+
+def read_changes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (sign and name):
+            raise click.BadParameter(f"{text!r}: write NAME=VALUE", context, option)
+        found[name] = value
+    return found
+
+
+@config.command(
+    "show", epilog=examples("smartgo config show broker-a", "smartgo config show --server 10.0.0.1:9876 -o json")
+)
+@click.argument("broker", required=False)
+@click.option("--server", metavar="HOST:PORT", help="Of the registry at this address, in place of a broker.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name holds TEXT.")
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, broker: str | None, server: str | None, part: str, output: str) -> None:
+    """Show the settings of BROKER, a name or an address, or of a registry."""
+    if (broker is None) == (server is None):
+        raise click.UsageError("give a BROKER, or --server HOST:PORT of a registry")
+
+    async def work(there: Connected) -> None:
+        if broker is not None:
+            found = await there.admin.brokers.settings(broker)
+        else:
+            found = await there.admin.registries.settings(server or "")
+        rows = [Row(name, value) for name, value in sorted(found.items()) if part.lower() in name.lower()]
+        print_rows(output, rows, _COLUMNS, f"No setting has {part} in its name.")
+
+    cluster.do(work)
+
+
+@config.command(
+    "set",
+    epilog=examples(
+        "smartgo config set broker-a fileReservedTime=48 --dry-run",
+        "smartgo config set --registries orderMessageEnable=true",
+    ),
+)
+@click.argument("words", nargs=-1, required=True, metavar="[BROKER] NAME=VALUE...")
+@click.option("--registries", is_flag=True, help="Of all registries, in place of a broker.")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def set_(cluster: Cluster, words: tuple[str, ...], registries: bool, dry_run: bool, yes: bool, output: str) -> None:
+    """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before."""
+    broker = "" if registries else words[0]
+    changes = read_changes(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
+    if not changes or "=" in broker:
+        raise click.UsageError("give a BROKER, or --registries, and NAME=VALUE")
+
+    async def work(there: Connected) -> None:
+        admin = there.admin
+        before: dict[str, str] = {}
+        if registries:
+            for address in admin.registries.addresses:
+                before = await admin.registries.settings(address)
+        else:
+            before = await admin.brokers.settings(broker)
+        rows = [{"name": name, "before": before.get(name), "after": value} for name, value in changes.items()]
+        for row in rows:
+            if row["before"] is None:
+                raise SettingError(f"there is no setting {row['name']}")
+        if not dry_run:
+            where = "all registries" if registries else broker
+            confirm(f"{', '.join(f'{name}={value}' for name, value in changes.items())} will hold at {where}.", yes)
+            if registries:
+                await admin.registries.change_settings(changes)
+            else:
+                await admin.brokers.change_settings(broker, changes)
+        print_rows(
+            output,
+            rows,
+            {
+                "setting": lambda row: row["name"],
+                "before": lambda row: row["before"],
+                "after": lambda row: row["after"],
+            },
+        )
+        if output == TEXT and dry_run:
+            click.echo("Nothing was done: this was a dry run.")
+
+    cluster.do(work)
+
+
+@config.command(
+    "check",
+    epilog=examples("smartgo config check broker.conf", "smartgo config check smartgo.toml --for all --given -o json"),
+)
+@click.argument("path", metavar="FILE")
+@click.option(
+    "--for", "program", type=click.Choice(list(_PROGRAMS)), default="broker", show_default=True, help="Whose."
+)
+@click.option("--given", is_flag=True, help="Show only what is not a default.")
+@click.option(
+    "--set", "flags", multiple=True, callback=read_changes, metavar="NAME=VALUE", help="As on the command line."
+)
+@OUTPUT
+def check(path: str, program: str, given: bool, flags: Mapping[str, str], output: str) -> None:
+    """Check FILE, our TOML or RocketMQ's broker.conf, without starting anything; show each value and where it is from.
+
+    Ends with 78 and a sentence where something is wrong.
+    """
+
+    async def work(env: IEnvironment) -> None:
+        try:
+            data = env.files.read(path)
+        except OSError as error:
+            raise SettingError(f"{path}: {error.strerror or error}") from None
+        tables = _PROGRAMS[program]
+        found = load(surroundings(env), tables, path, data, flags)
+        for sentence in found.warnings:
+            click.echo(f"warning: {sentence}", err=True)
+        rows = [
+            Checked(table, name, text, str(found.origins[table, name]))
+            for table in tables
+            for name, text in shown(table, getattr(found, table))
+        ]
+        print_rows(
+            output,
+            [row for row in rows if not given or row.origin != "default"],
+            {
+                "table": lambda row: row.table,
+                "setting": lambda row: row.name,
+                "value": lambda row: row.value,
+                "from": lambda row: row.origin,
+            },
+            f"{path} sets nothing.",
+        )
+
+    do(work)
+
+
+@config.command("describe", epilog=examples("smartgo config describe", "smartgo config describe flush -o yaml"))
+@click.argument("part", default="", metavar="[TEXT]")
+@OUTPUT
+def describe(part: str, output: str) -> None:
+    """Explain all settings, or those whose name holds TEXT."""
+    rows = [
+        Described(
+            table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.kind.about
+        )
+        for table in TABLES
+        for one in settings_of(table)
+        if part.lower() in one.name.lower()
+    ]
+    if not rows:
+        raise Refusal(f"no setting has {part} in its name")
+    print_rows(
+        output,
+        rows,
+        {
+            "setting": lambda row: f"[{row.table}] {row.name}",
+            "default": lambda row: row.default,
+            "allowed": lambda row: row.allowed,
+            "meaning": lambda row: row.meaning,
+        },
+    )
