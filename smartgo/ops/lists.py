@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -85,13 +85,22 @@ def page_of(
     by = sorts.get(word.removeprefix("-"))
     if by is None:
         raise Problem(400, f"cannot sort by {word}; these can be: {', '.join(sorts)}", "invalid-value")
-    start = _start(query.cursor, word) if query.cursor else query.offset
     if query.q:
         wanted = query.q.lower()
         rows = [one for one in rows if wanted in name(one).lower()]
-    ordered = sorted(sorted(rows, key=name), key=by, reverse=down)
+    return cut(sorted(sorted(rows, key=name), key=by, reverse=down), query, word)
+
+
+def cut(rows: Sequence[T], query: ListQuery, word: str) -> Page[T]:
+    """
+    Return the page that was asked for of rows that are in order already.
+
+    @param word: the order's, which the cursor holds, so that no cursor is used in another.
+    @raise Problem: 400, no cursor of this list.
+    """
+    start = _start(query.cursor, word) if query.cursor else query.offset
     end = start + query.limit
-    return Page(ordered[start:end], len(ordered), _cursor(end, word) if end < len(ordered) else None)
+    return Page(list(rows[start:end]), len(rows), _cursor(end, word) if end < len(rows) else None)
 
 
 def _cursor(at: int, word: str) -> str:

@@ -12,13 +12,17 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 
+from smartgo.client.admin import Admin
 from smartgo.client.instance import Client
 from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError
+from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.api import Api
+from smartgo.ops.cluster import ClusterApi
+from smartgo.ops.groups import GroupsApi
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.jobs import JobsApi, JobTable
 from smartgo.ops.openapi import document
 from smartgo.ops.pages import console_pages, docs_pages
 from smartgo.ops.routes import Raw, routes_of
@@ -29,6 +33,8 @@ from smartgo.ops.security.tokens import TokenTable, parse_configured
 from smartgo.ops.site import OpsFactory
 from smartgo.ops.status import MetricsApi, StatusApi
 from smartgo.ops.streams import Streams
+from smartgo.ops.topics import TopicsApi
+from smartgo.ops.view import ClusterView
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.tablefile import TableFile
@@ -43,8 +49,8 @@ class Ops(Service):
     @ivar ready: fires with this once clients can connect, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
-    @ivar client: towards registries and brokers.
-    @ivar sessions, tokens, audit, streams, api: its parts.
+    @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
+    @ivar sessions, tokens, audit, streams, jobs, api: its parts.
     """
 
     _log = Logger()
@@ -76,12 +82,15 @@ class Ops(Service):
         self._port: IListeningPort | None = None
         self.ready: Deferred[Ops] = Deferred()
         self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
+        self.admin = Admin(self.client, self._missing)
+        self.view = ClusterView(env.clock, self.admin)
         file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))
         self.tokens = TokenTable(env, file, parse_configured(_words(config.ops_tokens)))
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [(file, self.tokens.load)]
         self.sessions = SessionTable(env, self.tokens)
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
         self.streams = Streams(env.clock)
+        self.jobs = JobTable(env)
         scope = config.ops_certificate_scope
         self._gate = Gate(
             env.clock.seconds,
@@ -99,6 +108,10 @@ class Ops(Service):
             SessionApi(self._gate, self.tokens, self.sessions),
             TokensApi(self.tokens),
             AuditApi(self.audit),
+            ClusterApi(env.clock, self.client, self.view),
+            TopicsApi(self.view),
+            GroupsApi(env.clock, self.view),
+            JobsApi(self.jobs),
             StatusApi(node),
             MetricsApi(metrics or (lambda: registry)),
         ]
@@ -118,6 +131,9 @@ class Ops(Service):
     def login_url(self) -> str:
         """Return a link that logs a person in as admin, once, within an hour."""
         return f"{self.url}#login={self.sessions.new_code()}"
+
+    def _missing(self, broker: str, error: CallFailed) -> None:
+        self._log.warn("broker {broker} does not answer: {error}", broker=broker, error=str(error))
 
     # -- start and stop ----------------------------------------------------------------------------------------
 
@@ -145,6 +161,7 @@ class Ops(Service):
         if port is not None:
             await maybeDeferred(port.stopListening)
         self.streams.stop()
+        self.jobs.stop()
         await self._factory.close()
         await self.client.stop()
         await self.audit.settled()

@@ -15,6 +15,7 @@ from smartgo.ops.service import Ops
 from tests.broker.cluster import REGISTRY, Cluster
 
 PORT = 10913
+_ROUNDS = 100
 HOST = f"127.0.0.1:{PORT}"
 
 
@@ -69,7 +70,7 @@ class Front:
         **settings: str,
     ) -> None:
         """@param settings: of the API, by their names in a file."""
-        self.cluster = cluster or Cluster()
+        self.cluster = cluster or Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.env = self.cluster.env
         surroundings = Surroundings("testhost", "/home/test", lambda name: None)
         flags = {"storePathRootDir": "/store", "opsRequestsPerSecond": "100000", **settings}
@@ -118,6 +119,10 @@ class Front:
         line = self.connect()
         cast("Any", line.transport).write(data)
         self.cluster.pump(seconds)
+        for _ in range(_ROUNDS):  # a question may lead to others, one after another
+            if line.closed:
+                break
+            self.cluster.pump()
         answer = parsed(line.received)
         cast("Any", line.transport).loseConnection()
         self.cluster.pump()
