@@ -8,7 +8,8 @@ L{smartgo.schema.responses}.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,9 +19,10 @@ from smartgo.errors import BadFrameLength, BadHeader, BadHeaderLength
 from smartgo.schema.codes import LANGUAGE, LANGUAGE_CODES, VERSION
 from smartgo.schema.commandbinary import BinaryHeader, decode_binary, encode_binary
 from smartgo.schema.commandjson import HOT_HEADERS, JsonHeader, decode_json, encode_json, hot_decoder
-from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, prefix_struct, word_struct
+from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, OPAQUE, prefix_struct, word_struct
 from smartgo.schema.commandlayout import ONE_WAY as ONE_WAY
 from smartgo.schema.commandlayout import RESPONSE as RESPONSE
+from smartgo.schema.commandrecall import Memory
 from smartgo.schema.headerfields import Header, from_fields, to_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
@@ -37,6 +39,9 @@ FRAME_LIMIT = 16 * 1024 * 1024
 _unpack_word = word_struct.unpack_from
 _pack_prefix = prefix_struct.pack
 _decode_hot = hot_decoder.decode
+_int = int.from_bytes
+_memory = Memory()
+_recall = _memory.recall
 _SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError)
 
 
@@ -66,6 +71,7 @@ class Command(Struct, gc=False, eq=False):
     header: Any = None
     raw: bytes = b""
     _fields: dict[str, str] | None = None
+    _reader: Callable[[bytes], JsonHeader | BinaryHeader] = decode_json
 
     @classmethod
     def request(
@@ -131,7 +137,7 @@ class Command(Struct, gc=False, eq=False):
         """
         if self._fields is None:
             if self.raw:
-                self._fields = decode_json(self.raw).fields
+                self._fields = self._reader(self.raw).fields
             else:
                 self._fields = _merged(self.header, None)
         return self._fields
@@ -217,7 +223,24 @@ def _decode_other(frame: bytes, word: int) -> Command:
     if word >> 24 != BINARY:
         raise BadHeaderLength(word, HEADER_LIMIT)
     raw = frame[4:end]
-    return _command(decode_binary(raw), BINARY, frame[end:], raw)
+    found = _recall(raw)
+    if found is None:
+        return _long_way(raw, frame[end:])
+    (code, flag, language, version, _), header = found
+    opaque = _int(raw[OPAQUE], "big", signed=True)
+    return Command(code, opaque, flag, language, version, None, BINARY, frame[end:], header, raw, None, decode_binary)
+
+
+def _long_way(raw: bytes, body: bytes) -> Command:
+    """Read a binary header, and remember a hot request's for the next like it."""
+    command = _command(decode_binary(raw), BINARY, body, raw)
+    header_type = HOT_HEADERS.get(command.code)
+    if header_type is not None and not command.flag & RESPONSE:
+        with suppress(BadHeader):  # whoever reads it will be told
+            command.header = from_fields(command.fields, header_type)
+            said = (command.code, command.flag, command.language, command.version)
+            _memory.remember(raw, said, command.fields, command.header)
+    return command
 
 
 def _command(parts: JsonHeader | BinaryHeader, encoding: int, body: bytes, raw: bytes) -> Command:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from smartgo.errors import BadHeader
@@ -58,64 +57,12 @@ def decode_binary(raw: bytes) -> BinaryHeader:
     return BinaryHeader(code, language if language in LANGUAGE_NAMES else _OTHER, version, opaque, flag, remark, fields)
 
 
-class _Layout(NamedTuple):
-    """
-    Where the fields of a block lie that looks like one seen before: same names, same lengths.
-
-    A client's requests of one kind differ in their values and seldom in the lengths of them. What lies between the
-    values (name lengths, names, value lengths) is compared as it is, so that nothing is taken for granted.
-    """
-
-    names: tuple[str, ...]
-    between: Callable[[str], tuple[str, ...]]
-    expected: tuple[str, ...]
-    values: Callable[[str], tuple[str, ...]]
-
-
-_LAYOUTS = 1024
-_LAYOUT_FIELDS = 32
-_layouts: dict[tuple[bytes, int], _Layout] = {}
-
-
 def _decode_fields(raw: bytes, at: int) -> dict[str, str]:
     (size,) = _unpack_int(raw, at)
     at += 4
     end = at + size
     if size < 0 or end > len(raw):
         raise BadHeader(f"ext fields of {size} B do not fit the header")
-    key = (raw[:2], size)
-    layout = _layouts.get(key)
-    if layout is not None:
-        block = raw[at:end].decode("latin-1")  # one character a byte
-        if layout.between(block) == layout.expected:
-            values = layout.values(block)
-            if not "".join(values).isascii():
-                values = tuple([value.encode("latin-1").decode() for value in values])
-            return dict(zip(layout.names, values))  # noqa: B905  as long as each other by construction
-    fields = _walk_fields(raw, at, end)
-    if 1 < len(fields) <= _LAYOUT_FIELDS:
-        _remember_layout(key, raw[at:end].decode("latin-1"), fields)
-    return fields
-
-
-def _remember_layout(key: tuple[bytes, int], block: str, fields: Mapping[str, str]) -> None:
-    at = 0
-    between: list[slice] = []
-    values: list[slice] = []
-    for name, value in fields.items():
-        begin = at + 2 + len(name.encode()) + 4
-        between.append(slice(at, begin))
-        at = begin + len(value.encode())
-        values.append(slice(begin, at))
-    if at != len(block):  # a name came twice
-        return
-    if len(_layouts) >= _LAYOUTS:
-        _layouts.clear()
-    cut = itemgetter(*between)
-    _layouts[key] = _Layout(tuple(fields), cut, cut(block), itemgetter(*values))
-
-
-def _walk_fields(raw: bytes, at: int, end: int) -> dict[str, str]:
     fields: dict[str, str] = {}
     count = 0
     while at < end:

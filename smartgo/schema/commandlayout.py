@@ -83,6 +83,9 @@ prefix_struct = fixed(PREFIX)
 word_struct = fixed(WORD)
 binary_head_struct = fixed(BINARY_HEAD)
 
+OPAQUE = slice(*[sum(each.sizeof() for each in BINARY_HEAD.subcons[:count]) for count in (3, 4)])
+"""Where the opaque is in a binary header."""
+
 HEADER_LIMIT = 256 * 1024
 """The longest header accepted, in bytes (reliability L2)."""
 

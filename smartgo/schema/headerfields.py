@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -166,6 +166,17 @@ def _one_by_one(fields: Mapping[str, str], header_type: type[H]) -> H:
 def _writer(header_type: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
     plan = _plan(header_type)
     return tuple(each.name for each in plan), attrgetter(*(each.attribute for each in plan))
+
+
+def safe_digits(header_type: type[Header], attributes: Collection[str]) -> list[tuple[str, str, int | None]]:
+    """
+    Name the wire names of some attributes, and how long a number may be that is within its range at any rate.
+
+    @return: attribute, wire name, and digits; C{None} of a text.
+    """
+    digits = {"text": None, "int32": 9, "int64": 18}
+    named = [each for each in _plan(header_type) if each.attribute in attributes]
+    return [(each.attribute, each.name, digits[each.kind]) for each in named]
 
 
 def _plan(header_type: type[Header]) -> list[_Field]:

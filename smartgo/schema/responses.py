@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from smartgo.schema.codes import LANGUAGE, LANGUAGE_NAMES, VERSION
-from smartgo.schema.commandlayout import BINARY, JSON, binary_head_struct, prefix_struct
+from smartgo.schema.commandlayout import BINARY, JSON, OPAQUE, binary_head_struct, prefix_struct
 
 _pack_prefix = prefix_struct.pack
 _pack_head = binary_head_struct.pack
@@ -24,6 +24,7 @@ _CACHED = 256  # regions and remarks are few; this only bounds what a caller's m
 
 _regions: tuple[dict[str, str], dict[str, str]] = ({}, {})
 _remarks: dict[str | None, str] = {}
+_sends: dict[tuple[int, int, int, str, bool], bytes] = {}
 
 
 def _starts(begin: bytes) -> list[bytes]:
@@ -51,14 +52,10 @@ def send_response(
         rest = f'{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}{middle}{opaque}{_TAIL}'.encode()
         size = len(rest)
         return (_send_starts[size] if size < _READY else _start(_SEND, size)) + rest
-    fields = (
-        (b"\0\5msgId", msg_id.encode()),
-        (b"\0\7queueId", b"%d" % queue_id),
-        (b"\0\x0bqueueOffset", b"%d" % queue_offset),
-        (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
-        (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
-    )
-    return _binary(0, opaque, b"", fields, 0)
+    queue, offset = b"%d" % queue_id, b"%d" % queue_offset
+    key = (len(msg_id), len(queue), len(offset), region, trace_on)
+    template = _sends.get(key) or _send_template(key)
+    return template % (opaque.to_bytes(4, "big", signed=True), msg_id.encode(), queue, offset)
 
 
 def pull_response(
@@ -104,6 +101,29 @@ def offset_response(encoding: int, opaque: int, offset: int) -> bytes:
     return _binary(0, opaque, b"", ((b"\0\6offset", b"%d" % offset),), 0)
 
 
+def _send_template(key: tuple[int, int, int, str, bool]) -> bytes:
+    """Write a binary answer to a send with texts of these lengths, whose values and opaque are to be filled in."""
+    id_size, queue_size, offset_size, region, trace_on = key
+    if len(_sends) >= _CACHED:
+        _sends.clear()
+    rest = _block(
+        (
+            (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
+            (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
+        )
+    )
+    starts = [
+        b"%b%b" % (name, size.to_bytes(4, "big"))
+        for name, size in ((b"\0\5msgId", id_size), (b"\0\7queueId", queue_size), (b"\0\x0bqueueOffset", offset_size))
+    ]
+    size = len(b"".join(starts)) + id_size + queue_size + offset_size + len(rest)
+    head = _head(0, 0, b"", size, 0)
+    before = prefix_struct.size + OPAQUE.start
+    pieces = [head[:before], head[before + 4 :] + starts[0], starts[1], starts[2], rest]
+    template = _sends[key] = b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
+    return template
+
+
 def _start(begin: bytes, rest: int) -> bytes:
     size = len(begin) + rest
     return _pack_prefix(size + 4, JSON << 24 | size) + begin
@@ -130,14 +150,23 @@ def _quoted(text: str) -> str:
 
 
 def _binary(code: int, opaque: int, remark: bytes, fields: tuple[tuple[bytes, bytes], ...], body_size: int) -> bytes:
-    block = b"".join([b"%b%b%b" % (name, len(value).to_bytes(4, "big"), value) for name, value in fields])
-    size = binary_head_struct.size + len(remark) + 4 + len(block)
+    block = _block(fields)
+    return _head(code, opaque, remark, len(block), body_size) + block
+
+
+def _block(fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Write ext fields; the names come with their lengths."""
+    return b"".join([b"%b%b%b" % (name, len(value).to_bytes(4, "big"), value) for name, value in fields])
+
+
+def _head(code: int, opaque: int, remark: bytes, block_size: int, body_size: int) -> bytes:
+    """Write a binary answer up to its ext fields."""
+    size = binary_head_struct.size + len(remark) + 4 + block_size
     return b"".join(
         (
             _pack_prefix(size + 4 + body_size, BINARY << 24 | size),
             _pack_head(code, LANGUAGE, VERSION, opaque, _RESPONSE, len(remark)),
             remark,
-            len(block).to_bytes(4, "big"),
-            block,
+            block_size.to_bytes(4, "big"),
         )
     )

@@ -81,7 +81,9 @@ class ResponseTests(SynchronousTestCase):
     def test_bounded(self) -> None:
         """Ever new regions and remarks do not make the caches grow without end."""
         for number in range(1000):
-            send_response(JSON, 1, "x", 0, 0, f"region {number}", True)
+            for encoding in (JSON, BINARY):
+                send_response(encoding, 1, "x", 0, 0, f"region {number}", True)
             pull_response(JSON, 1, 0, f"remark {number}", 0, 0, 0, 0, 0)
         self.assertLessEqual(len(responses._remarks), 256)
         self.assertLessEqual(len(responses._regions[True]), 256)
+        self.assertLessEqual(len(responses._sends), 256)
