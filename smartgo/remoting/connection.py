@@ -217,9 +217,14 @@ class Connection:
     def _work(self, frames: list[bytes]) -> None:
         """Answer frames until there are none, or something stops us; what is left waits."""
         self._running = True
+        rounds = self._rounds
         try:
             while True:
-                taken = self._dispatcher.run(self, frames)
+                taken = self._dispatcher.run(self, frames, rounds.begun)
+                rounds.read(self, taken)
+                if rounds.together and taken == len(frames) and self.open and not self._stops:
+                    self._wake()
+                    break
                 self.flush()
                 if taken == len(frames) or not self.open:
                     break
@@ -231,6 +236,8 @@ class Connection:
             self.fail(Failure(error))
         finally:
             self._running = False
+            if rounds.begun and not self._woken:
+                rounds.end_runs()
         if not self.open:
             self._part()
         elif self._stops:
@@ -321,6 +328,8 @@ class Connection:
 
     def flush(self) -> None:
         """Write what was put, in one piece."""
+        if self._rounds.begun:
+            self._rounds.end_runs()
         out = self.out
         if not out:
             return

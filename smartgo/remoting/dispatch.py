@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
 from smartgo.remoting.faults import Faults
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.rounds import Run
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 
 if TYPE_CHECKING:
@@ -87,13 +88,15 @@ class Dispatcher:
 
     # -- the hot path --------------------------------------------------------------------------------------
 
-    def run(self, peer: Connection, frames: Sequence[bytes]) -> int:
+    def run(self, peer: Connection, frames: Sequence[bytes], begun: list[Run]) -> int:
         """
         Take frames in order and put the answers that are ready into C{peer.out}.
 
         It stops early when the answers fill C{peer.room}, when too many requests are in flight, or when the
         connection is being ended.
 
+        @param begun: the processors with a run that is to be ended before the answers leave; those that were given a
+            request are added.
         @return: how many frames were taken, one at least.
         @raise FramingError: a header length that is none, or a header that our decoder fails on; the frames before
             it were answered.
@@ -102,64 +105,56 @@ class Dispatcher:
         hooks = self._hooks
         append = peer.out.append
         room = peer.room
-        touched: list[_Family] = []
         last: _Family | None = None
         taken = 0
         answer: Answer | Deferred[Answer]
-        try:
-            for frame in frames:
-                taken += 1
-                try:
-                    request = decode(frame)
-                except BadHeader as error:
-                    room -= self._unreadable(peer, error)
-                    if room < 0:
-                        break
-                    continue
-                except FramingError:
-                    raise
-                except Exception:
-                    raise FramingError(f"a frame cannot be read ({self._faults.remark(Failure())})") from None
-                if request.flag & RESPONSE:
-                    peer.heard(request)
-                    if not peer.open:
-                        break
-                    continue
-                try:
-                    family = find(request.code)
-                    if hooks and (passing := self._before(peer, request)) is not None:
-                        answer = self._process_after(passing, peer, request, family)
-                    elif family is None:
-                        raise CodeNotSupported(request.code)
-                    elif family.refuses():
-                        raise SystemBusy(REJECTED)
-                    else:
-                        if family is not last:
-                            last = family
-                            if family not in touched:
-                                touched.append(family)
-                        answer = family.process(peer, request)
-                except RequestRefused as refusal:
-                    answer = request.answer(refusal.code, str(refusal))
-                except Exception:
-                    answer = request.answer(1, self._faults.remark(Failure()))
-                if type(answer) is bytes and not hooks and not request.flag & ONE_WAY:
-                    append(answer)
-                    room -= len(answer)
-                elif isinstance(answer, Deferred):
-                    Later(self, peer, request, answer)
-                    if peer.full:
-                        break
-                else:
-                    room -= self._reply(peer, request, answer)
-                if room < 0 or not peer.open:
+        for frame in frames:
+            taken += 1
+            try:
+                request = decode(frame)
+            except BadHeader as error:
+                room -= self._unreadable(peer, error)
+                if room < 0:
                     break
-        finally:
-            for family in touched:
-                try:
-                    family.run_ended()
-                except Exception:
-                    self._faults.remark(Failure())
+                continue
+            except FramingError:
+                raise
+            except Exception:
+                raise FramingError(f"a frame cannot be read ({self._faults.remark(Failure())})") from None
+            if request.flag & RESPONSE:
+                peer.heard(request)
+                if not peer.open:
+                    break
+                continue
+            try:
+                family = find(request.code)
+                if hooks and (passing := self._before(peer, request)) is not None:
+                    answer = self._process_after(passing, peer, request, family)
+                elif family is None:
+                    raise CodeNotSupported(request.code)
+                elif family.refuses():
+                    raise SystemBusy(REJECTED)
+                else:
+                    if family is not last:
+                        last = family
+                        if family not in begun:
+                            begun.append(family)
+                    answer = family.process(peer, request)
+            except RequestRefused as refusal:
+                answer = request.answer(refusal.code, str(refusal))
+            except Exception:
+                answer = request.answer(1, self._faults.remark(Failure()))
+            if type(answer) is bytes and not hooks and not request.flag & ONE_WAY:
+                append(answer)
+                room -= len(answer)
+            elif isinstance(answer, Deferred):
+                Later(self, peer, request, answer)
+                if peer.full:
+                    break
+            else:
+                room -= self._reply(peer, request, answer)
+            if room < 0 or not peer.open:
+                break
         return taken
 
     # -- beside it -----------------------------------------------------------------------------------------

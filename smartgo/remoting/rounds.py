@@ -22,6 +22,8 @@ from smartgo.remoting.counts import Counts
 
 INTERVAL: Final = 1.0  # seconds between two looks
 _NEVER: Final = float("inf")
+_CHANGES: Final = 8  # so many reads of another peer each, or so many turns of one alone, change how answers leave
+_LONG: Final = 512  # frames; after so many what waits for the end of the turn leaves before it
 _LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a standstill
 
 
@@ -39,8 +41,18 @@ class Member(Protocol):
 class Woken(Protocol):
     """Who has something to do at the end of this turn."""
 
+    def flush(self) -> None:
+        """Write what was put; the rest can wait for the end of the turn."""
+
     def turn(self) -> None:
         """Do it."""
+
+
+class Run(Protocol):
+    """A processor that was given requests and has not heard yet that there are no more for now."""
+
+    def run_ended(self) -> None:
+        """Hear it."""
 
 
 class Asker(Protocol):
@@ -59,6 +71,8 @@ class Rounds:
     @ivar counts: what happened since the start.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
         never thought older than it is.
+    @ivar begun: processors whose run of requests is to be ended before any answer leaves.
+    @ivar together: whether answers wait for the end of the turn, because many connections are read in each.
     """
 
     _log = Logger()
@@ -72,6 +86,11 @@ class Rounds:
         self._looks: IDelayedCall | None = None
         self._look_due = 0.0
         self._look_waits = False
+        self.begun: list[Run] = []
+        self.together = False
+        self._reader: object = None  # who was read last
+        self._reads = 0  # how often running it was another than before; while together, by one alone in its turn
+        self._taken = 0  # frames, since the last answers left
         self._woken: list[Woken] = []
         self._end_of_turn: IDelayedCall | None = None
         self._askers: dict[Asker, None] = {}
@@ -123,18 +142,58 @@ class Rounds:
         """This one has nothing to do at the end of the turn after all. Harmless when it had not."""
         if who in self._woken:
             self._woken.remove(who)
-            if not self._woken and self._end_of_turn is not None:
+            if not self._woken and not self.begun and self._end_of_turn is not None:
                 self._end_of_turn.cancel()
                 self._end_of_turn = None
 
     def _turn(self) -> None:
         self._end_of_turn = None
+        if self.begun:
+            self.end_runs()
         woken, self._woken = self._woken, []
+        if self.together:
+            self._reads = 0 if len(woken) > 1 else self._reads + 1
+            if self._reads >= _CHANGES:
+                self.together = False
+                self._reads = 0
         for who in woken:
             try:
                 who.turn()
             except Exception:
                 self._log.failure("the turn of {who} failed", who=who)
+
+    def read(self, who: object, frames: int) -> None:
+        """
+        Note whose frames were answered, and how many; decide whether answers go out together.
+
+        To send wakes the receiver, and is dear where it sleeps. So when many peers are read in one turn, their answers
+        leave one after another at its end, when the first of them are awake; and the processors end one run instead of
+        many. A peer alone is answered at once.
+        """
+        if self.together:
+            self._taken += frames
+            if self._taken >= _LONG:
+                self.end_runs()
+                for one in self._woken:
+                    one.flush()
+        elif who is self._reader:
+            self._reads = 0
+        else:
+            self._reader = who
+            self._reads += 1
+            if self._reads >= _CHANGES:
+                self.together = True
+                self._reads = 0
+
+    def end_runs(self) -> None:
+        """Tell the processors that there are no more requests for now; what they answered may leave then."""
+        self._taken = 0
+        begun, self.begun = self.begun, []
+        for run in begun:
+            try:
+                run.run_ended()
+            except Exception:
+                self._log.failure("ending a run of requests failed")
 
     # -- deadlines -----------------------------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ class RubbishTests(SynchronousTestCase):
                 break
         self.turns += 1
         self.good.hear(request(ECHO, self.turns))
+        self.clock.advance(0)
         self.assertEqual([answer.opaque for answer in self.good.answers()], [self.turns])
         self.assertEqual(self.flushLoggedErrors(), [], data[:200])
         self.assertEqual(bad.connection.open, not bad.wire.disconnecting)

@@ -44,6 +44,9 @@ class Woken:
     def __init__(self) -> None:
         self.turns = 0
 
+    def flush(self) -> None:
+        """Nothing was put."""
+
     def turn(self) -> None:
         """One more."""
         self.turns += 1
