@@ -105,7 +105,6 @@ class Dispatcher:
         hooks = self._hooks
         append = peer.out.append
         room = peer.room
-        last: _Family | None = None
         taken = 0
         answer: Answer | Deferred[Answer]
         for frame in frames:
@@ -135,10 +134,8 @@ class Dispatcher:
                 elif family.refuses():
                     raise SystemBusy(REJECTED)
                 else:
-                    if family is not last:
-                        last = family
-                        if family not in begun:
-                            begun.append(family)
+                    if family not in begun:
+                        begun.append(family)
                     answer = family.process(peer, request)
             except RequestRefused as refusal:
                 answer = request.answer(refusal.code, str(refusal))

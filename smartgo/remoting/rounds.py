@@ -188,8 +188,9 @@ class Rounds:
     def end_runs(self) -> None:
         """Tell the processors that there are no more requests for now; what they answered may leave then."""
         self._taken = 0
-        begun, self.begun = self.begun, []
-        for run in begun:
+        ended = self.begun[:]
+        self.begun.clear()  # whoever is in the middle of a run has the same list
+        for run in ended:
             try:
                 run.run_ended()
             except Exception:

@@ -108,6 +108,20 @@ class TogetherTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(self.said, ["ask 0", "end"])
 
+    def test_ended_within(self) -> None:
+        """A run that is ended in its middle, because something else must leave, is ended again for its rest."""
+        answers = iter([self.rounds.end_runs, lambda: None])
+
+        def answer(peer: object, asked: object) -> bytes:
+            self.said.append("ask")
+            next(answers)()
+            return b"\0\0\0\4\0\0\0\0"
+
+        processor = Doing(ECHO, answer)
+        accepted = Accepted([processor], clock=self.clock, rounds=self.rounds)
+        accepted.hear(request(), request())
+        self.assertEqual(processor.runs, [1, 2])
+
     def test_failing_end(self) -> None:
         """A processor that fails at the end of its run keeps nobody's answer back."""
         self.crowd()
