@@ -27,6 +27,8 @@ class Load(msgspec.Struct, frozen=True):
     batch: int = 1
     """Messages in a batch, or at most in a pull."""
     binary: bool = False
+    rate: int = 0
+    """Messages a second at most; 0 for as fast as they are answered."""
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -89,6 +91,7 @@ def command(
         "outstanding": load.outstanding,
         "size": load.size,
         "batch": load.batch,
+        **({"rate": load.rate} if load.rate else {}),
         **({"pid": pid} if pid is not None else {}),
         **({"count": count} if count is not None else {"warm-up": warm_up, "seconds": seconds}),
     }

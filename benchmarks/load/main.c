@@ -30,6 +30,7 @@ enum {
     READ_ROOM = 256 * 1024,
     READ_LITTLE = 4096, /* with thousands of idle connections */
     BEAT_SECONDS = 30,
+    PACE_MS = 2, /* between looks whether another message is due, where there is a rate */
     GLANCES = 16, /* one in so many bare successes is read in full */
     HOPELESS = 200, /* refusals before the first success that end the run */
 };
@@ -45,6 +46,7 @@ static size_t payload_size;
 static size_t one_item;
 static struct stamp stamp;
 static uint64_t now_ns;
+static uint64_t start_ns;
 
 static int issuing = 1; /* until the window ends */
 static int measuring;
@@ -77,6 +79,9 @@ static int messages_per_request(void)
 
 static int may_issue(void)
 {
+    if (options.rate > 0 && (double)issued_messages >= options.rate * (double)(now_ns - start_ns) / 1e9) {
+        return 0;
+    }
     return issuing && (options.count == 0 || options.mode == MODE_PULL ||
                        issued_messages < (unsigned long long)options.count);
 }
@@ -433,9 +438,9 @@ static void beat_where_due(int epoll, struct connection *connections)
 static void run(int epoll, struct connection *connections)
 {
     look_at_clock();
-    uint64_t start = now_ns;
+    start_ns = now_ns;
     uint64_t checked = now_ns;
-    uint64_t warm = start + (uint64_t)(options.warm_up * 1e9);
+    uint64_t warm = start_ns + (uint64_t)(options.warm_up * 1e9);
     uint64_t end = warm + (uint64_t)(options.seconds * 1e9);
     if (options.mode != MODE_IDLE) {
         for (int i = 0; i < options.connections; i++) {
@@ -462,7 +467,10 @@ static void run(int epoll, struct connection *connections)
         if (!issuing && in_flight == 0) {
             break;
         }
-        turn(epoll, 20);
+        turn(epoll, options.rate > 0 ? PACE_MS : 20);
+        for (int i = 0; options.rate > 0 && i < options.connections && tally.failure[0] == '\0'; i++) {
+            refill(epoll, &connections[i]);
+        }
         if (now_ns - checked > 1000000000u) {
             checked = now_ns;
             complain_of_silence(connections);

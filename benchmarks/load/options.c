@@ -53,7 +53,7 @@ static double decimal(const char *name, const char *value)
     char *end;
     double parsed = strtod(value, &end);
     if (end == value || *end != '\0' || !(parsed >= 0 && parsed <= 1e6)) {
-        usage_error("--%s: a number of seconds, not %s", name, value);
+        usage_error("--%s: a number up to a million, not %s", name, value);
     }
     return parsed;
 }
@@ -67,6 +67,7 @@ static const char HELP[] =
     "  --batch 200                     messages a batch, or at most so many a pull\n"
     "  --warm-up 0.5 --seconds 3       seconds before and in the measured window\n"
     "  --count N                       instead: no warm-up, measure until N messages were stored or pulled\n"
+    "  --rate R                        at most R messages a second; default: as fast as they are answered\n"
     "  --timeout 10                    seconds without an answer that end the run\n"
     "  --binary                        ROCKETMQ (binary) headers instead of JSON\n"
     "  --pid N                         process whose CPU time is read at both ends of the window\n"
@@ -74,13 +75,13 @@ static const char HELP[] =
 
 void read_options(int count, char **arguments)
 {
-    enum { HOST = 1, PORT, TOPICS, QUEUES, CONNECTIONS, OUTSTANDING, SIZE, BATCH, WARM_UP, SECONDS, COUNT, TIMEOUT,
+    enum { HOST = 1, PORT, TOPICS, QUEUES, CONNECTIONS, OUTSTANDING, SIZE, BATCH, WARM_UP, SECONDS, COUNT, RATE, TIMEOUT,
            BINARY, PID, GROUP, TAG, BROKER, MODE, WANTED_HELP };
     static const struct option names[] = {
         {"host", 1, NULL, HOST}, {"port", 1, NULL, PORT}, {"topics", 1, NULL, TOPICS}, {"queues", 1, NULL, QUEUES},
         {"connections", 1, NULL, CONNECTIONS}, {"outstanding", 1, NULL, OUTSTANDING}, {"size", 1, NULL, SIZE},
         {"batch", 1, NULL, BATCH}, {"warm-up", 1, NULL, WARM_UP}, {"seconds", 1, NULL, SECONDS},
-        {"count", 1, NULL, COUNT}, {"timeout", 1, NULL, TIMEOUT}, {"binary", 0, NULL, BINARY}, {"pid", 1, NULL, PID},
+        {"count", 1, NULL, COUNT}, {"rate", 1, NULL, RATE}, {"timeout", 1, NULL, TIMEOUT}, {"binary", 0, NULL, BINARY}, {"pid", 1, NULL, PID},
         {"group", 1, NULL, GROUP}, {"tag", 1, NULL, TAG}, {"broker", 1, NULL, BROKER}, {"mode", 1, NULL, MODE},
         {"help", 0, NULL, WANTED_HELP}, {NULL, 0, NULL, 0}};
     int chosen;
@@ -100,6 +101,7 @@ void read_options(int count, char **arguments)
         case WARM_UP: options.warm_up = decimal(name, optarg); break;
         case SECONDS: options.seconds = decimal(name, optarg); break;
         case COUNT: options.count = integer(name, optarg, 1, 1000000000000); break;
+        case RATE: options.rate = decimal(name, optarg); break;
         case TIMEOUT: options.timeout = decimal(name, optarg); break;
         case BINARY: options.binary = 1; break;
         case PID: options.pid = (int)integer(name, optarg, 1, 1 << 30); break;

@@ -18,6 +18,7 @@ struct options {
     double warm_up;
     double seconds;
     long long count;
+    double rate;
     double timeout;
     int binary;
     int pid;

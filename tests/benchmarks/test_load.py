@@ -75,6 +75,12 @@ class LoadTests(SynchronousTestCase):
             self.assertEqual("".join(sorted(request.fields)), "abcdefghijklmn")
             self.assertIsNotNone(UNIQUE.fullmatch(request.fields["i"]))
 
+    def test_rate(self) -> None:
+        """With a rate no more messages are sent than are due, and about as many."""
+        load = Load("send", ("T",), 1, 2, 8, 10, rate=500)
+        outcome = self.drive(lambda requests: [b"".join(map(stored, requests))], load, seconds=0.6)
+        self.assertTrue(150 <= outcome.total_messages <= 310, outcome.total_messages)
+
     def test_any_order_any_cut(self) -> None:
         """Answers may come in any order, in any pieces, and in any JSON."""
 
