@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smartgo.errors import MessageIllegal, SettingError
 from smartgo.schema import properties
+from smartgo.schema.message import COMPRESSED
 from smartgo.schema.topics import RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _PASSED_OVER: Final = frozenset(
         *("sys_flag",),
     }
 )
+_AS_STORED: Final = ("sys_flag", "body_size")
+"""Columns that together tell whether a body is still compressed, as it was stored."""
 _ITEM_OVERHEAD: Final = 20
 """Bytes of an item of a batch beside its body and properties: four int32 and an int16, rounded up."""
 _INT32: Final = 1 << 31
@@ -142,6 +145,8 @@ class Shape:
             self.used["keys"] = self.used.pop("key")
         if topic is not None:
             self.used.pop("topic", None)
+        if all(name in found for name in _AS_STORED):
+            self.used.update((name, found[name][0]) for name in _AS_STORED)
 
     def messages(self, batches: Iterable[RecordBatch]) -> Iterator[Outgoing]:
         """
@@ -173,6 +178,8 @@ class Shape:
         body = values["body"]
         if body is None:
             raise BadRow(row, "its body is null")
+        if (values.get("sys_flag") or 0) & COMPRESSED and values.get("body_size") == len(body):
+            raise BadRow(row, "its body is compressed, as it was stored; read it with the option decompressBody")
         given = _pairs(row, values.get("properties"))
         own = {name: value for name, value in given.items() if name not in properties.RESERVED}
         unique_id = values.get("unique_id") or given.get(properties.UNIQ_KEY)

@@ -99,6 +99,15 @@ class ShapeTests(SynchronousTestCase):
         self.assertEqual((found.tag, found.keys), ("t", ("k1", "k2")))
         self.assertEqual(found.properties, {"own": "1", properties.UNIQ_KEY: "U"})
 
+    def test_compressed(self) -> None:
+        """A body that is compressed as it was stored is refused: consumers would not know; one unpacked is sent."""
+        columns = [("body", "binary"), ("sys_flag", "int"), ("body_size", "int")]
+        shape = Shape(columns, "T")
+        error = self.assertRaises(BadRow, shape.message, 1, {"body": b"x" * 9, "sys_flag": 1, "body_size": 9})
+        self.assertIn("decompressBody", str(error))
+        self.assertEqual(shape.message(1, {"body": b"x" * 50, "sys_flag": 1, "body_size": 9}).body, b"x" * 50)
+        self.assertEqual(shape.message(1, {"body": b"x" * 9, "sys_flag": 0, "body_size": 9}).body, b"x" * 9)
+
     def test_properties_alone(self) -> None:
         """Tag and keys are taken from the properties where no columns tell them."""
         shape = Shape([("body", "binary"), ("properties", "map<string,string>")], "T")
