@@ -22,6 +22,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look and change": {
         "topic": "Topics: list, create, change, delete.",
         "group": "Consumer groups: lag, members, settings, moving them.",
+        "msg": "Messages: search, show, track, send again, follow, export.",
+        "dlq": "Dead letters: list, show, send again, export.",
         "client": "Who is connected.",
         "cluster": "Brokers: state, counters, in and out of use, tidying up.",
         "config": "Settings of brokers and registries; check a file.",

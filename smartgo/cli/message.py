@@ -20,6 +20,7 @@ from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
+from smartgo.schema.properties import RETRY_TOPIC
 
 GROUP: Final = "smartgo-cli"
 
@@ -256,10 +257,16 @@ def as_text(message: ReceivedMessage) -> str:
     return " ".join(words)
 
 
+def sent_to(message: ReceivedMessage) -> str:
+    """Return the topic that a message was sent to at first, also where it lies among what a group failed."""
+    return message.properties.get(RETRY_TOPIC) or message.topic
+
+
 def as_members(message: ReceivedMessage) -> dict[str, object]:
     """Return a message as plain values; a body that is no UTF-8 stands in C{body_base64}."""
     found: dict[str, object] = {
-        "topic": message.topic,
+        "topic": sent_to(message),
+        "stored_in": message.queue.topic,
         "broker": message.queue.broker_name,
         "queue": message.queue.queue_id,
         "offset": message.queue_offset,

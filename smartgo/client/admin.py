@@ -65,11 +65,31 @@ class Admin:
 
         @raise BadHeader: through the Deferred: that is no message id.
         """
-        host, offset = parse_message_id(offset_id)
-        address, port = unpack_host(host)
-        place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        answer = await self._asking.broker(place, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
+        raw = await self.record(offset_id)
         try:
-            return received(decode(answer.body), "")
+            return received(decode(raw), await self._name_of(offset_id))
         except (BadRecord, BadCompression, BodyTooLong) as error:
             raise CallFailed(f"message {offset_id} cannot be read: {error}") from None
+
+    @deferred
+    async def record(self, offset_id: str) -> bytes:
+        """Return the bytes of a stored message, as L{smartgo.schema.record} tells them. Fails as L{message} does."""
+        place, offset = _place(offset_id)
+        answer = await self._asking.broker(place, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
+        return answer.body
+
+    async def _name_of(self, offset_id: str) -> str:
+        """Return the name of the broker that an offset id tells the address of; C{""} where no registry knows it."""
+        address, _ = _place(offset_id)
+        try:
+            names = [one.name for one in await self.brokers.places() if one.address == address]
+        except CallFailed:
+            return ""  # the message was there all the same
+        return names[0] if names else ""
+
+
+def _place(offset_id: str) -> tuple[str, int]:
+    """Return address and physical offset that an offset id holds. @raise BadHeader: it is none."""
+    host, offset = parse_message_id(offset_id)
+    address, port = unpack_host(host)
+    return (f"[{address}]:{port}" if ":" in address else f"{address}:{port}"), offset

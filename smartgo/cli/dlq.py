@@ -1,0 +1,229 @@
+"""C{smartgo dlq}: dead letters."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Final
+
+import click
+import msgspec
+
+from smartgo.cli.message import as_members, sent_to
+from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
+from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
+from smartgo.cli.progress import Progress
+from smartgo.cli.reading import Place, Reader
+from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.sendagain import again, again_for
+from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.client.messages import Message, ReceivedMessage
+from smartgo.client.producer import Producer
+from smartgo.errors import PeerRefused
+from smartgo.schema.codes import ResponseCode
+from smartgo.schema.topics import DLQ_PREFIX, dlq_topic
+
+_SHOWN: Final = 60  # characters of a body in a table
+
+
+class Row(msgspec.Struct, frozen=True):
+    """The dead letters of one group; C{last_ms} is when the last one was put aside."""
+
+    group: str
+    messages: int
+    last_ms: int
+
+
+@click.group(
+    epilog=examples(
+        "smartgo dlq ls",
+        "smartgo dlq show audit",
+        "smartgo dlq resend audit --all --dry-run",
+        "smartgo dlq resend audit --id 7F0000010000277E0000000000000190",
+    )
+)
+def dlq() -> None:
+    """See what groups have failed for good, and give it to them again."""
+
+
+@dlq.command("ls", epilog=examples("smartgo dlq ls", "smartgo dlq ls -o json"))
+@OUTPUT
+@cluster_options
+def ls(cluster: Cluster, output: str) -> None:
+    """List the groups that have dead letters."""
+
+    async def work(there: Connected) -> None:
+        topics = there.admin.topics
+        rows = []
+        for name in await topics.names():
+            if name.startswith(DLQ_PREFIX):
+                found = (await topics.stats(name)).offset_table.values()
+                rows.append(
+                    Row(
+                        name.removeprefix(DLQ_PREFIX),
+                        sum(one.max_offset - one.min_offset for one in found),
+                        max((one.last_update_timestamp for one in found), default=0),
+                    )
+                )
+        print_rows(
+            output,
+            rows,
+            {
+                "group": lambda row: row.group,
+                "dead letters": lambda row: row.messages,
+                "last": lambda row: moment(row.last_ms),
+            },
+            "There are no dead letters.",
+        )
+
+    cluster.do(work)
+
+
+async def _letters(
+    there: Connected,
+    group: str,
+    begin: Place,
+    end: Place | None,
+    ids: tuple[str, ...],
+    key: str | None,
+    limit: int | None,
+) -> list[ReceivedMessage]:
+    """Return dead letters of a group. @raise Refusal: it has none, or none of one id."""
+    reader = Reader(there, dlq_topic(group))
+    try:
+        spans = await reader.spans(begin, end)
+    except PeerRefused as refusal:
+        if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise Refusal(f"group {group} has no dead letters", MISSING) from None
+        raise
+    wanted = set(ids)
+    found = []
+    total = sum(span.end - span.begin for span in spans)
+    with Progress(there.env.clock, "dead letters", total) as progress:
+        async with aclosing(reader.messages(spans, progress=progress)) as messages:
+            async for message in messages:
+                if wanted and not wanted & {message.message_id, message.offset_id}:
+                    continue
+                if key is None or key in message.keys:
+                    found.append(message)
+                if len(found) == limit:
+                    break
+    missing = wanted - {name for one in found for name in (one.message_id, one.offset_id)}
+    if missing:
+        raise Refusal(f"group {group} has no dead letter {', '.join(sorted(missing))}", MISSING)
+    return found
+
+
+@dlq.command("show", epilog=examples("smartgo dlq show audit", "smartgo dlq show audit --from -20 -o jsonl"))
+@click.argument("group")
+@FROM
+@UNTIL
+@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, group: str, begin: Place, end: Place | None, count: int, output: str) -> None:
+    """Show the dead letters of GROUP. All of one message shows "smartgo msg show ID"."""
+
+    async def work(there: Connected) -> None:
+        rows = await _letters(there, group, begin, end, (), None, count)
+        if output != TEXT:
+            print_value(output, [as_members(row) for row in rows])
+            return
+        print_rows(
+            output,
+            rows,
+            {
+                "id": lambda row: row.offset_id,
+                "topic": sent_to,
+                "keys": lambda row: row.keys,
+                "born": lambda row: moment(row.born_ms),
+                "dead since": lambda row: moment(row.stored_ms),
+                "body": lambda row: row.body.decode("utf-8", "backslashreplace")[:_SHOWN],
+            },
+            f"Group {group} has no dead letters there.",
+        )
+
+    cluster.do(work)
+
+
+@dlq.command("export", epilog=examples("smartgo dlq export audit > dead.jsonl"))
+@click.argument("group")
+@FROM
+@UNTIL
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
+@cluster_options
+def export(cluster: Cluster, group: str, begin: Place, end: Place | None, count: int | None, path: str | None) -> None:
+    """Write the dead letters of GROUP as JSON lines."""
+
+    async def work(there: Connected) -> None:
+        written = await take_out(there, dlq_topic(group), begin, end, [], "*", count, path)
+        click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
+
+    cluster.do(work)
+
+
+@dlq.command(
+    "resend",
+    epilog=examples(
+        "smartgo dlq resend audit --id 7F0000010000277E0000000000000190",
+        "smartgo dlq resend audit --all --dry-run",
+        "smartgo dlq resend audit --all --from 2030-12-31T08:00 --yes",
+        "smartgo dlq resend audit --key order-7 --to Orders --yes",
+    ),
+)
+@click.argument("group")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="This one; may be repeated.")
+@click.option("--key", metavar="WORD", help="Those with this key.")
+@click.option("--all", "everything", is_flag=True, help="All.")
+@FROM
+@UNTIL
+@click.option("--to", "target", metavar="TOPIC", help="To this topic, for all groups that read it.")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def resend(
+    cluster: Cluster,
+    group: str,
+    ids: tuple[str, ...],
+    key: str | None,
+    everything: bool,
+    begin: Place,
+    end: Place | None,
+    target: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Give dead letters of GROUP to it again, and to no other group, as if they were new; they stay in the dead-letter
+    topic too."""
+    if not (ids or key or everything):
+        raise click.UsageError("say which: --id, --key, or --all")
+
+    async def work(there: Connected) -> None:
+        letters = await _letters(there, group, begin, end, ids, key, None)
+        place = target or f"group {group}"
+        if not dry_run and letters:
+            confirm(f"{len(letters):,} messages will be sent to {place}.", yes)
+            await _send(there, [again(one, target) if target else again_for(one, group) for one in letters])
+        if output != TEXT:
+            found = {"group": group, "to": target, "sent": len(letters), "ids": [one.message_id for one in letters]}
+            print_value(output, {**found, "dry_run": dry_run})
+        else:
+            click.echo(f"{len(letters):,} messages {'would be' if dry_run else 'were'} sent to {place}")
+
+    cluster.do(work)
+
+
+async def _send(there: Connected, copies: list[Message]) -> None:
+    producer = Producer(there.client, GROUP)
+    await producer.start()
+    sent = 0
+    with Progress(there.env.clock, "sent", len(copies)) as progress:
+        for copy in copies:
+            try:
+                await producer.send(copy)
+            except PeerRefused as refusal:
+                raise Refusal(f"{sent:,} of {len(copies):,} were sent; then: {refusal}") from None
+            sent += 1
+            progress.advance()

@@ -1,0 +1,189 @@
+"""Reading the messages of a topic from place to place, as no member of any group."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from smartgo.cli.progress import Progress
+from smartgo.cli.session import Connected
+from smartgo.client.messages import ReceivedMessage
+from smartgo.client.pull import PullConsumer, PullResult, PullStatus
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
+
+GROUP: Final = "TOOLS_CONSUMER"
+"""RocketMQ's own name for who looks without being a member."""
+HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
+PAUSE: Final = 1.0  # seconds before another try
+BATCH: Final = 32
+
+
+class Place(msgspec.Struct, frozen=True):
+    """
+    Where to begin or to end in each queue: at its C{first} message, at its end (C{last}), so many messages before its
+    end, at an C{offset}, or at the first message stored at a C{time} (ms) or after.
+    """
+
+    kind: str
+    value: int = 0
+
+
+def read_place(context: click.Context, option: click.Parameter, text: str | None) -> Place | None:
+    """
+    Return the place that a text says: C{first}, C{last}, C{-N}, an offset, or a time.
+
+    @raise click.BadParameter: it says none of these.
+    """
+    if text is None:
+        return None
+    if text in ("first", "last"):
+        return Place(text)
+    if text[:1] == "-" and text[1:].isdecimal():
+        return Place("before", int(text[1:]))
+    if text.isdecimal():
+        return Place("offset", int(text))
+    try:
+        found = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is none of first, last, an offset, -N, or a time like 2030-12-31T23:59", context, option
+        ) from None
+    return Place("time", round(found.timestamp() * 1000))
+
+
+class Span(msgspec.Struct, frozen=True):
+    """What is to be read of one queue: C{begin} and what lies below C{end}."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+class Reader:
+    """Reads one topic."""
+
+    def __init__(self, there: Connected, topic: str) -> None:
+        self._there = there
+        self._topic = topic
+        self._puller = PullConsumer(there.client, GROUP)
+
+    async def spans(self, begin: Place, end: Place | None = None, only: tuple[str, int] | None = None) -> list[Span]:
+        """
+        Return what lies between two places, by queue.
+
+        @param end: C{None} for the end as it is now.
+        @param only: broker name and id of this queue alone.
+        @raise PeerRefused: with code 17, there is no such topic.
+        """
+        found = []
+        for queue in await self._puller.queues(self._topic):
+            if only in (None, (queue.broker_name, queue.queue_id)):
+                low, high = await self._puller.min_offset(queue), await self._puller.max_offset(queue)
+                first = await self._offset(queue, begin, low, high)
+                last = high if end is None else await self._offset(queue, end, low, high)
+                found.append(Span(queue, min(max(first, low), high), min(max(last, low), high)))
+        return found
+
+    async def _offset(self, queue: MessageQueue, place: Place, low: int, high: int) -> int:
+        if place.kind != "time":
+            return {"first": low, "last": high, "before": high - place.value, "offset": place.value}[place.kind]
+        if high == low:
+            return high
+        nearest = await self._puller.offset_at(queue, place.value)
+        # The nearest message may be an older one: what begins at a time does not have it.
+        result = await self._puller.pull(queue, nearest, limit=1)
+        return nearest + 1 if result.messages and result.messages[0].stored_ms < place.value else nearest
+
+    async def messages(
+        self, spans: Sequence[Span], expression: str = "*", progress: Progress | None = None
+    ) -> AsyncGenerator[ReceivedMessage, None]:
+        """
+        Go through messages, queue by queue.
+
+        @param expression: tags that are wanted.
+        @raise CallFailed: a broker does not answer.
+        """
+        for span in spans:
+            at = span.begin
+            while at < span.end:
+                result = await self._pull(span.queue, at, expression)
+                for message in result.messages:
+                    if message.queue_offset < span.end:
+                        yield message
+                following = result.next_offset if result.next_offset > at else at + 1
+                if progress is not None:
+                    progress.advance(min(following, span.end) - at)
+                at = following
+
+    async def _pull(self, queue: MessageQueue, at: int, expression: str, hold: float = 0.0) -> PullResult:
+        try:
+            return await self._puller.pull(queue, at, expression, BATCH, hold)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.NO_PERMISSION:
+                raise PeerRefused(
+                    refusal.code, f"{refusal.remark}; smartgo topic set '{queue.topic}' --perm rw lets it be read"
+                ) from None
+            raise
+
+    async def follow(self, spans: Sequence[Span], expression: str, take: Callable[[ReceivedMessage], bool]) -> None:
+        """
+        Give out messages as they come, of all queues at once.
+
+        @param take: called with each; false ends it.
+        @raise PeerRefused: a broker declined.
+        """
+        ended: Deferred[None] = Deferred()
+
+        def fail(failure: Failure) -> None:
+            if not ended.called:
+                ended.errback(failure)
+
+        loops = [Deferred.fromCoroutine(self._follow(span, expression, take, ended)).addErrback(fail) for span in spans]
+        try:
+            await ended
+        finally:
+            for loop in loops:
+                loop.cancel()
+
+    async def _follow(
+        self, span: Span, expression: str, take: Callable[[ReceivedMessage], bool], ended: Deferred[None]
+    ) -> None:
+        at = span.begin
+        clock = self._there.env.clock
+        while True:
+            began = clock.seconds()
+            try:
+                result = await self._pull(span.queue, at, expression, HOLD)
+            except PeerRefused:
+                raise
+            except CallFailed as error:
+                click.echo(f"smartgo: {span.queue.broker_name}: {error}; trying again", err=True)
+                await self._pause()
+                continue
+            for message in result.messages:
+                if ended.called:
+                    return
+                if not take(message):
+                    ended.callback(None)
+                    return
+            moved = result.next_offset != at
+            at = result.next_offset
+            if result.status is PullStatus.NO_NEW and not moved and clock.seconds() - began < PAUSE:
+                await self._pause()  # a broker that does not hold pulls is not to be asked in a circle
+
+    async def _pause(self) -> None:
+        over: Deferred[None] = Deferred()
+        call = self._there.env.clock.callLater(PAUSE, over.callback, None)
+        try:
+            await over
+        finally:
+            if call.active():
+                call.cancel()
