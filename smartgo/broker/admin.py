@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.livesettings import LiveSettings
-from smartgo.broker.stats import BrokerStats
+from smartgo.broker.queuestats import QueueStats
+from smartgo.broker.stats import BrokerStats, Counted
 from smartgo.config.properties import parse, render
 from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -80,6 +82,7 @@ class BrokerAdmin(Processor):
         self,
         stats: BrokerStats,
         settings: LiveSettings,
+        queues: QueueStats,
         facts: Iterable[Callable[[], Mapping[str, str]]] = (),
         remote_config: bool = False,
     ) -> None:
@@ -89,12 +92,13 @@ class BrokerAdmin(Processor):
         """
         self._stats = stats
         self._settings = settings
+        self._queues = queues
         self._facts = tuple(facts)
         self._remote_config = remote_config
 
-    def process(self, peer: IPeer, request: Command) -> Answer:
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
-        Answer at once.
+        Answer at once, except where the store has to be asked.
 
         @raise RequestRefused: 315 of what was never counted; 25 of what cannot be changed.
         """
@@ -106,7 +110,7 @@ class BrokerAdmin(Processor):
             return request.answer()
         if request.code == RequestCode.GET_BROKER_RUNTIME_INFO:
             return request.answer(body=KVTable(table=self.runtime()).encode())
-        return request.answer(body=self._counter(request.read(BrokerStatsRequest)).encode())
+        return self._counter(request, request.read(BrokerStatsRequest))
 
     def _change(self, peer: IPeer, request: Command) -> None:
         if not self._remote_config:
@@ -117,17 +121,13 @@ class BrokerAdmin(Processor):
             raise BadBody(str(error)) from None
         self._settings.change(changes, peer.address)
 
-    def _counter(self, header: BrokerStatsRequest) -> BrokerStatsData:
-        counted = self._stats.counted(header.stats_name, header.stats_key)
-        if counted is None:
-            raise RequestRefused(f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
-        spans = zip(counted.values, counted.messages, strict=True)
-        return BrokerStatsData(
-            *(
-                StatsItem(value.sum, value.tps, value.sum / messages.sum if messages.sum else 0.0)
-                for value, messages in spans
-            )
-        )
+    def _counter(self, request: Command, header: BrokerStatsRequest) -> Answer | Deferred[Answer]:
+        if self._queues.knows(header.stats_name):
+            return Deferred.fromCoroutine(self._look(request, header))
+        return _statistics(request, header, self._stats.counted(header.stats_name, header.stats_key))
+
+    async def _look(self, request: Command, header: BrokerStatsRequest) -> Answer:
+        return _statistics(request, header, await self._queues.counted(header.stats_name, header.stats_key))
 
     def runtime(self) -> dict[str, str]:
         """Runtime information as (28) answers it."""
@@ -135,3 +135,13 @@ class BrokerAdmin(Processor):
         for more in self._facts:
             table.update(more())
         return table
+
+
+def _statistics(request: Command, header: BrokerStatsRequest, counted: Counted | None) -> Answer:
+    if counted is None:
+        raise RequestRefused(f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
+    spans = zip(counted.values, counted.calls, strict=True)
+    body = BrokerStatsData(
+        *(StatsItem(value.sum, value.tps, value.sum / calls.sum if calls.sum else 0.0) for value, calls in spans)
+    )
+    return request.answer(body=body.encode())

@@ -37,6 +37,7 @@ from smartgo.broker.progressadmin import ProgressAdmin
 from smartgo.broker.pull import PullProcessor
 from smartgo.broker.query import QueryProcessor
 from smartgo.broker.queueadmin import QueueAdmin
+from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
@@ -148,10 +149,11 @@ class Broker(Service):
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
-        self.settings = LiveSettings(env.clock, configuration)
         config = configuration.broker
         self.address = f"{self._advertised(config.broker_ip1)}:{config.listen_port}"
         self._store_host = self._packed(self.address)
+        self._ha_address = f"{self._advertised(config.broker_ip2)}:{configuration.ha_port}"
+        self.settings = LiveSettings(env.clock, configuration, self._settled())
         self._build()
 
     # -- who we are ------------------------------------------------------------------------------------------
@@ -176,6 +178,16 @@ class Broker(Service):
         except OSError:
             raise SettingError(f"brokerIP1={host}: no such host") from None
 
+    def _settled(self) -> dict[str, str]:
+        """What became of settings that were left open, and what tools ask for by RocketMQ's names alone."""
+        return {
+            "brokerIP1": self.address.rpartition(":")[0],
+            "brokerIP2": self._ha_address.rpartition(":")[0],
+            "haListenPort": str(self._configuration.ha_port),
+            "filterServerNums": "0",
+            "useTLS": str(self._configuration.tls.client_enable).lower(),
+        }
+
     # -- what we are made of ---------------------------------------------------------------------------------
 
     def _build(self) -> None:
@@ -194,7 +206,7 @@ class Broker(Service):
         offsets_file, progress_file = file("consumerOffset.json"), file("delayOffset.json")
         self.store = MessageStore(env, root, settings)
         self.store.when_failed(self._store_failed)
-        self.stats = BrokerStats(clock)
+        self.stats = BrokerStats(clock, config.broker_cluster_name)
         self.topics = TopicTable(
             clock,
             topics_file,
@@ -297,7 +309,7 @@ class Broker(Service):
             ),
             ClientAdmin(self.topics, self.offsets, self.consumers, self.store, self.group_progress),
             QueueAdmin(self.topics, self.consumers, self.store),
-            BrokerAdmin(self.stats, self.settings, (self._facts,)),
+            BrokerAdmin(self.stats, self.settings, QueueStats(clock, self.topics, self.store), (self._facts,)),
         ]
         faults = Faults()
         self._dispatcher = Dispatcher(processors, faults=faults)
@@ -312,7 +324,7 @@ class Broker(Service):
                 config.broker_name,
                 config.broker_id,
                 self.address,
-                f"{self._advertised(config.broker_ip2)}:{configuration.ha_port}",
+                self._ha_address,
             ),
             period=config.register_name_server_period,
             timeout=config.register_broker_timeout_mills,
@@ -332,19 +344,25 @@ class Broker(Service):
     def _facts(self) -> dict[str, str]:
         """What the store adds to the runtime information (28)."""
         first, end = self.store.log_bounds()
-        total, free = self._env.files.usage(self._configuration.store.store_path_root_dir)
+        config = self._configuration.store
+        total, free = self._env.files.usage(config.store_path_root_dir)
+        used = str(round(1 - free / total, 4)) if total else "0.0"
         if self._earliest_ms < 0 < end:
             self.store.at(first).addCallbacks(self._note_earliest, lambda failure: None)
         facts = {
             "earliestMessageTimeStamp": str(self._earliest_ms),
             "commitLogMinOffset": str(first),
             "commitLogMaxOffset": str(end),
-            "commitLogDiskRatio": str(1 - free / total) if total else "0.0",
+            "commitLogDiskRatio": used,
+            f"commitLogDiskRatio_{config.store_path_commit_log}": used,
+            "consumeQueueDiskRatio": used,
             "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
             "remainHowManyDataToFlush": size_text(end - self.store.flushed),
         }
         for level, offset in self.delay.offsets.items():
-            facts[f"scheduleMessageOffset_{level}"] = f"{offset},{self.store.bounds(SCHEDULE_TOPIC, level - 1)[1]}"
+            end_offset = self.store.bounds(SCHEDULE_TOPIC, level - 1)[1]
+            if end_offset:
+                facts[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
         return facts
 
     def _note_earliest(self, record: bytes) -> None:

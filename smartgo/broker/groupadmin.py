@@ -162,7 +162,7 @@ class GroupAdmin(Processor):
             group: [
                 ProducerInfo(
                     client_id=member.client_id,
-                    remote_ip=member.peer.address.rpartition(":")[0],
+                    remote_ip=f"/{member.peer.address}",  # as Java shows a socket address
                     language=_language(member.language),
                     version=member.version,
                     last_update_timestamp=member.seen_ms,

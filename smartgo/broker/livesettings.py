@@ -7,7 +7,7 @@ a path, a name, or what decides who may do what. A change lasts until the broker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -35,8 +35,10 @@ class LiveSettings:
 
     _log = Logger()
 
-    def __init__(self, clock: IClock, configuration: Configuration) -> None:
+    def __init__(self, clock: IClock, configuration: Configuration, settled: Mapping[str, str] | None = None) -> None:
+        """@param settled: what is shown of some settings instead of what was configured, and more than these."""
         self._clock = clock
+        self._settled = dict(settled or {})
         self._followers: dict[str, Callable[[Any], object]] = {}
         self.configuration = configuration
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
@@ -52,8 +54,11 @@ class LiveSettings:
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield every setting as (name, text), secrets hidden."""
+        more = dict(self._settled)
         for table in SHOWN:
-            yield from show(table, getattr(self.configuration, table))
+            for name, text in show(table, getattr(self.configuration, table)):
+                yield name, more.pop(name, text)
+        yield from more.items()
 
     def change(self, changes: Iterable[tuple[str, str]], who: str) -> None:
         """

@@ -98,29 +98,39 @@ class Flow:
     """
     Messages and bytes of one topic, or of one group in one topic.
 
-    The hot path adds to C{count} and C{size} itself, after L{turn} where the slot is not the current one.
+    The hot path adds to C{count}, C{size} and C{calls} itself, after L{turn} where the slot is not the current one.
 
-    @ivar slot: the 10 s slot that C{count} and C{size} belong to.
+    @ivar slot: the 10 s slot that C{count}, C{size} and C{calls} belong to.
     @ivar count: messages in it.
     @ivar size: bytes of their records.
+    @ivar calls: requests that they came or went by.
     """
 
-    __slots__ = ("_bytes", "_nums", "count", "size", "slot")
+    __slots__ = ("_bytes", "_calls", "_nums", "_past_count", "_past_size", "calls", "count", "size", "slot")
 
     def __init__(self, now: float) -> None:
         self.slot = int(now) // SLOT
-        self.count = 0
-        self.size = 0
+        self.count = self.size = self.calls = 0
+        self._past_count = self._past_size = 0
         self._nums = Ring(self.slot, now)
         self._bytes = Ring(self.slot, now)
+        self._calls = Ring(self.slot, now)
 
     def turn(self, slot: int) -> None:
         """Make C{slot} the current one."""
         self._settle()
         self._nums.turn(slot)
         self._bytes.turn(slot)
+        self._calls.turn(slot)
+        self._past_count += self.count
+        self._past_size += self.size
         self.slot = slot
-        self.count = self.size = 0
+        self.count = self.size = self.calls = 0
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """All messages ever counted, and their bytes."""
+        return self._past_count + self.count, self._past_size + self.size
 
     def nums(self, now: float) -> Windows:
         """The messages of the last minute, hour and day."""
@@ -132,12 +142,18 @@ class Flow:
         self._settle(now)
         return self._bytes.windows(now)
 
+    def requests(self, now: float) -> Windows:
+        """The requests that they came or went by."""
+        self._settle(now)
+        return self._calls.windows(now)
+
     def _settle(self, now: float = 0.0) -> None:
         """Bring the rings up to date."""
         if int(now) // SLOT > self.slot:
             self.turn(int(now) // SLOT)
         self._nums.current = self.count
         self._bytes.current = self.size
+        self._calls.current = self.calls
 
 
 class Rate:
@@ -189,15 +205,34 @@ class Rate:
 
 
 class Mornings:
-    """A total, and what it was at the last two midnights."""
+    """
+    A total, what it was at the last two midnights, and what was added lately.
 
-    __slots__ = ("_day", "today", "total", "yesterday")
+    @ivar total: what was counted; callers add to it themselves.
+    """
 
-    def __init__(self, day: int) -> None:
+    __slots__ = ("_day", "_ring", "_seen", "today", "total", "yesterday")
+
+    def __init__(self, day: int, now: float) -> None:
         self._day = day
+        self._ring = Ring(int(now) // SLOT, now)
+        self._seen = 0
         self.total = 0
         self.today = 0
         self.yesterday = 0
+
+    def settle(self, slot: int) -> None:
+        """Note what was added until now, and make C{slot} the current 10 s; asked once a second is enough."""
+        ring = self._ring
+        ring.current += self.total - self._seen
+        self._seen = self.total
+        if slot != ring.slot:
+            ring.turn(slot)
+
+    def nums(self, now: float) -> Windows:
+        """What was added in the last minute, hour and day."""
+        self.settle(int(now) // SLOT)
+        return self._ring.windows(now)
 
     def turn(self, day: int) -> None:
         """Note that C{day} has come."""

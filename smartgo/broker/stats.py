@@ -6,30 +6,46 @@ Names and windows are those that C{mqadmin} and the dashboard read (C{broker.md}
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
-from smartgo.broker.rates import SLOT, SLOTS_A_DAY, Flow, Mornings, Rate, Windows
+from smartgo.broker.rates import SLOT, SLOTS_A_DAY, Flow, Mornings, Rate, Window, Windows
 from smartgo.env.interfaces import IClock
 
 DAY_MS = 86_400_000
 
-_NAMES = {
-    "TOPIC_PUT_NUMS": ("puts", "nums"),
-    "TOPIC_PUT_SIZE": ("puts", "size"),
-    "GROUP_GET_NUMS": ("gets", "nums"),
-    "GROUP_GET_SIZE": ("gets", "size"),
-    "SNDBCK_PUT_NUMS": ("back", "nums"),
+_FLOWS: Final = {
+    "TOPIC_PUT_NUMS": ("puts", Flow.nums),
+    "TOPIC_PUT_SIZE": ("puts", Flow.bytes),
+    "GROUP_GET_NUMS": ("gets", Flow.nums),
+    "GROUP_GET_SIZE": ("gets", Flow.bytes),
+    "SNDBCK_PUT_NUMS": ("back", Flow.nums),
 }
+"""What RocketMQ's names count, by topic or by C{topic@group}."""
 
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Counted(NamedTuple):
-    """A statistics item: what it counts, and how many messages that came from."""
+    """A statistics item: what it counts, and in how many steps, one a request."""
 
     values: Windows
-    messages: Windows
+    calls: Windows
+
+
+class Total(NamedTuple):
+    """All that was counted of a topic, or of a group in a topic (C{group} is empty for a topic)."""
+
+    topic: str
+    group: str
+    count: int  # type: ignore[assignment]
+    """Messages."""
+    size: int
+    """Bytes of their records."""
+    minute: Window
+    """Messages of the last minute."""
+    minute_size: Window
+    """Their bytes."""
 
 
 class BrokerStats:
@@ -40,12 +56,14 @@ class BrokerStats:
     @ivar overflowed: messages of topics and groups that were not counted one by one, because C{limit} others are.
     """
 
-    def __init__(self, clock: IClock, utc_offset: float = 0.0, limit: int = 65536) -> None:
+    def __init__(self, clock: IClock, cluster: str = "", utc_offset: float = 0.0, limit: int = 65536) -> None:
         """
+        @param cluster: the name by which tools ask for the broker's totals.
         @param utc_offset: seconds by which the local midnight that "today" begins with is ahead of UTC's.
         @param limit: the most flows to keep; those idle for a day give way to new ones.
         """
         self._clock = clock
+        self._cluster = cluster
         self._seconds = clock.seconds
         self._offset_ms = round(utc_offset * 1000)
         self._limit = limit
@@ -59,8 +77,8 @@ class BrokerStats:
         self.began = now
         self.boot_ms = clock.wall_ms()
         day = (self.boot_ms + self._offset_ms) // DAY_MS
-        self.put = Mornings(day)
-        self.got = Mornings(day)
+        self.put = Mornings(day, now)
+        self.got = Mornings(day, now)
         self.put_size = 0
         self.put_failures = 0
         self.overflowed = 0
@@ -71,8 +89,12 @@ class BrokerStats:
 
     # -- counting ------------------------------------------------------------------------------------------
 
-    def stored(self, topic: str, count: int, size: int) -> None:
-        """Count C{count} messages stored into C{topic}, C{size} bytes of records."""
+    def stored(self, topic: str, count: int, size: int, calls: int = 0) -> None:
+        """
+        Count C{count} messages stored into C{topic}, C{size} bytes of records.
+
+        @param calls: requests that brought them; 0 where each brought one.
+        """
         second = int(self._seconds())
         if second != self._second:
             self._tick(second)
@@ -85,6 +107,7 @@ class BrokerStats:
                 flow.turn(self._slot)
             flow.count += count
             flow.size += size
+            flow.calls += calls or count
 
     def found(self, group: str, topic: str, count: int, size: int) -> None:
         """Count a pull that gave C{count} messages, C{size} bytes of records."""
@@ -100,6 +123,7 @@ class BrokerStats:
                 flow.turn(self._slot)
             flow.count += count
             flow.size += size
+            flow.calls += 1
 
     def missed(self) -> None:
         """Count a pull that gave nothing."""
@@ -116,6 +140,7 @@ class BrokerStats:
             if flow.slot != slot:
                 flow.turn(slot)
             flow.count += 1
+            flow.calls += 1
 
     def forget_topic(self, topic: str) -> None:
         """Drop the flows of a deleted topic."""
@@ -137,8 +162,9 @@ class BrokerStats:
         for rate in self._put_rate, self._got_rate, self._found_rate, self._miss_rate:
             rate.turn(second)
         day = (self._clock.wall_ms() + self._offset_ms) // DAY_MS
-        self.put.turn(day)
-        self.got.turn(day)
+        for total in self.put, self.got:
+            total.turn(day)
+            total.settle(self._slot)
 
     def _new(self, flows: dict[_Key, Flow], key: _Key) -> Flow | None:
         now = self._seconds()
@@ -179,20 +205,44 @@ class BrokerStats:
         """
         A statistics item by the name that tools know, such as C{TOPIC_PUT_NUMS}; C{None}: never counted.
 
-        @param key: the topic, or C{topic@group}.
+        @param key: the topic, C{topic@group}, or the cluster for the broker's totals.
         """
-        table, part = _NAMES.get(name, ("", ""))
+        now = self._seconds()
+        if key == self._cluster and name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
+            total = (self.put if name == "BROKER_PUT_NUMS" else self.got).nums(now)
+            return Counted(total, total)
+        table, values = _FLOWS.get(name, ("", Flow.nums))
         flow: Flow | None = None
         if table == "puts":
             flow = self._puts.get(key)
         elif table:
             topic, _, group = key.rpartition("@")
             flow = (self._gets if table == "gets" else self._back).get((topic, group))
-        if flow is None:
-            return None
+        return None if flow is None else Counted(values(flow, now), flow.requests(now))
+
+    def put_totals(self) -> Iterator[Total]:
+        """What was stored, by topic."""
+        for topic, flow in self._puts.items():
+            yield self._total(topic, "", flow)
+
+    def got_totals(self) -> Iterator[Total]:
+        """What was given out, by topic and group."""
+        for (topic, group), flow in self._gets.items():
+            yield self._total(topic, group, flow)
+
+    def back_totals(self) -> Iterator[Total]:
+        """What was sent back, by topic and group."""
+        for (topic, group), flow in self._back.items():
+            yield self._total(topic, group, flow)
+
+    def _total(self, topic: str, group: str, flow: Flow) -> Total:
         now = self._seconds()
-        nums = flow.nums(now)
-        return Counted(nums if part == "nums" else flow.bytes(now), nums)
+        return Total(topic, group, *flow.total, flow.nums(now).minute, flow.bytes(now).minute)
+
+    def rates(self) -> tuple[float, float]:
+        """Messages a second stored and given out over the last 10 s."""
+        now = self._seconds()
+        return self._put_rate.over(10, now), self._got_rate.over(10, now)
 
     def runtime(self) -> dict[str, str]:
         """What runtime information (28) says about traffic."""

@@ -23,6 +23,7 @@ from smartgo.broker.producers import ProducerTable
 from smartgo.broker.progress import GroupProgress
 from smartgo.broker.progressadmin import ProgressAdmin
 from smartgo.broker.queueadmin import QueueAdmin
+from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topicadmin import TopicAdmin
 from smartgo.broker.topics import TopicTable
@@ -73,7 +74,8 @@ class AdminCase(SynchronousTestCase):
         self.client_admin = ClientAdmin(self.topics, self.offsets, self.consumers, store, progress)
         self.queue_admin = QueueAdmin(self.topics, self.consumers, store, slave=self.slave)
         self.settings = LiveSettings(clock, Configuration(broker=BrokerConfig(broker_name="broker-a")))
-        self.broker_admin = BrokerAdmin(self.stats, self.settings, remote_config=True)
+        self.queue_stats = QueueStats(clock, self.topics, store)
+        self.broker_admin = BrokerAdmin(self.stats, self.settings, self.queue_stats, remote_config=True)
         self.heartbeats = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
         self.processors: dict[int, Any] = {}
         for processor in (
@@ -283,7 +285,7 @@ class GroupAdminTests(AdminCase):
         self.beat(FakePeer("192.0.2.9:5"), "c1", producers=["p", "q"])
         shown = self.show(RequestCode.GET_ALL_PRODUCER_INFO)["data"]
         one = {
-            "clientId": "c1", "remoteIP": "192.0.2.9", "language": "PYTHON", "version": 409,
+            "clientId": "c1", "remoteIP": "/192.0.2.9:5", "language": "PYTHON", "version": 409,
             "lastUpdateTimestamp": self.env.clock.wall_ms(),
         }  # fmt: skip
         self.assertEqual(shown, {"p": [one], "q": [one]})
@@ -372,11 +374,13 @@ class BrokerAdminTests(AdminCase):
             store=StoreConfig(store_path_root_dir="/a b\\c"),
             tls=TlsConfig(server_key_password="hidden"),
         )
-        admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config))
+        settled = {"haListenPort": "10912", "useTLS": "false"}
+        admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config, settled), self.queue_stats)
         answer = received(admin.process(FakePeer(), request(RequestCode.GET_BROKER_CONFIG)))
         lines = answer.body.splitlines()
         for line in (
             b"brokerName=broker-a", b"storePathRootDir=/a b\\\\c", b"tls.server.keyPassword=***", b"brokerPermission=6",
+            b"haListenPort=10912", b"useTLS=false",
         ):  # fmt: skip
             self.assertIn(line, lines)
         self.assertNotIn(b"hidden", answer.body)
@@ -415,7 +419,7 @@ class BrokerAdminTests(AdminCase):
 
     def test_change_without_access_control(self) -> None:
         """25 changes nothing where nobody has to say who he is."""
-        admin = BrokerAdmin(self.stats, self.settings)
+        admin = BrokerAdmin(self.stats, self.settings, self.queue_stats)
         with self.assertRaises(RequestRefused) as caught:
             admin.process(FakePeer(), request(RequestCode.UPDATE_BROKER_CONFIG, None, b"traceOn=false"))
         self.assertEqual(
@@ -471,6 +475,7 @@ class BrokerAdminTests(AdminCase):
         admin = BrokerAdmin(
             self.stats,
             self.settings,
+            self.queue_stats,
             [lambda: {"commitLogMaxOffset": "77", "more": "1"}],
         )
         table = body_of(admin.process(FakePeer(), request(RequestCode.GET_BROKER_RUNTIME_INFO)))["table"]

@@ -72,6 +72,32 @@ class QueueAdminTests(SynchronousTestCase):
         self.assertEqual((answer.code, answer.remark), (0, "Index 4 of 0@T is not exist!"))
         self.assertEqual((body["queueData"], body["maxQueueIndex"]), ([], 4))
 
+    def statistics(self, name: str, key: str) -> list[tuple[int, float, float]]:
+        """315: sum, rate and average of minute, hour and day."""
+        body = msgspec.json.decode(self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key).body)
+        spans = [body[f"stats{span}"] for span in ("Minute", "Hour", "Day")]
+        return [(one["sum"], one["tps"], one["avgpt"]) for one in spans]
+
+    def test_queue_statistics(self) -> None:
+        """315 counts what came into one queue by when it was stored, messages and bytes."""
+        self.fill()
+        self.cluster.pump(120, step=1)
+        self.fill()
+        size = self.cluster.pull("T")[1][0].size
+        shown = self.statistics("QUEUE_PUT_NUMS", "T@0")
+        self.assertEqual(shown, [(4, 4 / 60, 1.0), (8, 8 / 3600, 1.0), (8, 8 / 86400, 1.0)])
+        sums = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        log_size = self.cluster.broker.store.log_bounds()[1]
+        self.assertEqual(sums, [log_size // 2, log_size, log_size])
+        self.assertGreater(sums[0], size)
+
+    def test_no_queue_statistics(self) -> None:
+        """315 answers 1 for a queue that is not there, or empty."""
+        self.fill()
+        for key in ("T@1", "T@99", "T@", "T@-1", "T@x", "U@0", "T"):
+            answer = self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName="QUEUE_PUT_NUMS", statsKey=key)
+            self.assertEqual((answer.code, answer.remark), (1, f"The stats <QUEUE_PUT_NUMS> <{key}> not exist"))
+
     def test_clean_unused(self) -> None:
         """316 drops the queues of what is no topic any more, and of nothing else."""
         self.fill()

@@ -187,10 +187,64 @@ class BrokerStatsTests(SynchronousTestCase):
         for name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"):
             item = self.stats.counted(name, "T" if name.startswith("TOPIC") else "T@g")
             assert item is not None
-            sums[name] = (item.values.day.sum, item.messages.day.sum)
-        self.assertEqual(list(sums.values()), [(30, 30), (3000, 30), (15, 15), (1500, 15), (1, 1)])
+            sums[name] = (item.values.day.sum, item.calls.day.sum)
+        self.assertEqual(list(sums.values()), [(30, 30), (3000, 30), (15, 1), (1500, 1), (1, 1)])
         self.assertIsNone(self.stats.counted("TOPIC_PUT_NUMS", "U"))
         self.assertIsNone(self.stats.counted("NO_SUCH_NAME", "T"))
+
+    def test_calls(self) -> None:
+        """An average is over requests: a batch and a pull are one, whatever they hold."""
+        stats = BrokerStats(self.clock)
+        stats.stored("T", 30, 3000, calls=1)
+        stats.stored("T", 2, 300)
+        for _ in range(4):
+            stats.found("g", "T", 8, 800)
+        for name, key, total, calls in (
+            ("TOPIC_PUT_NUMS", "T", 32, 3), ("TOPIC_PUT_SIZE", "T", 3300, 3), ("GROUP_GET_NUMS", "T@g", 32, 4),
+        ):  # fmt: skip
+            item = stats.counted(name, key)
+            assert item is not None
+            self.assertEqual((item.values.hour.sum, item.calls.hour.sum), (total, calls), name)
+
+    def test_broker(self) -> None:
+        """The whole broker's messages are there by the name of its cluster."""
+        stats = BrokerStats(self.clock, "C")
+        self.clock.advance(10)
+        stats.stored("T", 30, 3000)
+        stats.found("g", "T", 8, 800)
+        self.clock.advance(45)
+        stats.stored("U", 1, 100)
+        sums = []
+        for name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
+            item = stats.counted(name, "C")
+            assert item is not None
+            sums.append([window.sum for window in item.values])
+            self.assertIsNone(stats.counted(name, "other"))
+        self.assertEqual(sums, [[31, 31, 31], [8, 8, 8]])
+        self.clock.advance(30)
+        item = stats.counted("BROKER_PUT_NUMS", "C")
+        assert item is not None
+        self.assertEqual([window.sum for window in item.values], [1, 31, 31])
+
+    def test_totals(self) -> None:
+        """Totals by topic and group are of all time, whatever has left the windows."""
+        for _ in range(3):
+            self.stats.stored("T", 2, 200)
+            self.stats.found("g", "T", 1, 100)
+            self.stats.sent_back("g", "T")
+            self.clock.advance(100_000)
+        (put,), (got,), (back,) = self.stats.put_totals(), self.stats.got_totals(), self.stats.back_totals()
+        self.assertEqual(put[:4], ("T", "", 6, 600))
+        self.assertEqual(got[:4], ("T", "g", 3, 300))
+        self.assertEqual((back[:3], back.minute.sum), (("T", "g", 3), 0))
+
+    def test_rates(self) -> None:
+        """The broker's rates are over the last 10 s."""
+        for _ in range(20):
+            self.stats.stored("T", 3, 1)
+            self.stats.found("g", "T", 2, 1)
+            self.clock.advance(1)
+        self.assertEqual(self.stats.rates(), (3.0, 2.0))
 
     def test_forgets_the_deleted(self) -> None:
         """A deleted topic or group takes its flows along, and no other's."""
