@@ -144,13 +144,12 @@ class Api:
             show.__name__ = f"page_{number}"
             self.klein.route(path, methods=["GET"])(show)
 
-    def _not_routed(self, request: OpsRequest, failure: Failure) -> None:
+    def _not_routed(self, request: OpsRequest, failure: Failure) -> bytes:
         error = failure.value
         if isinstance(error, MethodNotAllowed):
             allowed = ", ".join(sorted(error.valid_methods or ()))
-            request.answer_problem(Problem(405, "this is not a method of this path", "", {"Allow": allowed}))
-        else:
-            request.answer_problem(Problem(404, "there is nothing at this path", "no-such-path"))
+            return request.begin_problem(Problem(405, "this is not a method of this path", "", {"Allow": allowed}))
+        return request.begin_problem(Problem(404, "there is nothing at this path", "no-such-path"))
 
     # -- one request -------------------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class Ops(Service):
         tls: ServerTLS | None = None,
         client_tls: ClientTLS | None = None,
         metrics: Callable[[], CollectorRegistry] | None = None,
+        resources: Sequence[object] = (),
     ) -> None:
         """
         @param place: address and port to serve at; port 0 takes a free one.
@@ -73,6 +74,7 @@ class Ops(Service):
         @param tls: certificate and key: then nothing but HTTPS is spoken.
         @param client_tls: how registries and brokers are spoken to, where that is by TLS.
         @param metrics: returns what C{/metrics} shows.
+        @param resources: more of them, besides those of smartgo.
         @raise SettingError: a setting that cannot be followed.
         """
         self._env = env
@@ -104,7 +106,7 @@ class Ops(Service):
             ),
         )
         registry = CollectorRegistry()
-        resources: list[object] = [
+        served: list[object] = [
             SessionApi(self._gate, self.tokens, self.sessions),
             TokensApi(self.tokens),
             AuditApi(self.audit),
@@ -114,8 +116,9 @@ class Ops(Service):
             JobsApi(self.jobs),
             StatusApi(node),
             MetricsApi(metrics or (lambda: registry)),
+            *resources,
         ]
-        self.api = Api(env, self._gate, self.audit, self.streams, resources, _pages(resources))
+        self.api = Api(env, self._gate, self.audit, self.streams, served, _pages(served))
         self._factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
 
     @property

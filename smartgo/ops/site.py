@@ -128,6 +128,11 @@ class OpsRequest(Request):
         if self.startedWriting:
             cast("Any", self.transport).abortConnection()
             return
+        self.write(self.begin_problem(problem))
+        self.finish()
+
+    def begin_problem(self, problem: Problem) -> bytes:
+        """Set status and headers for an error; return the body."""
         self.setResponseCode(problem.status, TITLES[problem.status].encode())
         self._encoder = None
         for unwanted in (b"ETag", b"Content-Encoding", b"Set-Cookie"):
@@ -138,8 +143,7 @@ class OpsRequest(Request):
         self.setHeader(b"Cache-Control", b"no-store")
         self.setHeader(b"Content-Type", b"application/problem+json")
         self.setHeader(b"Content-Length", b"%d" % len(body))
-        self.write(body)
-        self.finish()
+        return body
 
     # -- who asks ----------------------------------------------------------------------------------------------
 
@@ -153,8 +157,8 @@ class Channel(HTTPChannel):
     """One connection."""
 
     maxHeaders = HEADER_COUNT
-    totalHeadersSize = URL_LIMIT + HEADERS_LIMIT
     MAX_LENGTH = URL_LIMIT + HEADERS_LIMIT
+    totalHeadersSize = 2 * MAX_LENGTH  # our own counts come first
     requestFactory: Any = OpsRequest
 
     factory: OpsFactory
@@ -166,22 +170,25 @@ class Channel(HTTPChannel):
         self._due: IDelayedCall | None = None
         self._refused = False
         self._line_read = False
+        self._head_size = 0
 
     # -- limits ------------------------------------------------------------------------------------------------
 
     def lineReceived(self, line: bytes) -> None:
         """Look at lengths before anybody else does."""
-        if not self._line_read:
-            if self._due is None:
-                self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
-            if line:
-                self._line_read = True
-                if len(line) > URL_LIMIT + 32:  # method and version besides the URL
-                    self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
-                    return
-        elif self._receivedHeaderSize + len(line) > self.totalHeadersSize:
-            self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+        if self._refused:
             return
+        if self._line_read:
+            self._head_size += len(line)
+            if self._head_size > HEADERS_LIMIT:
+                self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+                return
+        elif line:
+            self._line_read = True
+            self._head_size = 0
+            if len(line.partition(b" ")[2].partition(b" ")[0]) > URL_LIMIT:
+                self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
+                return
         super().lineReceived(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
@@ -221,7 +228,8 @@ class Channel(HTTPChannel):
         """Read, unless all has been said."""
         if not self._refused:
             super().dataReceived(data)
-            if self._due is None and not self._handlingRequest and not self._refused and data.strip():
+            begun = self._line_read or bool(self._buffer)
+            if begun and self._due is None and not self._handlingRequest and not self._refused:
                 self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
 
     def rawDataReceived(self, data: bytes) -> None:

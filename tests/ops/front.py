@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from twisted.internet.protocol import Factory as ClientFactory
@@ -67,6 +67,7 @@ class Front:
         cluster: Cluster | None = None,
         node: ILocalNode | None = None,
         address: str = "127.0.0.1",
+        resources: Sequence[object] = (),
         **settings: str,
     ) -> None:
         """@param settings: of the API, by their names in a file."""
@@ -75,7 +76,7 @@ class Front:
         surroundings = Surroundings("testhost", "/home/test", lambda name: None)
         flags = {"storePathRootDir": "/store", "opsRequestsPerSecond": "100000", **settings}
         self.config = load(surroundings, flags=flags).ops
-        self.ops = Ops(self.env, self.config, (address, PORT), [REGISTRY], node)
+        self.ops = Ops(self.env, self.config, (address, PORT), [REGISTRY], node, resources=resources)
         self.ops.startService()
         self.cluster.pump()
 

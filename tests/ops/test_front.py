@@ -1,19 +1,385 @@
-"""What every request meets: limits, problem bodies, headers, routing."""
+"""What every request meets: limits, problem bodies, headers, routing (reliability L22, B10, X12)."""
 
 from __future__ import annotations
 
+import gzip
+from typing import Any, cast
+
+import msgspec
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.ops.front import Front
+from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
+from smartgo.ops.openapi import codes_of
+from smartgo.ops.problems import problem_of
+from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
+from smartgo.ops.site import AT_ONCE, CONNECTIONS
+from tests.ops.front import HOST, Front, parsed
 
 
-class FrontTests(SynchronousTestCase):
-    """The HTTP front."""
+class Echo(msgspec.Struct, forbid_unknown_fields=True):
+    """A body."""
+
+    number: int
+    text: str = ""
+
+
+class Slow:
+    """Routes for these tests alone."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[dict[str, int]]] = []
+
+    @route("GET", "/slow", scope=None, answer=dict[str, int], remote=False)
+    def slow(self, call: Call[None, None, None]) -> Deferred[dict[str, int]]:
+        """Wait for the test."""
+        waiter: Deferred[dict[str, int]] = Deferred()
+        self.waiting.append(waiter)
+        return waiter
+
+    @route("GET", "/broken", scope=None, answer=dict[str, int], remote=False)
+    def broken(self, call: Call[None, None, None]) -> dict[str, int]:
+        """Fail."""
+        raise RuntimeError("/etc/secret of version 7")
+
+    @route("POST", "/echo", scope=None, body=Echo, answer=Echo, remote=False)
+    def echo(self, call: Call[None, None, Echo]) -> Echo:
+        """Return the body."""
+        return call.body
+
+    @route("POST", "/long", scope=None, body=dict[str, str], remote=False, body_limit=PUBLISH_LIMIT)
+    def long(self, call: Call[None, None, dict[str, str]]) -> None:
+        """Take a long body."""
+
+
+class FrontCase(SynchronousTestCase):
+    """A front with routes for these tests."""
 
     def setUp(self) -> None:
-        self.front = Front()
+        self.slow = Slow()
+        self.front = Front(resources=[self.slow])
         self.addCleanup(self.front.stop)
 
-    def test_health(self) -> None:
-        """Anybody may ask whether the process is there."""
-        self.assertEqual(self.front.get("/health"), {"status": "up"})
+
+class LimitTests(FrontCase):
+    """Every limit of L22 has its answer."""
+
+    def refused(self, data: bytes, status: int, seconds: float = 0.0) -> Any:
+        """Send bytes that get a problem body; return it."""
+        answer = self.front.raw(data, seconds)
+        self.assertEqual(answer.status, status, answer.content)
+        self.assertEqual(answer.headers["content-type"], "application/problem+json")
+        self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
+        self.assertEqual(answer.json["status"], status)
+        return answer
+
+    def test_url(self) -> None:
+        """A URL above 8 KiB gets 414, whether its line ends or not; one of 8 KiB does not."""
+        self.refused(b"GET /%s HTTP/1.1\r\n" % (b"a" * 8200), 414)
+        self.refused(b"GET /" + b"a" * 30_000, 414)
+        answer = self.front.ask("GET", "//" + "a" * 8191)
+        self.assertEqual(answer.status, 404)
+
+    def test_headers(self) -> None:
+        """More than 100 headers, or more than 16 KiB of them, get 431."""
+        head = b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n" % HOST.encode()
+        self.refused(head + b"".join(b"X-%d: 1\r\n" % one for one in range(100)) + b"\r\n", 431)
+        self.refused(head + b"X-Long: " + b"a" * 16_384 + b"\r\n\r\n", 431)
+        self.refused(head + b"X-Long: " + b"a" * 60_000, 431)
+        self.refused(head + b"".join(b"X-%d: %s\r\n" % (one, b"a" * 1000) for one in range(18)) + b"\r\n", 431)
+        answer = self.front.raw(head + b"".join(b"X-%d: 1\r\n" % one for one in range(90)) + b"\r\n")
+        self.assertEqual(answer.status, 200)
+
+    def test_body(self) -> None:
+        """A body above 64 KiB gets 413 before it is sent, whether its length is announced or not."""
+        head = b"POST /api/v1/echo HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n" % HOST.encode()
+        self.refused(head + b"Content-Length: 65537\r\n\r\n", 413)
+        chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+        self.refused(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 3, 413)
+        self.assertEqual(self.front.ask("POST", "/echo", {"number": 1, "text": "a" * 60_000}).status, 200)
+
+    def test_long_body(self) -> None:
+        """A route for messages takes 4 MiB."""
+        self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * (4 << 20)}).status, 204)
+        self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * (5 << 20)}).status, 413)
+
+    def test_slow_request(self) -> None:
+        """A request that is not whole after 30 s gets 408, however much of it there is."""
+        for data in (
+            b"G",
+            b"GET /api/v1/health HTTP/1.1\r\n",
+            b"POST /api/v1/echo HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
+        ):
+            line = self.front.connect()
+            cast("Any", line.transport).write(data)
+            self.front.cluster.pump(29.0)
+            self.assertEqual(line.received, b"")
+            self.front.cluster.pump(2.0)
+            self.assertEqual(parsed(line.received).status, 408, data)
+            self.front.cluster.pump(3.0)
+            self.assertTrue(line.closed)
+
+    def test_slow_answer(self) -> None:
+        """A resource that has no answer after 30 s is given up with 504."""
+        answer = self.front.ask("GET", "/slow", seconds=31.0)
+        self.assertEqual((answer.status, answer.code), (504, "gateway-timeout"))
+
+    def test_at_once(self) -> None:
+        """The 65th request at once gets 503, and the next one that is not one too many is served."""
+        lines = [self.front.connect() for _ in range(AT_ONCE)]
+        for line in lines:
+            cast("Any", line.transport).write(b"GET /api/v1/slow HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
+        self.front.cluster.pump()
+        self.assertEqual(len(self.slow.waiting), AT_ONCE)
+        answer = self.front.ask("GET", "/health")
+        self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"))
+        self.slow.waiting.pop().callback({"a": 1})
+        self.front.cluster.pump()
+        self.assertEqual(self.front.ask("GET", "/health").status, 200)
+        cast("Any", lines[0].transport).loseConnection()
+        self.front.cluster.pump()
+        self.assertEqual(self.front.ask("GET", "/health").status, 200)
+
+    def test_connections(self) -> None:
+        """Connections beyond the limit are closed at once."""
+        lines = [self.front.connect() for _ in range(CONNECTIONS)]
+        with self.assertRaises(Exception):  # noqa: B017  memory's network knows no refusal
+            self.front.connect()
+        cast("Any", lines[0].transport).loseConnection()
+        self.front.cluster.pump()
+        self.front.connect()
+
+    def test_garbage(self) -> None:
+        """What is no HTTP gets 400, and the connection is closed."""
+        for data in (
+            b"\x16\x03\x01\x00\x00\r\n",
+            b"GET\r\n\r\n",
+            b"GET /api/v1/health HTTP/1.1\r\nno colon\r\n\r\n",
+            b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+            b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+        ):
+            self.refused(data, 400)
+
+    def test_pipelined(self) -> None:
+        """Two requests of one connection are answered in order."""
+        one = b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode()
+        line = self.front.connect()
+        cast("Any", line.transport).write(one + one)
+        self.front.cluster.pump()
+        self.assertEqual(line.received.count(b'{"status":"up"}'), 2)
+
+    def test_idle(self) -> None:
+        """A connection without a request is closed after a minute, without a word; before or after a request."""
+        new, used = self.front.connect(), self.front.connect()
+        cast("Any", used.transport).write(b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
+        self.front.cluster.pump(59.0)
+        self.assertEqual((new.closed, used.closed), (False, False))
+        self.front.cluster.pump(3.0)
+        self.assertEqual((new.closed, used.closed), (True, True))
+        self.assertEqual((new.received, used.received.count(b"HTTP/1.1")), (b"", 1))
+
+
+class AnswerTests(FrontCase):
+    """What answers look like."""
+
+    def test_headers(self) -> None:
+        """Every answer has the headers of X12, errors too; none says what serves it."""
+        for path, method in (("/health", "GET"), ("/nowhere", "GET"), ("/health", "DELETE"), ("//docs", "GET")):
+            headers = self.front.ask(method, path).headers
+            self.assertEqual(
+                headers["content-security-policy"],
+                "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+            )
+            self.assertEqual(headers["x-content-type-options"], "nosniff")
+            self.assertEqual(headers["referrer-policy"], "no-referrer")
+            self.assertNotIn("server", headers)
+            self.assertNotIn("access-control-allow-origin", headers)
+        self.assertEqual(self.front.ask("GET", "/health").headers["cache-control"], "no-store")
+
+    def test_problem(self) -> None:
+        """An error says type, title, status, detail, code, message and requestId, and nothing more."""
+        answer = self.front.ask("GET", "/nowhere")
+        self.assertEqual(answer.status, 404)
+        self.assertEqual(set(answer.json), {"type", "title", "status", "detail", "code", "message", "requestId"})
+        self.assertEqual(answer.json["requestId"], answer.headers["x-request-id"])
+
+    def test_broken(self) -> None:
+        """A mistake of ours is 500 with an id that the log has too, and nothing of its words."""
+        answer = self.front.ask("GET", "/broken")
+        self.assertEqual(answer.status, 500)
+        self.assertNotIn(b"secret", answer.content)
+        (logged,) = self.flushLoggedErrors(RuntimeError)
+        self.assertIn("secret", str(logged.value))
+
+    def test_method(self) -> None:
+        """A method that a path does not have gets 405 and those that it has."""
+        answer = self.front.ask("PATCH", "/topics")
+        self.assertEqual((answer.status, answer.headers["allow"]), (405, "GET, HEAD, POST"))
+
+    def test_no_redirect(self) -> None:
+        """A path with slashes too many is another path."""
+        for path in ("/health/", "//api//v1/health", "//api/v1//health"):
+            self.assertEqual(self.front.ask("GET", path).status, 404, path)
+
+    def test_paths(self) -> None:
+        """Paths that are no UTF-8, or point out of a folder, are no paths of ours."""
+        for path, status in (
+            ("//api/v1/topics/%FF", 400),
+            ("//api/v1/topics/%00", 400),
+            ("//..%2f..%2fetc/passwd", 404),
+            ("//docs/../health", 404),
+            ("/topics/%25RETRY%25g", 404),
+            ("/topics/" + "a" * 128, 400),
+        ):
+            self.assertEqual(self.front.ask("GET", path).status, status, path)
+
+    def test_head(self) -> None:
+        """HEAD gives the head of GET alone."""
+        answer = self.front.ask("HEAD", "/health")
+        self.assertEqual((answer.status, answer.content), (200, b""))
+        self.assertEqual(answer.headers["content-length"], str(len(b'{"status":"up"}')))
+
+    def test_etag(self) -> None:
+        """An answer that the client has already gets 304."""
+        tag = self.front.ask("GET", "/health").headers["etag"]
+        again = self.front.ask("GET", "/health", headers={"If-None-Match": f'"x", W/{tag}'})
+        self.assertEqual((again.status, again.content), (304, b""))
+        self.assertEqual(self.front.ask("GET", "/health", headers={"If-None-Match": '"x"'}).status, 200)
+
+    def test_gzip(self) -> None:
+        """Long answers are compressed for those who take it."""
+        answer = self.front.ask("GET", "//openapi.json", headers={"Accept-Encoding": "gzip"})
+        self.assertEqual(answer.headers["content-encoding"], "gzip")
+        plain = self.front.ask("GET", "//openapi.json")
+        self.assertEqual(gzip.decompress(answer.content), plain.content)
+        short = self.front.ask("GET", "/health", headers={"Accept-Encoding": "gzip"})
+        self.assertNotIn("content-encoding", short.headers)
+
+
+class ReadingTests(FrontCase):
+    """How requests are read (reliability B3, B4)."""
+
+    def test_body(self) -> None:
+        """Bodies that are no such JSON get 400, and say where they are wrong."""
+        for body in (
+            b"",
+            b"{",
+            b"[]",
+            b'{"number": "1"}',
+            b'{"number": 1.5}',
+            b'{"number": NaN}',
+            b'{"number": 1, "other": 2}',
+            b'{"number": 1, "text": "\xff"}',
+            b'{"number": 1, "text": "\\ud800"}',
+            b'{"number": 1, "text": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        ):
+            answer = self.front.ask("POST", "/echo", body)
+            self.assertEqual((answer.status, answer.code), (400, "invalid-value"), body[:50])
+
+    def test_deep(self) -> None:
+        """Nesting without end is refused, not followed."""
+        answer = self.front.ask("POST", "/topics", b"[" * 60_000, token=self.front.admin())
+        self.assertEqual(answer.status, 400)
+
+    def test_type(self) -> None:
+        """A body of another type than JSON gets 415."""
+        answer = self.front.ask("POST", "/echo", b"{}", headers={"Content-Type": "text/plain"})
+        self.assertEqual(answer.status, 415)
+        answer = self.front.ask(
+            "POST", "/echo", b'{"number": 1}', headers={"Content-Type": "application/json; charset=utf-8"}
+        )
+        self.assertEqual(answer.status, 200)
+
+    def test_query(self) -> None:
+        """Parameters that nobody knows, that are there twice, or are not allowed get 400."""
+        for query in (
+            "nobody=1",
+            "limit=1&limit=2",
+            "limit=x",
+            "limit=1_0",
+            "limit=201",
+            "limit=0",
+            "q=%FF",
+            "offset=-1",
+        ):
+            self.assertEqual(self.front.ask("GET", f"/jobs?{query}").status, 400, query)
+        self.assertEqual(self.front.ask("GET", "/health?a=1").status, 400)
+        self.assertEqual(self.front.ask("GET", "/topics?kind=normal&kind=dead").status, 200)
+
+    def test_cursor(self) -> None:
+        """A cursor of another list, of another order, or made up gets 400."""
+        for query in ("cursor=x", "cursor=MTp4", "sort=kind&cursor=MTpiZWd1bk1z", "sort=nothing"):
+            answer = self.front.ask("GET", f"/jobs?{query}")
+            self.assertEqual(answer.status, 400, query)
+
+
+class DocumentTests(FrontCase):
+    """The OpenAPI document."""
+
+    def test_document(self) -> None:
+        """It is OpenAPI 3.1, with every route, and every reference in it points at something."""
+        document = self.front.ask("GET", "//openapi.json").json
+        self.assertEqual(document["openapi"], "3.1.0")
+        operations = {(path, method) for path, methods in document["paths"].items() for method in methods}
+        self.assertIn(("/api/v1/topics/{name}", "delete"), operations)
+        self.assertEqual(len(operations), len(self.front.ops.api.routes))
+        text = self.front.ask("GET", "//openapi.json").content.decode()
+        for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
+            self.assertIn(reference, document["components"]["schemas"])
+
+    def test_unique(self) -> None:
+        """No two operations share an id, and none lacks a summary."""
+        document = self.front.ask("GET", "//openapi.json").json
+        operations = [one for methods in document["paths"].values() for one in methods.values()]
+        ids = [one["operationId"] for one in operations]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertEqual([one["operationId"] for one in operations if not one["summary"]], [])
+
+    def test_codes(self) -> None:
+        """Codes that a route can answer stand there, each with a problem body; a GET that asks no broker has no 502."""
+        (declared, _), *_ = routes_of(self.slow)
+        self.assertNotIn(502, codes_of(declared))
+        document = self.front.ask("GET", "//openapi.json").json
+        answers = document["paths"]["/api/v1/topics/{name}"]["put"]["responses"]
+        self.assertLessEqual({"200", "400", "401", "403", "404", "409", "413", "415", "429", "503"}, set(answers))
+        self.assertIn("application/problem+json", answers["404"]["content"])
+
+    def test_page(self) -> None:
+        """Its page names every route and loads nothing from elsewhere."""
+        page = self.front.ask("GET", "//docs").content.decode()
+        for one in self.front.ops.api.routes:
+            self.assertIn(f"<code>/api/v1{one.path}</code>", page)
+        self.assertNotIn("http://", page)
+        self.assertNotIn("https://", page)
+        self.assertNotIn("<script", page)
+
+
+class ProblemTests(SynchronousTestCase):
+    """Which error becomes which problem."""
+
+    def test_mapping(self) -> None:
+        """Refusals of brokers, silence and wrong names have codes of their own."""
+        for error, status, code in (
+            (PeerRefused(17, "no topic"), 404, "topic-not-exist"),
+            (PeerRefused(26, "no group"), 404, "subscription-group-not-exist"),
+            (PeerRefused(16, "no"), 403, "no-permission"),
+            (PeerRefused(2, "busy"), 503, "system-busy"),
+            (PeerRefused(1, "whatever"), 409, "system-error"),
+            (PeerRefused(7777, "whatever"), 409, "conflict"),
+            (TopicNotExist("no topic"), 404, "topic-not-exist"),
+            (CallTimedOut("a call", 3.0), 504, "gateway-timeout"),
+            (NotConnected("nobody there"), 502, "bad-gateway"),
+        ):
+            problem = problem_of(error)
+            assert problem is not None
+            self.assertEqual((problem.status, problem.code), (status, code), error)
+        self.assertIsNone(problem_of(RuntimeError()))
+
+    def test_text(self) -> None:
+        """Words of peers are cut, and stay on one line."""
+        problem = problem_of(PeerRefused(1, "a\r\nb" + "c" * 10_000))
+        assert problem is not None
+        detail = msgspec.json.decode(problem.body("1"))["detail"]
+        self.assertTrue(detail.startswith("a  b"))
+        self.assertLessEqual(len(detail), 512)

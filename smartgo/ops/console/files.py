@@ -1,0 +1,64 @@
+"""
+The console's files by the paths at which browsers find them.
+
+C{/} is C{static/index.html}; everything else of C{static} and C{vendor} lies below C{/assets/VERSION/}, where VERSION
+is made of all their bytes. So browsers may keep them for good: another version has other paths. The files are read
+once, at the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from smartgo.ops.routes import Raw
+
+TYPES: Final[Mapping[str, str]] = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "json": "application/json",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+    "md": "text/plain; charset=utf-8",
+}
+
+_FOLDERS: Final = ("static", "vendor")
+_EARLY: Final = ("static/app/", "vendor/")
+"""Where the modules lie that every page needs: browsers are told at once, and need not find them one by one."""
+
+_FOR_GOOD: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_ASK: Final = {"Cache-Control": "no-cache"}
+
+
+def console_pages() -> dict[str, Raw]:
+    """Return the console's files by path. Blocking."""
+    root = files("smartgo.ops") / "console"
+    found: dict[str, tuple[bytes, str]] = {}
+    for folder in _FOLDERS:
+        found.update(_collected(root / folder, folder))
+    digest = hashlib.sha256()
+    for path, (content, _) in sorted(found.items()):
+        digest.update(b"%s\0%d\0%s" % (path.encode(), len(content), content))
+    base = f"/assets/{digest.hexdigest()[:16]}"
+    index, kind = found.pop("static/index.html")
+    modules = sorted(path for path in found if path.endswith(("js", "mjs")) and path.startswith(_EARLY))
+    links = "\n".join(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules)
+    page = index.replace(b"{{base}}", base.encode()).replace(b"{{modules}}", links.encode())
+    pages = {f"{base}/{path}": Raw(content, kind, _FOR_GOOD) for path, (content, kind) in found.items()}
+    return {"/": Raw(page, kind, _ASK), **pages}
+
+
+def _collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
+    for one in folder.iterdir():
+        below = f"{path}/{one.name}"
+        if one.is_dir():
+            yield from _collected(one, below)
+            continue
+        kind = TYPES.get(one.name.rpartition(".")[2])
+        if kind is not None:
+            yield below, (one.read_bytes(), kind)

@@ -1,0 +1,15 @@
+// Before anything is painted: the theme and the language that were chosen, so that nothing flashes.
+(function () {
+  "use strict";
+  var root = document.documentElement;
+  function kept(name) {
+    try {
+      return localStorage.getItem("smartgo." + name);
+    } catch (error) {
+      return null;
+    }
+  }
+  var theme = kept("theme");
+  if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+  if (kept("nav") === "narrow") root.dataset.nav = "narrow";
+})();
