@@ -30,6 +30,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "kv": "Values that registries keep.",
         "context": "Named sets of addresses, so as not to type them.",
     },
+    "Measure and diagnose": {
+        "check": "Check a store directory offline.",
+    },
 }
 """Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.x:x}, but for some."""
 
