@@ -1,14 +1,6 @@
 """
-Methods of body compression, by bits 8-10 of a message's sys flag.
-
- - C{0x000} and C{0x300}: zlib (RFC 1950)
- - C{0x100}: LZ4, frame format
- - C{0x200}: zstd
-
-Zero means zlib because clients before 5.0 know no other and set no bits. Whoever decompresses says how much he will
-take, and decompression stops there (reliability L7). Bytes after the end of a stream are ignored, as Java does.
-
-Source: C{common/sysflag/MessageSysFlag.java}, C{common/compression/CompressionType.java} of 5.x.
+Methods of body compression, by bits 8-10 of a message's sys flag; L{smartgo.schema.compression} tells of them, and has
+the way back.
 """
 
 from __future__ import annotations
@@ -20,19 +12,16 @@ import lz4.frame
 import zstandard
 from zope.interface import implementer
 
-from smartgo.errors import BadCompression, BodyTooLong
+from smartgo.errors import BadCompression
 from smartgo.remoting.interfaces import ICompressor
-from smartgo.remoting.limits import COMPRESS_FROM, INFLATED, MIB
+from smartgo.remoting.limits import COMPRESS_FROM, INFLATED
+from smartgo.schema.compression import LZ4 as LZ4
+from smartgo.schema.compression import ZLIB as ZLIB
+from smartgo.schema.compression import ZSTD as ZSTD
+from smartgo.schema.compression import from_lz4, from_zlib, from_zstd
 from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK
 
-ZLIB: Final = 0x300
-LZ4: Final = 0x100
-ZSTD: Final = 0x200
-
 DEFAULT_LEVEL: Final = 5  # as C{UtilAll.compress}
-
-_LEAST_WINDOW = 8 * MIB  # what RFC 8878 asks a zstd reader to support
-_PIECE = 128 * 1024  # bytes, when output is only counted
 
 
 @implementer(ICompressor)
@@ -52,16 +41,7 @@ class ZlibCompressor:
         @raise BodyTooLong: there would be more.
         @raise BadCompression: no zlib stream, or not all of one.
         """
-        stream = zlib.decompressobj()
-        try:
-            plain = stream.decompress(body, limit + 1)
-        except zlib.error as error:
-            raise BadCompression(f"zlib: {error}") from None
-        if len(plain) > limit:
-            raise BodyTooLong(limit)
-        if not stream.eof:
-            raise BadCompression("zlib: the stream is cut short")
-        return plain
+        return from_zlib(body, limit)
 
 
 @implementer(ICompressor)
@@ -82,16 +62,7 @@ class Lz4Compressor:
         @raise BodyTooLong: there would be more.
         @raise BadCompression: no LZ4 frame, or not all of one.
         """
-        stream = lz4.frame.LZ4FrameDecompressor()
-        try:
-            plain: bytes = stream.decompress(body, max_length=limit + 1)
-        except RuntimeError as error:
-            raise BadCompression(f"lz4: {error}") from None
-        if len(plain) > limit:
-            raise BodyTooLong(limit)
-        if not stream.eof:
-            raise BadCompression("lz4: the frame is cut short")
-        return plain
+        return from_lz4(body, limit)
 
 
 @implementer(ICompressor)
@@ -111,36 +82,7 @@ class ZstdCompressor:
         @raise BodyTooLong: there would be more.
         @raise BadCompression: no zstd frame, not all of one, or one that asks for a window above C{limit} and 8 MiB.
         """
-        window = max(_LEAST_WINDOW, 1 << limit.bit_length())
-        try:
-            announced = zstandard.get_frame_parameters(body).content_size
-            if announced not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) and announced > limit:
-                raise BodyTooLong(limit)
-            # The library's one form that is bounded does not tell a whole frame from the beginning of one, and the
-            # one that does is not bounded: count first, then inflate what is known to fit.
-            if not _zstd_fits(body, window, limit):
-                raise BodyTooLong(limit)
-            stream = zstandard.ZstdDecompressor(max_window_size=window).decompressobj()
-            plain = stream.decompress(body)
-        except zstandard.ZstdError as error:
-            raise BadCompression(f"zstd: {error}") from None
-        if not stream.eof:
-            raise BadCompression("zstd: the frame is cut short")
-        return plain
-
-
-def _zstd_fits(body: bytes, window: int, limit: int) -> bool:
-    """Tell whether a frame unpacks to C{limit} bytes at most, or fails before."""
-    counted = 0
-    reader = zstandard.ZstdDecompressor(max_window_size=window).stream_reader(body)
-    try:
-        while piece := reader.read(_PIECE):
-            counted += len(piece)
-            if counted > limit:
-                return False
-    except zstandard.ZstdError:
-        pass  # either the frame is bad, which inflating it will tell, or what lies behind it is no other frame
-    return True
+        return from_zstd(body, limit)
 
 
 _METHODS: Final[dict[int, ICompressor]] = {

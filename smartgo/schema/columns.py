@@ -11,7 +11,7 @@ and where it ends, which is also what Arrow's binary arrays are made of.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +21,16 @@ from smartgo.errors import SettingError
 from smartgo.schema.fixed import Field, flatten, runs
 from smartgo.schema.message import HOSTS_MASK
 from smartgo.schema.properties import java_hash
-from smartgo.schema.record import HEAD, MAGIC, MAGIC_V2, MESSAGE_MAGICS, RECORD, RECORD_MINIMUM, start_struct
+from smartgo.schema.record import (
+    HEAD,
+    MAGIC,
+    MAGIC_V2,
+    MESSAGE_MAGICS,
+    RECORD,
+    RECORD_MINIMUM,
+    own_offsets,
+    start_struct,
+)
 
 if TYPE_CHECKING:
     from numpy import dtype, ndarray
@@ -34,20 +43,30 @@ class Columns(NamedTuple):
     """
     Records, by field.
 
-    @ivar values: an array for each field of fixed size, in native byte order; byte strings, such as hosts, as rows of
-        bytes, shorter ones filled up with zeros.
+    @ivar values: an array for each field of fixed size, in native byte order, made when it is first asked for; byte
+        strings, such as hosts, as rows of bytes, shorter ones filled up with zeros.
     @ivar spans: for each field of varying length the positions of its first byte and after its last.
     @ivar valid: false for a record that does not lie within the buffer or whose lengths do not add up; its other values
         mean nothing.
     """
 
-    values: dict[str, ndarray[Any, Any]]
+    values: Mapping[str, ndarray[Any, Any]]
     spans: dict[str, tuple[ndarray[Any, Any], ndarray[Any, Any]]]
     valid: ndarray[Any, Any]
 
+    def take(self, rows: ndarray[Any, Any]) -> Columns:
+        """Return some of the records, by their numbers, in that order."""
+        if isinstance(self.values, _Lazy):
+            values: Mapping[str, Any] = self.values.take(rows)
+        else:
+            values = {name: column[rows] for name, column in self.values.items()}
+        spans = {name: (begin[rows], end[rows]) for name, (begin, end) in self.spans.items()}
+        return Columns(values, spans, self.valid[rows])
+
 
 @lru_cache(maxsize=1)
-def _numpy_or_none() -> Any:
+def numpy_or_none() -> Any:
+    """Return the module numpy, C{None} where it is not installed."""
     try:
         import numpy
     except ImportError:
@@ -56,7 +75,7 @@ def _numpy_or_none() -> Any:
 
 
 def _numpy() -> Any:
-    found = _numpy_or_none()
+    found = numpy_or_none()
     if found is None:
         raise SettingError("reading by columns needs numpy, which is not installed")
     return found
@@ -73,24 +92,112 @@ def table(view: bytes | memoryview, schema: Construct) -> ndarray[Any, Any]:
     return found
 
 
-def record_positions(view: bytes | memoryview, begin: int = 0) -> ndarray[Any, Any]:
+def record_positions(view: bytes | memoryview, begin: int = 0, base: int | None = None) -> ndarray[Any, Any]:
     """
     Return where the records of a log file begin, from the one at C{begin} to the last before the first non-record.
 
-    Only sizes and magics are looked at. ConsumeQueue units tell the same much faster.
+    Only sizes and magics are looked at. ConsumeQueue units tell the same faster, where they are complete.
+
+    @param base: physical offset of the view's first byte; with it a long view is walked at many places at once, which
+        takes a fifth of the time and finds the same.
     """
+    np = _numpy()
+    at, found = begin, []
+    if base is not None and len(view) - begin > 2 * _LANE:
+        positions, at = _walk_in_lanes(view, begin, base)
+        found.append(positions)
+    found.append(np.array(_walk(view, at), "i8"))
+    together: ndarray[Any, Any] = np.concatenate(found)
+    return together
+
+
+def _walk(view: bytes | memoryview, at: int) -> list[int]:
+    """Go from record to record."""
     last = len(view) - RECORD_MINIMUM
     unpack, room = start_struct.unpack_from, len(view)
     found = []
-    at = begin
     while at <= last:
         size, magic = unpack(view, at)
         if magic not in MESSAGE_MAGICS or not RECORD_MINIMUM <= size <= room - at:
             break
         found.append(at)
         at += size
-    positions: ndarray[Any, Any] = _numpy().array(found, "i8")
-    return positions
+    return found
+
+
+_LANE: Final = 32768
+
+
+def _walk_in_lanes(view: bytes | memoryview, begin: int, base: int) -> tuple[ndarray[Any, Any], int]:
+    """
+    Walk from many records at once; return where records begin, and a record's end from which on that is unknown.
+
+    The view is cut into lanes. The first record of each is told by its magic and by its own physical offset, then all
+    lanes go on record by record, in step. A lane counts only if the one before it ends where it begins, so the walk is
+    the same as one record after another, whatever looks like a record inside a body.
+    """
+    np = _numpy()
+    starts = [begin]
+    for cut in range(begin + _LANE, len(view) - _LANE // 2, _LANE):
+        found = next(own_offsets(view, cut, base, cut + _LANE), None)
+        if found is not None:
+            starts.append(found)
+    first = np.array(starts, "i8")
+    ends = np.append(first[1:], len(view))
+    sizes = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))
+    steps = []
+    at = first
+    while True:
+        steps.append(at)
+        size = sizes[np.minimum(at, len(sizes) - 1)]
+        onward = at + size
+        # A lane that is through, or lost, stays where it is: it counts as one more step of no length.
+        at = np.where((size >= RECORD_MINIMUM) & (onward <= ends), onward, at)
+        if not (at != steps[-1]).any():
+            break
+    whole = np.flatnonzero(np.append(at[:-1] != ends[:-1], True))[0] + 1
+    tracks = np.stack(steps, 1)[:whole]
+    positions = tracks[tracks != np.concatenate([tracks[:, 1:], tracks[:, -1:]], 1)]
+    magics = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))[positions + 4]
+    strange = np.flatnonzero(~np.isin(magics, _MAGICS))
+    if len(strange):
+        return positions[: strange[0]], int(positions[strange[0]])
+    return positions, int(at[whole - 1])
+
+
+_MAGICS: Final = tuple(MESSAGE_MAGICS)
+
+
+class _Lazy(Mapping[str, Any]):
+    """Columns of a structured array, each put into native byte order when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
+
+    def add(self, rows: ndarray[Any, Any]) -> None:
+        """Take more columns."""
+        self._rows.update(dict.fromkeys(rows.dtype.names or (), rows))
+
+    def take(self, rows: ndarray[Any, Any]) -> _Lazy:
+        """Return columns of some of the rows."""
+        taken = _Lazy()
+        for whole in {id(each): each for each in self._rows.values()}.values():
+            taken.add(whole[rows])
+        return taken
+
+    def __getitem__(self, name: str) -> ndarray[Any, Any]:
+        made: ndarray[Any, Any] | None = self._made.get(name)
+        if made is None:
+            column = self._rows[name][name]
+            made = self._made[name] = column.astype(column.dtype.newbyteorder("="))
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def gather(
@@ -103,26 +210,24 @@ def gather(
     @raise SettingError: numpy is not installed.
     """
     np = _numpy()
-    data = np.frombuffer(view, "u1")
     at = np.asarray(positions, "i8")
     valid = at >= 0
-    values: dict[str, Any] = {}
+    values = _Lazy()
     spans: dict[str, Any] = {}
     for run, variable in runs(flatten(schema, known)):
         row = _row(run)
-        valid = valid & (at <= len(data) - row.itemsize)
-        if len(data) >= row.itemsize:
-            windows = np.lib.stride_tricks.sliding_window_view(data, row.itemsize)
-            rows = windows[np.where(valid, at, 0)].view(row)[:, 0]
+        valid = valid & (at <= len(view) - row.itemsize)
+        if len(view) >= row.itemsize:
+            # Rows as opaque bytes: copied whole, several times as fast as field by field.
+            windows = np.ndarray(len(view) - row.itemsize + 1, f"V{row.itemsize}", view, strides=(1,))
+            rows = windows[at if valid.all() else np.where(valid, at, 0)].view(row)
         else:
             rows = np.zeros(len(at), row)
-        for field in run:
-            column = rows[field.name]
-            values[field.name] = column.astype(column.dtype.newbyteorder("="))
+        values.add(rows)
         at = at + row.itemsize
         if variable is not None and variable.length is not None:
             length = variable.length(values).astype("i8")
-            valid = valid & (length >= 0) & (length <= len(data) - at)
+            valid = valid & (length >= 0) & (length <= len(view) - at)
             end = at + np.where(valid, length, 0)
             spans[variable.name] = (at, end)
             at = end
@@ -156,7 +261,7 @@ def records(view: bytes | memoryview, positions: Sequence[int] | ndarray[Any, An
 
 def java_hashes(texts: Sequence[str]) -> list[int]:
     """Return Java's hash of each text; for more than a few at once, and with numpy, at a fraction of the cost."""
-    np = _numpy_or_none()
+    np = numpy_or_none()
     if np is None or len(texts) < _FEW:
         return [java_hash(text) for text in texts]
     together = "".join(texts)

@@ -401,8 +401,34 @@ _ANY_MAGIC: Final = re.compile(
 )
 
 
+def own_offsets(view: bytes | memoryview, begin: int, base: int, end: int | None = None) -> Iterator[int]:
+    """
+    Go through the positions at or after C{begin} where something says to be the record of that very place.
+
+    It has a record's magic and its own physical offset; nothing else is looked at.
+
+    @param base: physical offset of the view's first byte.
+    @param end: look no further than what begins before this position.
+    """
+    stop = len(view) if end is None else min(end + BLANK_SIZE - 1, len(view))
+    last = len(view) - HEAD_SIZE
+    for found in _ANY_MAGIC.finditer(view, begin + 4, stop):
+        at = found.start() - 4
+        if at <= last and _unpack_offset(view, at + _OFFSET_AT)[0] == base + at:
+            yield at
+
+
+_OFFSET_AT: Final = fixed(Struct(*HEAD.subcons[:6]), {"sys_flag": 0}).size
+_unpack_offset: Final = fixed(Struct("physical_offset" / Int64sb)).unpack_from
+
+
 def find_record(
-    view: bytes | memoryview, begin: int, base: int, end: int | None = None, limit: int = SIZE_LIMIT
+    view: bytes | memoryview,
+    begin: int,
+    base: int,
+    end: int | None = None,
+    limit: int = SIZE_LIMIT,
+    verify_crc: bool = True,
 ) -> int | None:
     """
     Return the position of the next valid record at or after C{begin}, C{None} where there is none.
@@ -412,12 +438,11 @@ def find_record(
 
     @param base: physical offset of the view's first byte.
     @param end: look no further than records that begin before this position: lets a caller take breaks.
+    @param verify_crc: as in L{check}.
     """
-    stop = len(view) if end is None else min(end + BLANK_SIZE - 1, len(view))
-    for found in _ANY_MAGIC.finditer(view, begin + 4, stop):
-        at = found.start() - 4
+    for at in own_offsets(view, begin, base, end):
         try:
-            check(view, at, base + at, limit=limit)
+            check(view, at, base + at, verify_crc, limit)
         except BadRecord:
             continue
         return at

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from smartgo.errors import SettingError
+from smartgo.spark import pushdown
 from smartgo.spark.columns import check_columns, table_schema
-from smartgo.spark.options import ReadOptions, parse
-from smartgo.spark.reader import read_messages
+from smartgo.spark.conditions import of_options
+from smartgo.spark.options import EARLIEST, LATEST, ReadOptions, parse
+from smartgo.spark.stores import find_stores
+from smartgo.spark.tables import plan_table, read_part
 
 
 def register(spark: SparkSession) -> None:
@@ -37,22 +41,53 @@ class SmartgoDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of C{schema}."""
         options = parse(self.options)
-        columns = to_arrow_schema(schema, timezone="UTC")
-        check_columns(columns, options.table, options.corrupt_column)
-        return MessagesReader(columns, options)
+        _check_batch(options)
+        columns = arrow_columns(schema, options)
+        return FilteringReader(columns, options) if options.filter_pushdown else Reader(columns, options)
 
 
-class MessagesReader(DataSourceReader):
-    """Reads the table C{messages}."""
+def arrow_columns(schema: StructType, options: ReadOptions) -> pa.Schema:
+    """
+    Return the columns that a user asks for.
+
+    @raise SettingError: the table has no such column, or one of another type.
+    """
+    columns = to_arrow_schema(schema, timezone="UTC")
+    check_columns(columns, options.table, options.corrupt_column)
+    return columns
+
+
+def _check_batch(options: ReadOptions) -> None:
+    if options.starting.named == "latest" or LATEST in options.starting.by_queue.values():
+        raise SettingError("option startingOffsets: latest is for streams; a batch read would find nothing")
+    if options.ending.named == "earliest" or EARLIEST in options.ending.by_queue.values():
+        raise SettingError("option endingOffsets: a batch read that ends at the earliest offset finds nothing")
+
+
+class Reader(DataSourceReader):
+    """Reads a table once."""
 
     def __init__(self, columns: pa.Schema, options: ReadOptions) -> None:
         self._columns = columns
         self._options = options
+        self._conditions = of_options(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Cut the logs into ranges."""
-        raise NotImplementedError
+        """Cut the table into parts, a task each."""
+        stores = find_stores(self._options.paths)
+        return [InputPartition(part) for part in plan_table(stores, self._options, self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one range."""
-        return read_messages(partition.value, self._columns, self._options)
+        """Read one part."""
+        if partition.value is None:  # Spark makes a partition of its own where there is none
+            return iter(())
+        return read_part(partition.value, self._columns, self._options, self._conditions)
+
+
+class FilteringReader(Reader):
+    """Takes filters from Spark; the session must have C{spark.sql.python.filterPushdown.enabled} set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take note of filters, and leave them to Spark as well: what is passed over here it need not see."""
+        self._conditions = pushdown.take(self._conditions, filters)
+        return filters

@@ -8,6 +8,7 @@ option, and the nearest that exists.
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +35,7 @@ class Position:
 
     @ivar named: C{earliest}, C{latest}, or empty where the offsets are given.
     @ivar physical: a physical offset for every store.
-    @ivar by_store: a physical offset by directory.
+    @ivar by_store: a physical offset by directory, as an absolute path.
     @ivar by_queue: queue offsets by topic and queue id; L{EARLIEST} and L{LATEST} for the ends. Queues that are not
         named are read whole.
     """
@@ -62,6 +63,8 @@ class ReadOptions:
     @ivar use_queues: find a topic's records through its ConsumeQueues where these are complete.
     @ivar index_slots: slots of an index file; C{None} to derive them from its size.
     @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
+    @ivar fail_on_data_loss: end a stream when what it was to read next is gone.
+    @ivar filter_pushdown: let Spark push filters down, which needs a setting of the session.
     """
 
     paths: tuple[str, ...]
@@ -79,6 +82,7 @@ class ReadOptions:
     use_queues: bool = True
     index_slots: int | None = None
     max_bytes_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
     filter_pushdown: bool = True
 
 
@@ -221,7 +225,7 @@ def _position(text: str) -> Position:
         return Position(physical=value)
     if isinstance(value, dict) and value:
         if all(_is_offset(one, 0) for one in value.values()):
-            return Position(by_store={_local(path): one for path, one in value.items()})
+            return Position(by_store={posixpath.abspath(_local(path)): one for path, one in value.items()})
         if all(isinstance(one, dict) for one in value.values()):
             return Position(by_queue=_queues(value))
     raise ValueError(f"{text!r} is none of {_FORMS}")
@@ -270,6 +274,7 @@ _OPTIONS: Final = {
         _Option("useConsumeQueue", "use_queues", _boolean),
         _Option("indexSlots", "index_slots", _count),
         _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _size(1)),
+        _Option("failOnDataLoss", "fail_on_data_loss", _boolean),
         _Option("filterPushdown", "filter_pushdown", _boolean),
     )
 }

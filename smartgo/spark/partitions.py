@@ -2,24 +2,44 @@
 What a read is cut into: ranges of log files, one task each.
 
 A record belongs to the range in which it starts, wherever it ends. No index is needed to begin in the middle: a record
-states its own physical offset, see L{smartgo.spark.walk}.
+states its own physical offset, see L{smartgo.spark.walk}. But behind the blank of a full file, and behind the end of
+the log in the newest, may lie records of an earlier life: RocketMQ cuts a log after a crash without clearing what it
+cuts, and such a record states its offset too. No range begins there, so what comes before tells that they do not
+count.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode, find_record
+from smartgo.schema.regions import Region
+from smartgo.spark import files
+from smartgo.spark.conditions import Conditions
+from smartgo.spark.options import Position, ReadOptions
+from smartgo.spark.queues import newest_end
+from smartgo.spark.stores import NamedFile, Store
+
+CLOCK_SLACK_MS: Final = 3_600_000
+"""A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
+_PROBED: Final = 65536
 
 
 @dataclass(frozen=True)
 class LogRange:
     """
-    A piece of one CommitLog file.
+    A piece of one CommitLog file; all offsets are physical.
 
-    @ivar store: root directory, as given by the user.
+    @ivar store: root directory.
     @ivar path: the file.
-    @ivar base: physical offset of the file's first byte.
-    @ivar begin: physical offset from which on records may start; C{end} before which they do.
-    @ivar is_last: no file follows, so the log may end in this one, torn or not.
+    @ivar base: offset of the file's first byte.
+    @ivar begin: offset from which on records may start; C{end} before which they do.
+    @ivar limit: offset from which on nothing is looked at; the file's end, or the end of what was written.
+    @ivar is_aligned: a record starts at C{begin}; else the first after it is searched for.
+    @ivar is_last: the log may end in this file, torn or not; else what cannot be read is damage.
+    @ivar known: damaged regions of the file that the store knows of, in order.
     """
 
     store: str
@@ -27,4 +47,94 @@ class LogRange:
     base: int
     begin: int
     end: int
+    limit: int
+    is_aligned: bool
     is_last: bool
+    known: tuple[Region, ...] = ()
+
+
+def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange]:
+    """Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for."""
+    return [part for store in stores for part in plan_store(store, options, conditions)]
+
+
+def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> list[LogRange]:
+    """Cut the log of one store into ranges."""
+    logs = store.log_files()
+    if not logs:
+        return []
+    known = store.regions()
+    low, high = conditions.span("physical_offset")
+    begin = max(low, _bound(options.starting, store, 0))
+    end = min(high + 1, _bound(options.ending, store, logs[-1].end))
+    parts = []
+    newest = _newest(logs)
+    for file in logs:
+        is_last = file.base >= newest
+        if file.end <= begin or file.base >= end:
+            continue
+        for part in _cut(store, file, is_last, begin, end, options.partition_bytes):
+            inside = tuple(one for one in known if one.end > file.base and one.offset < file.end)
+            parts.append(replace(part, known=inside))
+    times = conditions.span("store_timestamp")
+    return _in_time(parts, *times) if times != Conditions().span("store_timestamp") else parts
+
+
+def _newest(logs: list[NamedFile]) -> int:
+    """Return the base of the newest file that anything was written to; brokers make files ahead."""
+    for file in reversed(logs):
+        if any(files.read_at(file.path, 0, BLANK_SIZE)):
+            return file.base
+    return 0
+
+
+def _bound(position: Position, store: Store, otherwise: int) -> int:
+    if position.physical is not None:
+        return position.physical
+    return position.by_store.get(store.root, otherwise)
+
+
+def _cut(store: Store, file: NamedFile, is_last: bool, begin: int, end: int, most: int) -> Iterable[LogRange]:
+    data = files.data_ranges(file.path, 0, file.size) if is_last else [(0, file.size)]
+    if not data:
+        return
+    first = max(file.base, begin)
+    last = min(file.base + data[-1][1], end)
+    if is_last:
+        safe = newest_end(store)
+    else:
+        safe = file.end - SIZE_LIMIT - BLANK_SIZE
+    while first < last:
+        after = min(first + most, last)
+        if after > safe:
+            after = last
+        yield LogRange(store.root, file.path, file.base, first, after, file.end, first == file.base, is_last)
+        first = after
+
+
+def _in_time(parts: list[LogRange], low: int, high: int) -> list[LogRange]:
+    """
+    Leave out ranges whose records were all stored at other times.
+
+    Times grow from record to record but where a clock was set back, so a range holds times between that of its first
+    record and that of the next range's.
+    """
+    firsts = [_first_stored_ms(part) for part in parts]
+    kept = []
+    for number, part in enumerate(parts):
+        first = firsts[number]
+        follows = number + 1 < len(parts) and parts[number + 1].store == part.store
+        following = firsts[number + 1] if follows else None
+        if first is not None and first - CLOCK_SLACK_MS > high:
+            continue
+        if first is not None and following is not None and following + CLOCK_SLACK_MS < low:
+            continue
+        kept.append(part)
+    return kept
+
+
+def _first_stored_ms(part: LogRange) -> int | None:
+    """Return when the first record of a range was stored, C{None} where it is not found near its begin."""
+    head = files.read_at(part.path, part.begin - part.base, _PROBED)
+    at = find_record(head, 0, part.begin, 1 if part.is_aligned else None, verify_crc=False)
+    return None if at is None else decode(head, at).stored_ms

@@ -1,20 +1,284 @@
-"""From a partition to Arrow batches: plain functions with no Spark in them."""
+"""From a range of the log to Arrow batches: plain functions with no Spark in them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy import ndarray
 
+from smartgo.errors import StoreError
+from smartgo.schema.record import SIZE_LIMIT
+from smartgo.spark import files
+from smartgo.spark.bodies import checksums_hold, inflated
+from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.partitions import LogRange
+from smartgo.spark.queues import Located, locate
+from smartgo.spark.rows import Rows
+from smartgo.spark.stores import Store
+from smartgo.spark.walk import CHUNK, Damage, Piece, Walk, piece_of
+
+_log: Final = logging.getLogger("smartgo.spark")
+_INFLATED: Final = 32 << 20  # bytes of decompressed bodies in one batch
+_FIELDS: Final = {"store_timestamp": "stored_ms"}
+_NEAR: Final = 65536
+"""Records with fewer bytes than that between them are read together."""
 
 
-def read_messages(part: LogRange, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+class LogDamaged(StoreError):
     """
-    Read the records of a partition.
+    A region of a CommitLog cannot be read, and valid records follow.
+
+    @ivar offset: physical, of its first byte.
+    """
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(
+            f"{damage.path} is damaged at physical offset {damage.offset}, {damage.length} B ({damage.reason}); set"
+            " failOnCorrupt to false to read what is valid"
+        )
+        self.offset = damage.offset
+
+
+def read_messages(
+    part: LogRange, columns: pa.Schema, options: ReadOptions, conditions: Conditions | None = None
+) -> Iterator[pa.RecordBatch]:
+    """
+    Read the records of a range.
 
     @param columns: those asked for, in order; see L{smartgo.spark.columns.check_columns}.
+    @param conditions: what rows are wanted, those of the options included; C{None} for those of the options alone.
     @return: batches of exactly these columns.
+    @raise LogDamaged: something cannot be read, and C{failOnCorrupt} is set.
     """
-    raise NotImplementedError
+    return _Reading(part, columns, options, of_options(options) if conditions is None else conditions).batches()
+
+
+class _Reading:
+    """One range being read."""
+
+    def __init__(self, part: LogRange, columns: pa.Schema, options: ReadOptions, conditions: Conditions) -> None:
+        self._part = part
+        self._columns = columns
+        self._options = options
+        self._conditions = conditions
+        asked = set(columns.names)
+        self._tells = options.corrupt_column in asked
+        verify = options.verify_crc
+        self._verifies = ("body" in asked or self._tells) if verify is None else verify
+        self._checks = self._verifies or "crc_ok" in asked
+        self._decompresses = options.decompress_body and "body" in asked
+        self._torn: Damage | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the range."""
+        reader = files.Reader(self._part.path)
+        try:
+            for found in self._found(reader):
+                if isinstance(found, Damage):
+                    yield from self._report(found)
+                else:
+                    yield from self._take(found)
+            self._settle(reader)
+        finally:
+            reader.close()
+
+    # -- finding records ---------------------------------------------------------------------------------------
+
+    def _found(self, reader: files.Reader) -> Iterator[Piece | Damage]:
+        part = self._part
+        steps = None
+        if self._options.use_queues and not self._conditions.is_empty:
+            steps = locate(Store(part.store, part.store), part, self._conditions)
+        for step in [part] if steps is None else steps:
+            if isinstance(step, LogRange):
+                yield from Walk(step, reader)
+                continue
+            for piece in _pick(step, part, reader):
+                if isinstance(piece, int):  # the queues are wrong: from here on, see for ourselves
+                    yield from Walk(replace(part, begin=piece, is_aligned=True), reader)
+                    return
+                yield piece
+
+    # -- what becomes of them ----------------------------------------------------------------------------------
+
+    def _take(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """Make batches of those records of a piece that are wanted and sound."""
+        chosen = self._chosen(piece)
+        if chosen is not None:
+            piece = Piece(piece.view, piece.columns.take(chosen), piece.topics.take(pa.array(chosen)))
+        if not len(piece.topics):
+            return
+        holds = checksums_hold(piece.view, piece.columns) if self._checks else None
+        reasons: dict[int, str] = {}
+        if self._verifies and holds is not None:
+            wrong = np.flatnonzero(~holds).tolist()
+            reasons = dict.fromkeys(wrong, "a checksum differs")
+            self._judge(piece, wrong)
+            if wrong and not self._tells:
+                sound = np.flatnonzero(holds)
+                piece = Piece(piece.view, piece.columns.take(sound), piece.topics.take(pa.array(sound)))
+                holds, reasons = holds[sound], {}
+        yield from self._build(piece, holds, reasons)
+
+    def _chosen(self, piece: Piece) -> ndarray[Any, Any] | None:
+        """Return the numbers of the rows wanted, C{None} for all."""
+        conditions = self._conditions
+        if conditions.is_empty:
+            return None
+        values = piece.columns.values
+        mask = conditions.select(
+            {one.column: values[_FIELDS.get(one.column, one.column)] for one in conditions.numbers}
+        )
+        if conditions.topics is not None or conditions.first_offsets or conditions.end_offsets:
+            mask = self._of_topics(piece, np.ones(len(piece.topics), bool) if mask is None else mask)
+        return None if mask is None or mask.all() else np.flatnonzero(mask)
+
+    def _of_topics(self, piece: Piece, mask: ndarray[Any, Any]) -> ndarray[Any, Any]:
+        conditions = self._conditions
+        coded = piece.topics.dictionary_encode()
+        codes, names = np.asarray(coded.indices), coded.dictionary.to_pylist()
+        if conditions.topics is not None:
+            mask = mask & np.array([name in conditions.topics for name in names])[codes]
+        queues, offsets = piece.columns.values["queue_id"], piece.columns.values["queue_offset"]
+        for bounds, is_out in ((conditions.first_offsets, np.less), (conditions.end_offsets, np.greater_equal)):
+            for (topic, queue_id), offset in bounds.items():
+                if topic in names:
+                    inside = (codes == names.index(topic)) & (queues == queue_id)
+                    mask = mask & ~(inside & is_out(offsets, offset))
+        return mask
+
+    def _build(
+        self, piece: Piece, holds: ndarray[Any, Any] | None, reasons: dict[int, str]
+    ) -> Iterator[pa.RecordBatch]:
+        count = len(piece.topics)
+        at = 0
+        while at < count:
+            if at:
+                rest = np.arange(at, count)
+                part = Piece(piece.view, piece.columns.take(rest), piece.topics.slice(at))
+            else:
+                part = piece
+            bodies, faults = None, {row - at: reason for row, reason in reasons.items() if row >= at}
+            if self._decompresses:
+                opened = inflated(part.view, part.columns, self._options.decompress_limit, _INFLATED)
+                bodies = opened.bodies
+                self._complain(part, opened.faults)
+                faults = {**opened.faults, **faults}
+                kept = np.arange(len(bodies))
+                part = Piece(part.view, part.columns.take(kept), part.topics.slice(0, len(bodies)))
+            rows = len(part.topics)
+            made = Rows(self._part, part, bodies, None if holds is None else holds[at : at + rows])
+            yield self._batch(made, {row: reason for row, reason in faults.items() if row < rows})
+            at += rows
+
+    def _batch(self, rows: Rows, faults: dict[int, str]) -> pa.RecordBatch:
+        arrays = [
+            rows.corrupt(faults) if name == self._options.corrupt_column else rows.column(name)
+            for name in self._columns.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
+
+    # -- damage ------------------------------------------------------------------------------------------------
+
+    def _report(self, damage: Damage) -> Iterator[pa.RecordBatch]:
+        """Tell of a region, in the way that the options ask for."""
+        if not damage.is_tail:
+            self._confirm()
+            if self._options.fail_on_corrupt:
+                raise LogDamaged(damage)
+        if self._tells:
+            yield self._told(damage)
+        else:
+            _log.warning(
+                "%s: %d B at physical offset %d left out: %s", damage.path, damage.length, damage.offset, damage.reason
+            )
+
+    def _told(self, damage: Damage) -> pa.RecordBatch:
+        known = {"store": self._part.store, "physical_offset": damage.offset}
+        region = {"file": damage.path, "offset": damage.offset, "length": damage.length, "reason": damage.reason}
+        arrays = [
+            pa.array([region if field.name == self._options.corrupt_column else known.get(field.name)], field.type)
+            for field in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
+
+    def _judge(self, piece: Piece, wrong: list[int]) -> None:
+        """
+        Take note of records whose checksum is wrong.
+
+        In the newest file they may be the torn end of the log; that they are not shows with the next sound record.
+        """
+        values = piece.columns.values
+        for row in wrong:
+            if self._torn is None:
+                offset, size = int(values["physical_offset"][row]), int(values["size"][row])
+                self._torn = Damage(self._part.path, offset, size, "a checksum differs", is_tail=False)
+            if not self._options.fail_on_corrupt and not self._tells:
+                _log.warning(
+                    "%s: %d B at physical offset %d left out: a checksum differs",
+                    self._part.path,
+                    values["size"][row],
+                    values["physical_offset"][row],
+                )
+        if self._torn is not None and (not self._part.is_last or wrong[-1:] != [len(piece.topics) - 1]):
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """What was noted is damage, for something sound follows."""
+        if self._torn is not None and self._options.fail_on_corrupt:
+            raise LogDamaged(self._torn)
+
+    def _settle(self, reader: files.Reader) -> None:
+        """Find out whether the wrong checksums at the end of this range are the end of the log."""
+        if self._torn is not None and self._options.fail_on_corrupt:
+            part = self._part
+            begin = self._torn.offset + self._torn.length
+            follows = Walk(part, reader).next_record(begin, part.limit, verify_crc=True)
+            if follows is not None:
+                self._confirm()
+
+    def _complain(self, piece: Piece, faults: dict[int, str]) -> None:
+        """Tell of bodies that cannot be decompressed; the records are sound, so only the body is missing."""
+        if not self._tells:
+            for row, reason in faults.items():
+                _log.warning(
+                    "%s: the message at physical offset %d has no body here: %s",
+                    self._part.path,
+                    piece.columns.values["physical_offset"][row],
+                    reason,
+                )
+
+
+def _pick(located: Located, part: LogRange, reader: files.Reader) -> Iterator[Piece | int]:
+    """Read records at known places; the physical offset of the first that is not there ends it."""
+    offsets, sizes = located
+    ends = offsets + sizes
+    at = 0
+    far = np.flatnonzero(offsets[1:] - ends[:-1] > _NEAR) + 1
+    for stop in [*far.tolist(), len(offsets)]:
+        while at < stop:
+            begin = int(offsets[at])
+            last = max(int(np.searchsorted(ends[at:stop], begin + CHUNK, "right")), 1) + at
+            count = int(ends[last - 1]) - begin
+            if sizes[at] > SIZE_LIMIT:
+                yield begin
+                return
+            view = reader.read(begin - part.base, count)
+            piece = piece_of(view, begin, offsets[at:last] - begin)
+            good = 0 if piece is None else len(piece.topics)
+            if piece is not None:
+                agree = piece.columns.values["size"] == sizes[at : at + good]
+                if not agree.all():
+                    yield begin
+                    return
+                yield piece
+            if good < last - at:
+                yield int(offsets[at + good])
+                return
+            at = last

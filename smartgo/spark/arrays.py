@@ -1,0 +1,70 @@
+"""Arrow arrays out of pieces of a buffer: each row's piece is copied once, by Arrow, with no Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy import ndarray
+
+
+def texts(
+    data: Any, begin: ndarray[Any, Any], end: ndarray[Any, Any], kind: pa.DataType, missing: Any = None
+) -> pa.Array:
+    """
+    Return pieces of a buffer as an array of strings or byte strings.
+
+    @param data: a buffer of less than 2 GiB, or a C{pa.Buffer}.
+    @param begin: where each piece begins, C{end} where it ends; pieces do not overlap and come in the buffer's order.
+    @param kind: C{pa.string()} or C{pa.binary()}.
+    @param missing: true for rows that are to be null, C{None} for none.
+    """
+    # One array over the whole buffer in which every second entry is what lies between two pieces.
+    bounds = np.empty(2 * len(begin), "i4")
+    bounds[0::2] = begin
+    bounds[1::2] = end
+    buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+    if not len(begin):
+        return pa.array([], kind)
+    whole = pa.Array.from_buffers(kind, len(bounds) - 1, [None, pa.py_buffer(bounds), buffer])
+    taken = pa.array(np.arange(0, len(bounds) - 1, 2, dtype="i4"), mask=missing)
+    return whole.take(taken)
+
+
+def of_even_texts(raw: ndarray[Any, Any]) -> pa.Array:
+    """Return ASCII strings of one length as an array: a row of bytes for each."""
+    count, width = raw.shape
+    bounds = np.arange(0, (count + 1) * width, width, dtype="i4") if width else np.zeros(count + 1, "i4")
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(raw)])
+
+
+def numbers(values: ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+    """Return numbers as an array of a type of the same width."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def constant(value: str, count: int) -> pa.Array:
+    """Return one string many times."""
+    return pa.array([value], pa.string()).take(pa.array(np.zeros(count, "i4")))
+
+
+def lists(counts: ndarray[Any, Any]) -> pa.Array:
+    """Return the offsets of lists of so many items each."""
+    offsets = np.zeros(len(counts) + 1, "i4")
+    np.cumsum(counts, out=offsets[1:])
+    return pa.array(offsets)
+
+
+def merged(parts: Sequence[tuple[ndarray[Any, Any], pa.Array]], count: int) -> pa.Array:
+    """
+    Put arrays together, each row at its place.
+
+    @param parts: which rows, as numbers, and their values; together all rows once.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    place = np.empty(count, "i4")
+    place[np.concatenate([rows for rows, _ in parts])] = np.arange(count, dtype="i4")
+    return pa.concat_arrays([values for _, values in parts]).take(pa.array(place))

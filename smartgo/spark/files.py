@@ -1,0 +1,107 @@
+"""
+The door of this package to files: executors have no environment of smartgo's, only what lies on their disks.
+
+Files are read, never mapped: a mapping of a file that somebody shortens, or of a network mount that goes away, would
+end the worker with a signal.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+from typing import Final
+
+
+def names(path: str) -> list[str]:
+    """Return what lies in a directory, sorted; nothing if there is no such directory."""
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_directory(path: str) -> bool:
+    """Tell whether there is a directory of that name."""
+    return os.path.isdir(path)
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the paths that a shell pattern matches, sorted."""
+    return sorted(glob.glob(pattern))
+
+
+def size(path: str) -> int:
+    """Return the length of a file, in bytes."""
+    return os.stat(path).st_size
+
+
+def read_at(path: str, at: int, count: int) -> bytes:
+    """Return up to C{count} bytes from byte C{at} on; fewer where the file ends."""
+    with open(path, "rb") as file:
+        return os.pread(file.fileno(), count, at)
+
+
+def read_whole(path: str, limit: int) -> bytes | None:
+    """Return the content of a small file, at most C{limit} bytes of it; C{None} where there is none."""
+    try:
+        return read_at(path, 0, limit)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+class Reader:
+    """
+    A file and a buffer of its own, used over and over: what is read is gone with the next read.
+
+    What is given out are memoryviews of that buffer; copy what is to be kept.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close
+        self._buffer = bytearray()
+
+    def read(self, at: int, count: int) -> memoryview:
+        """Read up to C{count} bytes from byte C{at} on; fewer where the file ends."""
+        if len(self._buffer) < count:
+            self._buffer = bytearray(count)
+        view = memoryview(self._buffer)[:count]
+        done = 0
+        while done < count:
+            got = os.preadv(self._file.fileno(), [view[done:]], at + done)
+            if not got:
+                break
+            done += got
+        return view[:done]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+_NO_HOLES: Final = (errno.EINVAL, errno.EOPNOTSUPP)
+
+
+def data_ranges(path: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """
+    Return the parts of a range of a file that may hold anything but zeros, as (first byte, after the last).
+
+    A file system that knows no holes says that all of it does.
+    """
+    found = []
+    with open(path, "rb") as file:
+        end = min(end, os.fstat(file.fileno()).st_size)
+        while begin < end:
+            try:
+                low = os.lseek(file.fileno(), begin, os.SEEK_DATA)
+                high = os.lseek(file.fileno(), low, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but a hole follows
+                    break
+                if error.errno not in _NO_HOLES:
+                    raise
+                low, high = begin, end
+            if low < end:
+                found.append((low, min(high, end)))
+            begin = high
+    return found

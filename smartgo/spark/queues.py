@@ -1,0 +1,182 @@
+"""
+The ConsumeQueues as an index of the log: where a topic's records lie, without reading what lies between them.
+
+Queues may lack records: those of a topic that was deleted, those a broker had no time for before it died. So they are
+believed only where the units of all queues together cover the log without a gap, and gaps are walked record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from smartgo.schema.columns import table
+from smartgo.schema.consumequeue import PREFILL, UNIT, UNIT_SIZE, Unit
+from smartgo.spark import files
+from smartgo.spark.conditions import Conditions
+from smartgo.spark.stores import NamedFile, Store, named_files
+
+if TYPE_CHECKING:
+    from smartgo.spark.partitions import LogRange
+
+_MOST_QUEUES: Final = 5000
+"""With more than these it takes longer to ask the queues than to read the log."""
+_WORTH: Final = 0.5
+"""The share of a range's bytes up to which it is worth to pick records instead of reading all."""
+
+
+class Located(NamedTuple):
+    """
+    Records whose places the queues told.
+
+    @ivar offsets: physical, in order; C{sizes} in bytes.
+    """
+
+    offsets: ndarray[Any, Any]
+    sizes: ndarray[Any, Any]
+
+
+def newest_end(store: Store) -> int:
+    """Return the physical offset after the newest record that any queue has; 0 where the queues cannot tell."""
+    queues = list(islice(store.queues(), _MOST_QUEUES + 1))
+    if len(queues) > _MOST_QUEUES:
+        return 0
+    return max((_last_end(directory) for _, _, directory in queues), default=0)
+
+
+def _last_end(directory: str) -> int:
+    for file in reversed(named_files(directory)):
+        with QueueFile(file) as queue:
+            if queue.used and (unit := queue.unit(queue.used - 1)) != PREFILL:
+                return unit.commitlog_offset + unit.size
+    return 0
+
+
+class QueueFile:
+    """
+    A file of one queue; a context manager.
+
+    @ivar used: how many of its units were ever written.
+    """
+
+    def __init__(self, file: NamedFile) -> None:
+        self._reader = files.Reader(file.path)
+        self._units = file.size // UNIT_SIZE
+        self.used = self._units
+        self.used = self.first(lambda unit: unit.size <= 0)
+
+    def __enter__(self) -> QueueFile:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._reader.close()
+
+    def unit(self, number: int) -> Unit:
+        """Return a unit, numbered from 0 within the file."""
+        return Unit.unpack(self._reader.read(number * UNIT_SIZE, UNIT_SIZE))
+
+    def first(self, is_behind: Any) -> int:
+        """Return the number of the first used unit for which a predicate holds, as it does for all behind it."""
+        low, high = 0, self.used
+        while low < high:
+            middle = (low + high) // 2
+            if is_behind(self.unit(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def units(self, begin: int, end: int) -> ndarray[Any, Any]:
+        """Return units from number C{begin} up to C{end}, as of L{table}."""
+        return table(bytes(self._reader.read(begin * UNIT_SIZE, (end - begin) * UNIT_SIZE)), UNIT)
+
+
+def locate(store: Store, part: LogRange, conditions: Conditions) -> list[Located | LogRange] | None:
+    """
+    Say where the records that conditions may want lie in a range: as the queues tell, and what is left to be walked.
+
+    @return: in order of offsets; C{None} if the queues do not help here.
+    """
+    if part.known:
+        return None
+    queues = list(islice(store.queues(), _MOST_QUEUES + 1))
+    wanted = [conditions.allows_queue(topic, queue_id) for topic, queue_id, _ in queues]
+    if not queues or len(queues) > _MOST_QUEUES or all(wanted):
+        return None
+    offsets, sizes, chosen = [], [], []
+    for (topic, queue_id, directory), is_wanted in zip(queues, wanted, strict=True):
+        low, high = conditions.queue_span(topic, queue_id)
+        for first, units in _units_near(directory, part.begin, part.end):
+            offsets.append(units["commitlog_offset"].astype("i8"))
+            sizes.append(units["size"].astype("i8"))
+            numbers = np.arange(first, first + len(units))
+            chosen.append((numbers >= low) & (numbers <= high) & is_wanted)
+    if not offsets:
+        return None
+    return _segments(part, np.concatenate(offsets), np.concatenate(sizes), np.concatenate(chosen))
+
+
+def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[int, ndarray[Any, Any]]]:
+    """Go through the units of records that start in a range, and the last before it; with their queue offsets."""
+    logs = named_files(directory)
+    for number, file in enumerate(logs):
+        with QueueFile(file) as queue:
+            if not queue.used:
+                continue
+            low = queue.first(lambda unit: unit.commitlog_offset >= begin)
+            high = queue.first(lambda unit: unit.commitlog_offset >= end)
+            if low == queue.used and number + 1 < len(logs):
+                with QueueFile(logs[number + 1]) as following:
+                    if following.used and following.unit(0).commitlog_offset < begin:
+                        continue
+            low = max(low - 1, 0)
+            units = queue.units(low, high)
+            filled = int(np.count_nonzero(units["size"] == PREFILL.size))
+            yield file.base // UNIT_SIZE + low + filled, units[filled:]
+            if high < queue.used:
+                return
+
+
+def _segments(
+    part: LogRange, offsets: ndarray[Any, Any], sizes: ndarray[Any, Any], chosen: ndarray[Any, Any]
+) -> list[Located | LogRange] | None:
+    order = np.argsort(offsets, kind="stable")
+    offsets, sizes, chosen = offsets[order], sizes[order], chosen[order]
+    first = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1]))
+    if not len(offsets):
+        return None
+    if len(first) < len(offsets):  # a light queue's units lead to records that are in a queue of their own too
+        if (np.minimum.reduceat(sizes, first) != np.maximum.reduceat(sizes, first)).any():
+            return None
+        chosen = np.logical_or.reduceat(chosen, first)
+        offsets, sizes = offsets[first], sizes[first]
+    ends = offsets + sizes
+    if (ends[:-1] > offsets[1:]).any() or sizes[chosen].sum() > _WORTH * (part.end - part.begin):
+        return None
+    inside = offsets >= part.begin
+    before = int(ends[~inside].max(initial=-1))
+    found: list[Located | LogRange] = []
+    at, is_aligned = (before, True) if before >= part.begin else (part.begin, part.is_aligned)
+    offsets, ends, sizes, chosen = offsets[inside], ends[inside], sizes[inside], chosen[inside]
+    gaps = np.flatnonzero(np.append(at, ends[:-1]) != offsets).tolist() if len(offsets) else []
+    for low, high in zip([0, *gaps], [*gaps, len(offsets)], strict=True):
+        if low in gaps:
+            gap_begin = int(ends[low - 1]) if low else at
+            if gap_begin < offsets[low]:
+                found.append(_gap(part, gap_begin, int(offsets[low]), is_aligned or low > 0))
+        mask = chosen[low:high]
+        if mask.any():
+            found.append(Located(offsets[low:high][mask], sizes[low:high][mask]))
+    last = int(ends[-1]) if len(ends) else at
+    if last < part.end:
+        found.append(_gap(part, last, part.end, is_aligned or len(ends) > 0))
+    return found
+
+
+def _gap(part: LogRange, begin: int, end: int, is_aligned: bool) -> LogRange:
+    return replace(part, begin=begin, end=end, is_aligned=is_aligned)

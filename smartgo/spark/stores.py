@@ -1,0 +1,128 @@
+"""
+The files of the stores that are read: which there are, by their names alone.
+
+A path is the root of a store, or a directory of CommitLog files by itself. Nothing is locked and nothing is written, so
+a store may be read while its broker runs.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from smartgo.errors import BadBody, SettingError
+from smartgo.schema import index, regions
+from smartgo.schema.regions import Region
+from smartgo.spark import files
+
+_NAME: Final = re.compile("[0-9]{20}")
+_NUMBER: Final = re.compile("[0-9]{1,10}")
+_PATTERN: Final = re.compile(r"[*?\[]")
+_REGIONS_LIMIT: Final = 64 << 20
+
+
+class NamedFile(NamedTuple):
+    """
+    A file named by the offset of its first byte: of a log or of a queue.
+
+    @ivar base: that offset, in bytes.
+    @ivar size: its length, in bytes.
+    """
+
+    path: str
+    base: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Offset after its last byte."""
+        return self.base + self.size
+
+
+@dataclass(frozen=True)
+class Store:
+    """
+    One store.
+
+    @ivar root: its directory, absolute.
+    @ivar log: the directory of its CommitLog.
+    """
+
+    root: str
+    log: str
+
+    def log_files(self) -> list[NamedFile]:
+        """Return the files of the CommitLog, oldest first."""
+        return named_files(self.log)
+
+    def queues(self) -> Iterator[tuple[str, int, str]]:
+        """Go through the ConsumeQueues, as (topic, queue id, directory)."""
+        above = posixpath.join(self.root, "consumequeue")
+        for topic in files.names(above):
+            for number in files.names(posixpath.join(above, topic)):
+                if _NUMBER.fullmatch(number):
+                    yield topic, int(number), posixpath.join(above, topic, number)
+
+    def index_files(self) -> list[str]:
+        """Return the paths of the index files, oldest first."""
+        above = posixpath.join(self.root, "index")
+        return [posixpath.join(above, name) for name in files.names(above) if index.is_file_name(name)]
+
+    def regions(self) -> list[Region]:
+        """
+        Return the damaged regions that the store knows of.
+
+        @raise SettingError: its list of them cannot be read.
+        """
+        path = posixpath.join(self.root, regions.PATH)
+        raw = files.read_whole(path, _REGIONS_LIMIT)
+        try:
+            return [] if raw is None else regions.decode(raw)
+        except BadBody as error:
+            raise SettingError(f"{self.root}: {error}") from None
+
+
+def named_files(directory: str) -> list[NamedFile]:
+    """Return the files of a log or a queue, oldest first; what has another name is left out, as are empty files."""
+    found = []
+    for name in files.names(directory):
+        path = posixpath.join(directory, name)
+        if _NAME.fullmatch(name) and not files.is_directory(path):
+            found.append(NamedFile(path, int(name), files.size(path)))
+    return [file for file in found if file.size]
+
+
+def find_stores(paths: Iterable[str]) -> list[Store]:
+    """
+    Return the stores at some paths, each once.
+
+    @param paths: directories, or shell patterns that match some.
+    @raise SettingError: there is no store at one of them.
+    """
+    found: dict[str, Store] = {}
+    for path in paths:
+        if _PATTERN.search(path) and not files.is_directory(path):
+            stores = [store for one in files.matching(path) if (store := _store_at(one)) is not None]
+            if not stores:
+                raise SettingError(f"path {path} matches no directory with a commitlog in it")
+        else:
+            if not files.is_directory(path):
+                raise SettingError(f"path {path} is no directory")
+            one = _store_at(path)
+            if one is None:
+                raise SettingError(f"path {path} is no store: there is no directory commitlog in it")
+            stores = [one]
+        for store in stores:
+            found[store.root] = store
+    return list(found.values())
+
+
+def _store_at(path: str) -> Store | None:
+    root = posixpath.abspath(path)
+    log = posixpath.join(root, "commitlog")
+    if files.is_directory(log):
+        return Store(root, log)
+    return Store(root, root) if named_files(root) else None

@@ -1,0 +1,286 @@
+"""
+The valid records of a range of a log file, in pieces of some MiB, and what is damaged between them.
+
+Where a record is not valid, the next one is searched for: it has a record's magic, states its own physical offset, and
+was stored no earlier than the last one before the damage; an older one is left over from a log that was cut (S8).
+Damage is told of by the range that walks into it, up to the next valid record, wherever that is; the range in which
+that record lies finds it by itself. Without any further record, in the newest file, it is the log's torn end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy import ndarray
+
+from smartgo.errors import BadRecord, StoreError
+from smartgo.schema.columns import Columns, record_positions, records
+from smartgo.schema.record import (
+    BLANK_MAGICS,
+    BLANK_SIZE,
+    HEAD_SIZE,
+    MESSAGE_MAGICS,
+    RECORD_MINIMUM,
+    SIZE_LIMIT,
+    check,
+    decode,
+    own_offsets,
+    start_struct,
+)
+from smartgo.schema.topics import is_topic
+from smartgo.spark import files
+from smartgo.spark.arrays import texts
+from smartgo.spark.partitions import LogRange
+
+CHUNK: Final = 8 << 20
+"""Bytes of log read at a time."""
+_GLANCE: Final = 65536
+"""Bytes read first where something is searched for that is usually near."""
+
+
+class Piece(NamedTuple):
+    """
+    Records that lie in one buffer, which is used again for the next piece.
+
+    @ivar view: the buffer.
+    @ivar columns: of valid records only.
+    @ivar topics: one for each of them.
+    """
+
+    view: memoryview
+    columns: Columns
+    topics: pa.Array
+
+    @property
+    def end(self) -> int:
+        """Physical offset after the last record."""
+        values = self.columns.values
+        return int(values["physical_offset"][-1]) + int(values["size"][-1])
+
+
+class Damage(NamedTuple):
+    """
+    A region that holds no valid record where there should be some.
+
+    @ivar offset: physical, of its first byte; C{length} in bytes.
+    @ivar is_tail: the log ends here; nothing that was promised to anybody need be missing.
+    """
+
+    path: str
+    offset: int
+    length: int
+    reason: str
+    is_tail: bool
+
+
+class Walk:
+    """
+    One range: iterate once.
+
+    @ivar at: physical offset after what was given out.
+    """
+
+    def __init__(self, part: LogRange, reader: files.Reader) -> None:
+        self._part = part
+        self._reader = reader
+        self._stored_ms = 0
+        self.at = part.begin
+
+    def __iter__(self) -> Iterator[Piece | Damage]:
+        """Give out pieces and damage, in order of their offsets."""
+        part = self._part
+        if not part.is_aligned:
+            first = self.next_record(part.begin, part.end)
+            if first is None:
+                return
+            self.at = first
+        while self.at < part.limit:
+            known = next((one for one in part.known if one.offset <= self.at < one.end), None)
+            if known is not None:
+                if known.offset >= part.begin:
+                    yield Damage(part.path, known.offset, known.length, known.reason, is_tail=False)
+                self.at = known.end
+                continue
+            if self.at >= part.end:
+                if self._goes_on():
+                    return
+            else:
+                piece = self._piece()
+                if piece is not None:
+                    yield piece
+                    self.at = piece.end
+                    self._stored_ms = int(piece.columns.values["stored_ms"][-1])
+                    continue
+                if self._is_closed():
+                    return
+            damage = self._damage()
+            if damage is None:
+                return
+            yield damage
+            self.at += damage.length
+            if damage.is_tail or self.at >= part.end:
+                return
+
+    # -- what is valid -----------------------------------------------------------------------------------------
+
+    def _piece(self) -> Piece | None:
+        """Return the valid records from here on, as many as one read brings; C{None} if the first is not valid."""
+        part = self._part
+        count = min(CHUNK, part.limit - self.at)
+        view = self._read(self.at, count)
+        if len(view) >= BLANK_SIZE:
+            size, magic = start_struct.unpack_from(view)
+            if magic in MESSAGE_MAGICS and len(view) < size <= min(SIZE_LIMIT, part.limit - self.at):
+                view = self._read(self.at, size)
+        ends = [part.end, *[one.offset for one in part.known if one.offset > self.at]]
+        positions = record_positions(view, 0, self.at)
+        positions = positions[positions < min(ends) - self.at]
+        return piece_of(view, self.at, positions)
+
+    def _is_closed(self) -> bool:
+        """Tell whether the file was closed here: by a blank that fills what is left of it."""
+        view = self._read(self.at, BLANK_SIZE)
+        if len(view) < BLANK_SIZE:
+            return False
+        size, magic = start_struct.unpack_from(view)
+        room = self._part.limit - self.at
+        return magic in BLANK_MAGICS and room <= size <= SIZE_LIMIT + BLANK_SIZE
+
+    def _goes_on(self) -> bool:
+        """
+        Tell whether the next range can find its first record by itself, or there is nothing more in this file.
+
+        @raise StoreError: it would find another one, which lies inside a body.
+        """
+        if self._is_closed():
+            return True
+        if not self._is_record(self.at):
+            return False
+        found = self.at if self._part.known else self.next_record(self._part.end, self.at + 1)
+        if found != self.at:
+            raise StoreError(
+                f"{self._part.path}: what lies at physical offset {found} looks like a record and is part of a body;"
+                " set partitionBytes to the size of a log file"
+            )
+        return True
+
+    def _is_record(self, at: int) -> bool:
+        """Tell whether a valid record lies at a physical offset; its checksum is not looked at."""
+        return not self._fault(at)
+
+    def _fault(self, at: int) -> str:
+        """Return what is wrong with the record at a physical offset, nothing if it is valid."""
+        room = self._part.limit - at
+        view = self._read(at, min(HEAD_SIZE, room))
+        if len(view) >= BLANK_SIZE:
+            size, magic = start_struct.unpack_from(view)
+            if size == magic == 0:
+                return "nothing was written there"
+            if magic in MESSAGE_MAGICS and RECORD_MINIMUM <= size <= min(SIZE_LIMIT, room):
+                view = self._read(at, size)
+        try:
+            check(view, 0, at, verify_crc=False)
+        except BadRecord as error:
+            return str(error)
+        return ""
+
+    # -- what is not -------------------------------------------------------------------------------------------
+
+    def _damage(self) -> Damage | None:
+        """Say how far what is not valid goes; C{None} if it is the log's clean end."""
+        part = self._part
+        reason = self._fault(self.at) or "the record cannot be read"
+        after = self.next_record(self.at + 1, part.limit, self._stored_ms)
+        if after is not None:
+            return Damage(part.path, self.at, after - self.at, reason, is_tail=False)
+        written = self._written_end()
+        if not part.is_last:
+            return Damage(part.path, self.at, part.limit - self.at, reason, is_tail=False)
+        if written <= self.at:
+            return None
+        return Damage(part.path, self.at, written - self.at, f"the log ends here: {reason}", is_tail=True)
+
+    def next_record(self, begin: int, end: int, stored_ms: int = 0, verify_crc: bool = False) -> int | None:
+        """
+        Return the physical offset of the first valid record that starts in a range, C{None} without one.
+
+        @param stored_ms: it must not have been stored earlier.
+        """
+        for base, view in self._chunks(begin, end):
+            for at in own_offsets(view, 0, base, min(len(view), end - base)):
+                offset = base + at
+                size, _ = start_struct.unpack_from(view, at)
+                if not RECORD_MINIMUM <= size <= min(SIZE_LIMIT, self._part.limit - offset):
+                    continue
+                try:
+                    record = files.read_at(self._part.path, offset - self._part.base, size)
+                    check(record, 0, offset, verify_crc)
+                except BadRecord:
+                    continue
+                if decode(record).stored_ms >= stored_ms:
+                    return offset
+        return None
+
+    def _written_end(self) -> int:
+        """Return the physical offset after the last byte from here on that is not zero."""
+        last = self.at
+        for base, view in self._chunks(self.at, self._part.limit):
+            used = np.flatnonzero(np.frombuffer(view, "u1"))
+            last = max(last, base + int(used[-1]) + 1)
+        return min(last, self._part.limit)
+
+    def _chunks(self, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:
+        """Go through a physical range, leaving out what is all zeros; chunks overlap by what a record's head needs."""
+        base = self._part.base
+        for low, high in files.data_ranges(self._part.path, begin - base, end - base):
+            # A record's first bytes may be zero and lie in a hole.
+            low = max(low - BLANK_SIZE, begin - base)
+            count = _GLANCE
+            while low < high:
+                room = self._part.limit - base - low
+                view = self._read(base + low, min(count + HEAD_SIZE, high - low + HEAD_SIZE, room))
+                if len(view) == 0:
+                    break
+                if np.frombuffer(view, "u1").max():
+                    yield base + low, view
+                low += count
+                count = min(4 * count, CHUNK)
+
+    def _read(self, at: int, count: int) -> memoryview:
+        return self._reader.read(at - self._part.base, count)
+
+
+def piece_of(view: memoryview, base: int, positions: ndarray[Any, Any]) -> Piece | None:
+    """
+    Return the records at some positions of a buffer, up to the first that is not valid; C{None} if that is the first.
+
+    Valid means all of L{check} but the checksums.
+
+    @param base: physical offset of the buffer's first byte.
+    """
+    if not len(positions):
+        return None
+    columns = records(view, positions)
+    values = columns.values
+    good = columns.valid & (values["physical_offset"] == positions + base) & (values["size"] <= SIZE_LIMIT)
+    good &= (values["queue_id"] >= 0) & (values["queue_offset"] >= 0) & (values["stored_ms"] > 0)
+    count = len(good) if good.all() else int(np.argmin(good))
+    if count < len(good):
+        return piece_of(view, base, positions[:count])
+    topics = texts(view, *columns.spans["topic"], pa.binary())
+    known = topics.dictionary_encode()
+    strange = [number for number, raw in enumerate(known.dictionary.to_pylist()) if not _is_topic(raw)]
+    if strange:
+        count = int(np.flatnonzero(np.isin(np.asarray(known.indices), strange))[0])
+        return piece_of(view, base, positions[:count])
+    return Piece(view, columns, topics.view(pa.string()))
+
+
+def _is_topic(raw: bytes) -> bool:
+    try:
+        return is_topic(raw.decode())
+    except UnicodeDecodeError:
+        return False
