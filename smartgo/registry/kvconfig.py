@@ -75,6 +75,17 @@ class KvConfig:
             self._size -= _size(namespace, key, old)
         return self._save()
 
+    def keys_of(self, namespace: str, value: str) -> list[str]:
+        """Return the keys of a namespace that have this value, in the order they were set."""
+        return [key for key, one in self._table.get(namespace, {}).items() if one == value]
+
+    def delete_value(self, namespace: str, value: str) -> Deferred[None]:
+        """Remove the keys that have this value, if there are any; as L{put}."""
+        for key in self.keys_of(namespace, value):
+            del self._table[namespace][key]
+            self._size -= _size(namespace, key, value)
+        return self._save()
+
     def settled(self) -> Deferred[None]:
         """Fire when nothing is being saved any more."""
         return self._file.settled()

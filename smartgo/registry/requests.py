@@ -1,8 +1,8 @@
 """
 The registry's answers: request codes to the tables and back (C{registry.md} section 2).
 
-Codes that the registry does not know are answered 3 by the dispatcher, 217 among them, which means something else in
-every release.
+Codes that the registry does not know are answered 3 by the dispatcher. 217 means something else in every release: it is
+answered where it asks for keys by their value, and 3 where it is the REGISTER_TOPIC_IN_NAMESRV of 5.x.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from zope.interface import implementer
 from smartgo.config import properties
 from smartgo.config.catalog import show, with_settings
 from smartgo.config.settings import RegistryConfig
-from smartgo.errors import BadBody, NoPermission, QueryNotFound, RequestRefused, SettingError, TopicNotExist
+from smartgo.errors import (
+    BadBody,
+    CodeNotSupported,
+    NoPermission,
+    QueryNotFound,
+    RequestRefused,
+    SettingError,
+    TopicNotExist,
+)
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.routes import Registration, RouteTable
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
@@ -74,6 +82,8 @@ class RegistryProcessor(Processor):
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe_write,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._all_topics,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            RequestCode.GET_KV_CONFIG_BY_VALUE: self._keys_by_value,
+            RequestCode.DELETE_KV_CONFIG_BY_VALUE: self._delete_by_value,
             RequestCode.GET_KVLIST_BY_NAMESPACE: self._namespace,
             RequestCode.GET_TOPICS_BY_CLUSTER: self._cluster_topics,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
@@ -227,6 +237,19 @@ class RegistryProcessor(Processor):
     def _delete(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         header = request.read(headers.DeleteKVConfigRequest)
         return _when_saved(request, self._kv.delete(header.namespace, header.key))
+
+    def _keys_by_value(self, peer: IPeer, request: Command) -> Answer:
+        if "namespace" not in request.fields:
+            raise CodeNotSupported(request.code)
+        header = request.read(headers.KVConfigByValueRequest)
+        keys = self._kv.keys_of(header.namespace, header.key)
+        if not keys:
+            raise QueryNotFound(f"No config item, Namespace: {header.namespace} Value: {header.key[:_LOGGED]}")
+        return request.answer(header=headers.GetKVConfigResponse(value=";".join(keys)))
+
+    def _delete_by_value(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        header = request.read(headers.KVConfigByValueRequest)
+        return _when_saved(request, self._kv.delete_value(header.namespace, header.key))
 
     def _namespace(self, peer: IPeer, request: Command) -> Answer:
         table = self._kv.namespace(request.read(headers.KVListRequest).namespace)

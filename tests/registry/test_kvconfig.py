@@ -80,6 +80,16 @@ class KvConfigTests(SynchronousTestCase):
         self.assertEqual(self.reopened().namespace("N"), {})
         self.assertRaises(QueryNotFound, self.kv.namespace, "M")
 
+    def test_by_value(self) -> None:
+        """Keys are found and removed by their value, and make room."""
+        kv = KvConfig(TableFile(self.env, PATH), size_limit=12)
+        for key in "ab":
+            self.successResultOf(kv.put("N", key, "vvvv"))
+        self.assertEqual((kv.keys_of("N", "vvvv"), kv.keys_of("N", "w"), kv.keys_of("M", "vvvv")), (["a", "b"], [], []))
+        self.successResultOf(kv.delete_value("N", "vvvv"))
+        self.assertEqual(kv.namespace("N"), {})
+        self.successResultOf(kv.put("N", "c", "0123456789"))
+
     def test_namespace(self) -> None:
         """A namespace gives all it has; an unknown one is refused in RocketMQ's words."""
         self.kv.put("N", "K", "v")

@@ -17,7 +17,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.config.settings import RegistryConfig
-from smartgo.errors import BadBody, BadHeader, BadName, NoPermission, QueryNotFound, RequestRefused, TopicNotExist
+from smartgo.errors import (
+    BadBody,
+    BadHeader,
+    BadName,
+    CodeNotSupported,
+    NoPermission,
+    QueryNotFound,
+    RequestRefused,
+    TopicNotExist,
+)
 from smartgo.registry.routes import NameTaken
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.interfaces import IConnectionListener, IRequestProcessor
@@ -106,9 +115,9 @@ class InterfaceTests(RegistryTests):
         self.assertFalse(self.service.processor.refuses())
 
     def test_codes(self) -> None:
-        """Every code of the registry in RocketMQ 4.9 is answered; 217, which means something else each time, is not."""
+        """Every code of the registry in RocketMQ 4.9 is answered, and SmartGo's questions by value."""
         expected = {100, 101, 102, 103, 104, 105, 106, 205, 206, 216, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327}
-        self.assertEqual(self.service.processor.codes, expected)
+        self.assertEqual(self.service.processor.codes, expected | {217, 218})
 
     def test_binary_encoding(self) -> None:
         """An answer has the encoding of its request."""
@@ -379,6 +388,18 @@ class AdministrationTests(RegistryTests):
         self.assertEqual(self.ask(102, {"namespace": "N", "key": "K"}), ({}, b""))
         self.assertEqual(self.ask(219, {"namespace": "N"})[1], b'{"table":{}}')
         self.assertIn("value", self.refused(BadHeader, 100, {"namespace": "N", "key": "K"}))
+
+    def test_by_value(self) -> None:
+        """217 tells which keys have a value, 218 removes them; 217 of 5.x, about a topic, is answered 3."""
+        for key, value in (("a", "v"), ("b", "w"), ("c", "v")):
+            self.ask(100, {"namespace": "N", "key": key, "value": value})
+        asked = {"namespace": "N", "key": "v"}
+        self.assertEqual(self.ask(217, asked), ({"value": "a;c"}, b""))
+        self.ask(218, asked)
+        self.assertEqual(self.refused(QueryNotFound, 217, asked), "No config item, Namespace: N Value: v")
+        self.assertEqual(self.ask(101, {"namespace": "N", "key": "b"})[0], {"value": "w"})
+        self.refused(QueryNotFound, 217, {"namespace": "M", "key": "v"})
+        self.assertEqual(self.refused(CodeNotSupported, 217, {"topic": "T"}), " request type 217 not supported")
 
     def test_answered_when_saved(self) -> None:
         """A value is answered when it is safe on disk; when it is not, the answer says so."""
