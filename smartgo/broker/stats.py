@@ -67,7 +67,7 @@ class BrokerStats:
         self._seconds = clock.seconds
         self._offset_ms = round(utc_offset * 1000)
         self._limit = limit
-        self._second = -1
+        self._due = 0.0  # when the running second is over
         self._slot = -1
         self._swept = -1
         self._puts: dict[str, Flow] = {}
@@ -95,9 +95,8 @@ class BrokerStats:
 
         @param calls: requests that brought them; 0 where each brought one.
         """
-        second = int(self._seconds())
-        if second != self._second:
-            self._tick(second)
+        if self._seconds() >= self._due:
+            self._tick()
         self.put.total += count
         self.put_size += size
         self._put_rate.current += count
@@ -111,9 +110,8 @@ class BrokerStats:
 
     def found(self, group: str, topic: str, count: int, size: int) -> None:
         """Count a pull that gave C{count} messages, C{size} bytes of records."""
-        second = int(self._seconds())
-        if second != self._second:
-            self._tick(second)
+        if self._seconds() >= self._due:
+            self._tick()
         self.got.total += count
         self._got_rate.current += count
         self._found_rate.current += 1
@@ -127,9 +125,8 @@ class BrokerStats:
 
     def missed(self) -> None:
         """Count a pull that gave nothing."""
-        second = int(self._seconds())
-        if second != self._second:
-            self._tick(second)
+        if self._seconds() >= self._due:
+            self._tick()
         self._miss_rate.current += 1
 
     def sent_back(self, group: str, topic: str) -> None:
@@ -155,9 +152,10 @@ class BrokerStats:
             for key in [key for key in flows if key[1] == group]:
                 del flows[key]
 
-    def _tick(self, second: int) -> None:
+    def _tick(self) -> None:
         """Begin a new second: everything that goes by time is turned here, once, rather than where it is counted."""
-        self._second = second
+        second = int(self._seconds())
+        self._due = second + 1.0
         self._slot = second // SLOT
         for rate in self._put_rate, self._got_rate, self._found_rate, self._miss_rate:
             rate.turn(second)
@@ -247,7 +245,7 @@ class BrokerStats:
     def runtime(self) -> dict[str, str]:
         """What runtime information (28) says about traffic."""
         now = self._seconds()
-        self._tick(int(now))
+        self._tick()
         seconds = int(now - self.began)
         days, rest = divmod(seconds, 86400)
         transferred = self._got_rate.text(now)
