@@ -221,8 +221,9 @@ class AuditApi:
         rows = self._audit.entries()
         if query.failed is not None:
             rows = [one for one in rows if (one.status >= 400) == query.failed]
-        sorts = {"atMs": lambda one: one.at_ms, "who": lambda one: one.who, "status": lambda one: one.status}
-        return page_of(rows, query, sorts, _words, "-atMs")
+        numbered = list(enumerate(rows))
+        page = page_of(numbered, query, {"atMs": lambda one: -one[0]}, lambda one: _words(one[1]), "-atMs")
+        return Page([one for _, one in page.items], page.total, page.next)
 
 
 def _words(one: AuditEntry) -> str:

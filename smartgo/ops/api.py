@@ -26,6 +26,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.openapi import PREFIX, document
+from smartgo.ops.pages import docs_pages
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.routes import BODY_LIMIT, Call, Raw, Route, Stream, routes_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
@@ -37,6 +38,9 @@ from smartgo.ops.streams import Streams
 
 _GZIP_FROM: Final = 1024  # bytes
 _VALUE_LIMIT: Final = 64  # parameters of a query
+
+_ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}
+"""Paths where others look for what stands elsewhere."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -106,7 +110,7 @@ class Api:
     def render(self, request: OpsRequest) -> None:
         """Answer a request."""
         try:
-            path = request.path.decode("ascii")
+            path = _ALIASES.get(request.path, request.path).decode("ascii")
         except UnicodeDecodeError:
             request.answer_problem(Problem(400, "the URL is not ASCII"))
             return
@@ -134,8 +138,9 @@ class Api:
         self.klein.route(pattern, methods=[one.method])(handle)
 
     def _add_pages(self) -> None:
-        openapi = _encode(document(self.routes))
-        self._pages.setdefault("/openapi.json", Raw(openapi, "application/json"))
+        described = document(self.routes)
+        self._pages["/openapi.json"] = Raw(_encode(described), "application/json")
+        self._pages.update(docs_pages(described))
         for number, (path, page) in enumerate(self._pages.items()):
 
             def show(request: OpsRequest, page: Raw = page) -> None:

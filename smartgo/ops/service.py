@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -23,9 +23,7 @@ from smartgo.ops.cluster import ClusterApi
 from smartgo.ops.groups import GroupsApi
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.jobs import JobsApi, JobTable
-from smartgo.ops.openapi import document
-from smartgo.ops.pages import console_pages, docs_pages
-from smartgo.ops.routes import Raw, routes_of
+from smartgo.ops.pages import console_pages
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
 from smartgo.ops.security.sessions import SessionTable
@@ -118,7 +116,7 @@ class Ops(Service):
             MetricsApi(metrics or (lambda: registry)),
             *resources,
         ]
-        self.api = Api(env, self._gate, self.audit, self.streams, served, _pages(served))
+        self.api = Api(env, self._gate, self.audit, self.streams, served, console_pages())
         self._factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
 
     @property
@@ -190,11 +188,6 @@ def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> Non
             f"the REST API would listen on {address} without TLS, and show tokens to the network; configure"
             " tls.server.certPath, or say opsAllowInsecure=true behind a proxy that speaks TLS"
         )
-
-
-def _pages(resources: Sequence[object]) -> Mapping[str, Raw]:
-    declared = [one for resource in resources for one, _ in routes_of(resource)]
-    return {**console_pages(), **docs_pages(document(declared))}
 
 
 def _words(text: str) -> tuple[str, ...]:

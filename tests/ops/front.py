@@ -67,23 +67,27 @@ class Front:
         cluster: Cluster | None = None,
         node: ILocalNode | None = None,
         address: str = "127.0.0.1",
+        port: int = PORT,
         resources: Sequence[object] = (),
         **settings: str,
     ) -> None:
         """@param settings: of the API, by their names in a file."""
         self.cluster = cluster or Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.env = self.cluster.env
+        self._port = port
         surroundings = Surroundings("testhost", "/home/test", lambda name: None)
         flags = {"storePathRootDir": "/store", "opsRequestsPerSecond": "100000", **settings}
         self.config = load(surroundings, flags=flags).ops
-        self.ops = Ops(self.env, self.config, (address, PORT), [REGISTRY], node, resources=resources)
+        self.ops = Ops(self.env, self.config, (address, port), [REGISTRY], node, resources=resources)
         self.ops.startService()
         self.cluster.pump()
 
     def connect(self) -> Line:
         """Open a connection."""
         found: list[Line] = []
-        self.env.network.connect("127.0.0.1", PORT, ClientFactory.forProtocol(Line), 1.0).addCallback(found.append)
+        self.env.network.connect("127.0.0.1", self._port, ClientFactory.forProtocol(Line), 1.0).addCallback(
+            found.append
+        )
         return found[0]
 
     def ask(
@@ -144,12 +148,16 @@ class Front:
 
     def stop(self) -> None:
         """Stop the API, then the cluster."""
+        self.stop_api()
+        self.cluster.stop()
+
+    def stop_api(self) -> None:
+        """Stop the API alone."""
         done: list[object] = []
         self.ops.stopService().addBoth(done.append)
         self.cluster.pump(1.0)
         if done != [None]:
             raise AssertionError(f"not stopped: {done}")
-        self.cluster.stop()
 
 
 def parsed(data: bytes) -> Answer:
