@@ -50,6 +50,10 @@ class FakeClock(Clock):
         """The wall clock."""
         return self.wall_offset_ms + round(self.seconds() * 1000)
 
+    def utc_offset(self) -> float:
+        """The tests are at Greenwich."""
+        return 0.0
+
 
 @implementer(IThreads)
 class FakeThreads:

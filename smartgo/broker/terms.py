@@ -6,6 +6,7 @@ from typing import Final
 
 from smartgo.config.settings import StoreConfig
 from smartgo.schema.delay import DelayLevels
+from smartgo.schema.index import Geometry
 from smartgo.store.settings import StoreSettings
 
 SYNC: Final = "SYNC_FLUSH"
@@ -28,6 +29,8 @@ def store_settings(config: StoreConfig) -> StoreSettings:
         disk_size=config.max_transfer_bytes_on_message_in_disk,
         disk_count=config.max_transfer_count_on_message_in_disk,
         delay_levels=DelayLevels.parse(config.message_delay_level),
+        index=config.message_index_enable,
+        index_geometry=Geometry(config.max_hash_slot_num, config.max_index_num),
     )
 
 

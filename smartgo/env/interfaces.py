@@ -24,6 +24,9 @@ class IClock(IReactorTime, Interface):
     def wall_ms() -> int:
         """The wall clock, in milliseconds since the epoch. Never for durations."""
 
+    def utc_offset() -> float:
+        """Seconds by which local time is ahead of UTC now."""
+
 
 class INetwork(Interface):
     """Sockets, by endpoint description."""
@@ -57,7 +60,8 @@ class IThreads(Interface):
         """
         Run C{function(*args)} in the lane's thread; the Deferred fires on the reactor thread.
 
-        Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files).
+        Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files),
+        C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them).
         Cancelling is not supported.
         """
 

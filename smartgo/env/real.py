@@ -83,6 +83,10 @@ class RealClock:
         """Milliseconds since the epoch, as the wall clock has it."""
         return time.time_ns() // 1_000_000
 
+    def utc_offset(self) -> float:
+        """What the system's time zone says."""
+        return float(time.localtime().tm_gmtoff)
+
 
 @implementer(INetwork)
 class RealNetwork:

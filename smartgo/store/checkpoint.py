@@ -22,7 +22,7 @@ Layout of a slot, big-endian, 124 bytes, at 0 and 2048 of a file of 4096 bytes::
     56   queue_file_size  int64  bytes
     64   written        3 int64  RocketMQ's timestamps as they are written after this slot
     88   before         3 int64  the same as they were before
-    112  reserved       8 bytes  zero
+    112  indexed        int64    physical offset; see L{smartgo.store.indexrecovery.KnownIndex}
     120  crc            int32    CRC-32 of the bytes before, as signed
 """
 
@@ -59,7 +59,7 @@ SLOT = Struct(
     "before_log_ms" / Int64sb,
     "before_queue_ms" / Int64sb,
     "before_index_ms" / Int64sb,
-    "reserved" / Bytes(8),
+    "indexed" / Int64sb,
 )
 _slot = fixed(SLOT)
 _crc = fixed(Struct("crc" / Int32sb))
@@ -102,6 +102,7 @@ class Checkpoint(NamedTuple):
     queue_file_size: int
     written: Timestamps
     before: Timestamps
+    indexed: int = 0
 
 
 class QueueEntry(msgspec.Struct, array_like=True, gc=False):
@@ -113,9 +114,16 @@ class QueueEntry(msgspec.Struct, array_like=True, gc=False):
     next_offset: int
 
 
+class IndexEntry(msgspec.Struct, array_like=True, gc=False):
+    """One index file: its name, and the physical offset of the last message in it."""
+
+    name: str
+    end_offset: int
+
+
 class QueueTable(msgspec.Struct, array_like=True):
     """
-    All queues.
+    All queues, and the files of the index.
 
     @ivar position: physical offset; the queues hold at least what the log has below it.
     @ivar log_minimum: physical offset of the oldest log file then.
@@ -126,6 +134,7 @@ class QueueTable(msgspec.Struct, array_like=True):
     log_minimum: int
     queues: list[QueueEntry]
     deleted: dict[str, int]
+    index: list[IndexEntry] = []
 
 
 class Checkpoints:
@@ -162,12 +171,12 @@ class Checkpoints:
                 continue
             if _crc.unpack_from(data, at + _slot.size)[0] != _signed(crc32(raw)):
                 continue
-            _, sequence, clean, position, flushed, marked, log_size, queue_size, *times, _ = _slot.unpack(raw)
+            _, sequence, clean, position, flushed, marked, log_size, queue_size, *times, indexed = _slot.unpack(raw)
             if sequence >= self._sequence:
                 self._sequence = sequence
                 written = Timestamps._make(times[:3])
                 before = Timestamps._make(times[3:])
-                best = Checkpoint(clean == 1, position, flushed, marked, log_size, queue_size, written, before)
+                best = Checkpoint(clean == 1, position, flushed, marked, log_size, queue_size, written, before, indexed)
         if best is not None and self._files.exists(self._peer_path) and self._peer not in (best.written, best.before):
             return None
         return best
@@ -245,7 +254,7 @@ class Checkpoints:
             checkpoint.queue_file_size,
             *checkpoint.written,
             *self._peer,
-            bytes(8),
+            checkpoint.indexed,
         )
         at = _SLOT_DISTANCE * (self._sequence % 2)
         self._mapping.view[at : at + len(raw) + _crc.size] = raw + _crc.pack(_signed(crc32(raw)))

@@ -22,6 +22,8 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.consumequeue import ConsumeQueues
 from smartgo.store.dispatch import Dispatch
 from smartgo.store.flush import Flusher
+from smartgo.store.index import Index
+from smartgo.store.indexrecovery import OFF
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.settings import StoreSettings
@@ -58,8 +60,12 @@ class Checkpointer:
         log: CommitLog,
         flusher: Flusher,
         dispatch: Dispatch,
+        index: Index | None,
         settings: StoreSettings,
     ) -> None:
+        """
+        @param index: what there is of an index; C{None}: the store keeps none.
+        """
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
@@ -69,6 +75,7 @@ class Checkpointer:
         self._commitlog = log
         self._flusher = flusher
         self._dispatch = dispatch
+        self._index = index
         self._settings = settings
         self._saved = 0  # position of the last checkpoint
         self._marked_from = 0
@@ -86,7 +93,7 @@ class Checkpointer:
         A checkpoint at C{position} has been written.
 
         @param marked_from: physical offset from which on batches carry our mark.
-        @param index_ms: RocketMQ's timestamp of its index, kept as it is.
+        @param index_ms: RocketMQ's timestamp of the index, kept as it is where the store keeps none.
         """
         self._saved = position
         self._table_wanted = position < self._commitlog.end
@@ -106,6 +113,12 @@ class Checkpointer:
             self._start()
         elif self._timer is None:
             self._timer = self._clock.callLater(wait, self._due)
+
+    def index_changed(self) -> None:
+        """An index file was filled or removed: the next checkpoint is to say so."""
+        self._table_wanted = True
+        if not self._running and not self._stopping and self._flusher.failed is None and self._timer is None:
+            self._timer = self._clock.callLater(max(0.0, self._next - self._clock.seconds()), self._due)
 
     async def save(self, table: bool = False) -> PutStatus:
         """
@@ -128,12 +141,13 @@ class Checkpointer:
         while self._running:
             await self._end_of_work()
 
-    async def stop(self) -> None:
+    async def stop(self, indexed: int) -> None:
         """
         Write the last checkpoint, after which the store needs no recovery, and remove the abort marker.
 
         After a failed flush nothing is written: the next start recovers.
 
+        @param indexed: physical offset up to which the index goes, all of it on the disk; or L{OFF}.
         @raise OSError: it could not be written; the marker stays.
         """
         self._stopping = True  # what is flushed from here on is in the last checkpoint
@@ -147,7 +161,7 @@ class Checkpointer:
             directories = fresh_directories(dirty)
             end = self._commitlog.end
             await self._threads.run(
-                LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True)
+                LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True, indexed)
             )
 
     # -- the work ----------------------------------------------------------------------------------------------
@@ -184,7 +198,7 @@ class Checkpointer:
         self._running = True
         self._table_wanted = False
         table = self._table(end) if wants_table else None
-        checkpoint = self._checkpoint(end, False)
+        checkpoint = self._checkpoint(end, False, OFF if self._index is None else self._index.durable)
         work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
         work.addBoth(self._unpin, files)
         work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint))
@@ -195,8 +209,9 @@ class Checkpointer:
         self._queues.dirty.clear()
         return dirty
 
-    def _checkpoint(self, end: int, clean: bool) -> Checkpoint:
-        written = Timestamps(self._flusher.flushed_ms, self._dispatch.stored_ms, self._index_ms)
+    def _checkpoint(self, end: int, clean: bool, indexed: int) -> Checkpoint:
+        index_ms = self._index_ms if self._index is None else self._index.flushed_ms
+        written = Timestamps(self._flusher.flushed_ms, self._dispatch.stored_ms, index_ms)
         return Checkpoint(
             clean,
             end,
@@ -206,6 +221,7 @@ class Checkpointer:
             self._queues.file_size,
             written,
             written,
+            indexed,
         )
 
     def _table(self, end: int) -> QueueTable:
@@ -216,7 +232,7 @@ class Checkpointer:
             for queue in self._queues
             if queue.files.files
         ]
-        return QueueTable(end, minimum, entries, self.deleted)
+        return QueueTable(end, minimum, entries, self.deleted, [] if self._index is None else self._index.entries())
 
     def _write(
         self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: Checkpoint

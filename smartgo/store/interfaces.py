@@ -82,6 +82,17 @@ class ReadResult(NamedTuple):
     """The last message scanned lies further behind the log's end than memory holds."""
 
 
+class QueryResult(NamedTuple):
+    """What a search by key found."""
+
+    records: list[bytes]
+    """Stored records, oldest first. Of some the hash of the key alone is the one asked for."""
+    last_ms: int
+    """How far the index has come: store timestamp of the last message in it."""
+    last_offset: int
+    """Its physical offset."""
+
+
 class IMessageFilter(Interface):
     """Two chances to refuse a message, cheap first."""
 
@@ -175,6 +186,16 @@ class IMessageStore(Interface):
 
     def units(topic: str, queue_id: int, offset: int, count: int) -> list[Unit]:
         """At most C{count} units of a queue from a logical offset, fewer at its end; never waits for the disk long."""
+
+    def query(topic: str, key: str, count: int, begin_ms: int, end_ms: int) -> Deferred[QueryResult]:
+        """
+        Messages that may have a key, or a unique key: their hash is the same (C{search.md} section 3).
+
+        Where there are more than C{count} the newest are taken. What was readable before the call is found, unless the
+        index is far behind. A time is exact to the second, cut off: ask from 1 s before a known one.
+
+        @param begin_ms: store timestamps from this on, to C{end_ms}.
+        """
 
     def flush() -> Deferred[PutStatus]:
         """Fires when all that is appended by now is durable (queues included), or with what happened instead."""

@@ -27,6 +27,8 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.consumequeue import ConsumeQueue, QueueKey
 from smartgo.store.dispatch import Dispatch, Follower
 from smartgo.store.flush import Flusher
+from smartgo.store.index import Index
+from smartgo.store.indexrecovery import OFF
 from smartgo.store.interfaces import (
     Appended,
     IArrivalListener,
@@ -34,6 +36,7 @@ from smartgo.store.interfaces import (
     IMessageFilter,
     IMessageStore,
     PutStatus,
+    QueryResult,
     ReadLimit,
     ReadResult,
 )
@@ -47,6 +50,7 @@ from smartgo.store.settings import StoreSettings
 RECOVERY_LANE: Final = "prepare"
 REMOVAL_LANE: Final = "prepare"
 _FEWEST_MAPPINGS: Final = 16
+_QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clients take frames of 16 MiB
 _DESCRIPTOR_SHARE: Final = 8  # a mapping takes two descriptors; connections need the rest
 
 
@@ -75,7 +79,8 @@ class MessageStore(Service):
         self._refusal: str | None = "the store is not open"
         self._failure_callbacks: list[Callable[[str], None]] = []
         self._listeners: list[IArrivalListener] = []
-        self._followers: list[Follower] = []
+        self._followers: list[Follower | Index] = []
+        self._index: Index | None = None
         self._removals: list[Deferred[None]] = []
         self._removed = 0  # queues whose files went to the directory of deleted ones
         self._by_key: dict[QueueKey, ConsumeQueue] = {}
@@ -142,8 +147,11 @@ class MessageStore(Service):
             self._failed,
         )
         dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners, flusher.fail)
+        index: Index | None = None
+        if recovered.kept_index is not None:
+            index = self._index = Index(env, self.root, log, settings, lambda: dispatch.end, self._index_changed)
         self._checkpointer = Checkpointer(
-            env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, settings
+            env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, index, settings
         )
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
@@ -160,6 +168,9 @@ class MessageStore(Service):
         self._checkpointer.begin_at(recovered.position, recovered.marked_from, recovered.index_ms, recovered.deleted)
         space.begin_at(recovered.end, recovered.file)
         space.note_usage(*usage)
+        if index is not None and recovered.kept_index is not None:
+            index.begin_at(recovered.kept_index, recovered.end, recovered.index_ms)
+            self._followers.append(index)
         self._opened = True
         self._reconsider()
 
@@ -195,13 +206,18 @@ class MessageStore(Service):
         await self._space.stop()
         for removal in list(self._removals):
             await removal
+        indexed = OFF
         try:
-            await self._checkpointer.stop()
+            if self._index is not None and self._flusher.failed is None and await self._index.close():
+                indexed = self._index.position
+            await self._checkpointer.stop(indexed)
         finally:
             self._let_go()
 
     def _let_go(self) -> None:
         self._by_key.clear()  # late readers find nothing, and map nothing
+        if self._index is not None:
+            self._index.let_go()
         self._mappings.close_all()
         self._checkpoints.close()
         if self._lock is not None:
@@ -279,8 +295,14 @@ class MessageStore(Service):
             status = await self._checkpointer.save()
         return status
 
+    def _index_changed(self) -> None:
+        self._checkpointer.index_changed()
+
     def _flushed(self, usage: tuple[int, int] | None) -> None:
         self._dispatch.flushed(self._flusher.flushed)
+        if self._opened:
+            for follower in self._followers:
+                follower.advance()
         if usage is not None:
             self._space.note_usage(*usage)
         self._checkpointer.advance()
@@ -316,6 +338,22 @@ class MessageStore(Service):
     def flushed(self) -> int:
         """Physical offset below which the log is durable."""
         return self._flusher.flushed
+
+    def query(self, topic: str, key: str, count: int, begin_ms: int, end_ms: int) -> Deferred[QueryResult]:
+        """See L{IMessageStore.query}."""
+        return Deferred.fromCoroutine(self._query(topic, key, count, begin_ms, end_ms))
+
+    async def _query(self, topic: str, key: str, count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        if self._index is None:
+            return QueryResult([], 0, 0)
+        found = await self._index.find(topic, key, count, begin_ms, end_ms)
+        records = await self._lookup.records(found.offsets, _QUERY_SIZE)
+        return QueryResult(records, found.last_ms, found.last_offset)
+
+    @property
+    def index_behind(self) -> int:
+        """Bytes of readable log whose keys are not in the index yet; 0 where none is kept."""
+        return 0 if self._index is None else self._index.behind
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None) -> Deferred[int]:
         """See L{IMessageStore.offset_at}."""

@@ -11,7 +11,8 @@ Everything here blocks and runs in one thread before the store is open. The orde
  3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
  4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
     must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.rebuild}.
- 5. Sync all that, and write a checkpoint.
+ 5. Drop what the index cannot go on with, L{smartgo.store.indexrecovery}.
+ 6. Sync all that, and write a checkpoint.
 
 From step 3 on the C{abort} marker is up, and all of it can be repeated: a second run, after a crash in the first, ends
 with the same bytes.
@@ -31,11 +32,12 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import Stop
-from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import Checkpoint, Checkpoints, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.commitlog import CONTINUES
 from smartgo.store.consumequeue import ConsumeQueues
 from smartgo.store.filequeue import FileQueue, file_name
+from smartgo.store.indexrecovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.layout import Layout
 from smartgo.store.lookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.mappedfile import MappedFile, OpenMappings
@@ -57,6 +59,7 @@ class Recovered(NamedTuple):
     @ivar stored_ms: store timestamp of the last record, as far as known.
     @ivar marked_from: physical offset from which on batches carry our mark.
     @ivar index_ms: RocketMQ's timestamp of its index.
+    @ivar kept_index: what there is of the index, C{None} if none is wanted.
     @ivar deleted: see L{QueueTable}.
     @ivar position: of the checkpoint that was written.
     """
@@ -68,6 +71,7 @@ class Recovered(NamedTuple):
     stored_ms: int
     marked_from: int
     index_ms: int
+    kept_index: KeptIndex | None
     deleted: dict[str, int]
     position: int
 
@@ -101,6 +105,7 @@ class Recovery:
         self._mappings = mappings
         self._checkpoints = checkpoints
         self._quarantine = posixpath.join(root, "quarantine")
+        self._index_directory = posixpath.join(root, "index")
         self._changing = False
         self.cancelled = False
 
@@ -119,6 +124,7 @@ class Recovery:
         table = None if own is None else checkpoints.load_table()
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        index_files = index_names(self._files, self._index_directory) if settings.index else []
         if layout.is_empty and (layout.queues or layout.broken) and not durable:
             raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")
         queues = ConsumeQueues(
@@ -135,6 +141,7 @@ class Recovery:
         self._judge(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
             self._clear_behind(tail.end)
+        self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
         rebuild.settle(begin, self._minimum, exact)
         if rebuild.everything or rebuild.wanted:
@@ -276,6 +283,30 @@ class Recovery:
         self._log.warn("{path} lies behind the end of the log; it is now {target}", path=path, target=target)
         self._files.rename(path, target)
 
+    # -- the index ---------------------------------------------------------------------------------------------
+
+    def _settle_index(self, names: list[str], table: QueueTable | None, end: int) -> KeptIndex:
+        own = self._own
+        # A clean checkpoint beside the abort marker: a recovery was killed, or a RocketMQ broker; nobody knows.
+        known = KnownIndex(
+            self._clean,
+            own.indexed if own is not None and own.clean == self._clean else UNKNOWN,
+            self._checkpoints.load_peer().index_ms,
+            {} if own is None or table is None else {one.name: one.end_offset for one in table.index},
+        )
+        geometry = self._settings.index_geometry
+        kept = keep(self._files, self._index_directory, names, geometry, known, self._minimum, end)
+        for path in kept.dropped:
+            self._change()
+            self._files.remove(path)
+        return kept
+
+    def _indexed(self) -> int:
+        """Return what an unclean checkpoint says of the index: which records are in files that nothing changes."""
+        if self._index is None:
+            return OFF
+        return next((file.since for file in self._index.files if not file.is_full), self._index.position)
+
     # -- changes -----------------------------------------------------------------------------------------------
 
     def _change(self) -> None:
@@ -295,9 +326,8 @@ class Recovery:
             # Half-made queues must not be taken for whole ones: should this stop midway, all is to be looked through.
             self._sync_log(tail)
             self._checkpoints.open()
-            self._checkpoints.save(
-                self._own._replace(clean=False, position=self._minimum, flushed=tail.end, marked_from=marked_from)
-            )
+            unfinished = self._own._replace(clean=False, position=self._minimum, flushed=tail.end)
+            self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
         walk = Walk(self._files, self._log_files, self._minimum, self._breathe)
         rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
         if walk.position < tail.end:
@@ -326,10 +356,12 @@ class Recovery:
         log_ms = tail.stored_ms or before.log_ms
         written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
         entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
+        index = [] if self._index is None else self._index.files
+        index_entries = [IndexEntry(file.name, file.header.end_offset) for file in index]
         checkpoints.open()
         position = end
         try:
-            checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted))
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted, index_entries))
         except OSError as error:
             if self._own is None:
                 raise
@@ -337,10 +369,12 @@ class Recovery:
             self._log.warn("the table of queues could not be written: {error}", error=str(error))
             position = self._begin
         log_size, queue_size = self._log_files.file_size, queues.file_size
-        checkpoints.save(Checkpoint(False, position, end, marked_from, log_size, queue_size, written, before))
+        checkpoints.save(
+            Checkpoint(False, position, end, marked_from, log_size, queue_size, written, before, self._indexed())
+        )
         writable = self._writable(end)
         return Recovered(
-            self._log_files, queues, end, writable, log_ms, marked_from, before.index_ms, deleted, position
+            self._log_files, queues, end, writable, log_ms, marked_from, before.index_ms, self._index, deleted, position
         )
 
     def _writable(self, end: int) -> MappedFile | None:

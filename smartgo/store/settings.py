@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels
+from smartgo.schema.index import Geometry
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
@@ -41,6 +42,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar disk_full_ratio: share of the file system in use from which on nothing is stored (L20).
     @ivar disk_free_minimum: free space below which nothing is stored (L20).
     @ivar delay_levels: the table behind the units of SCHEDULE_TOPIC.
+    @ivar index: messages can be searched by key.
+    @ivar index_geometry: slots and entries of an index file; files of another size are made anew.
     @ivar replica: this store is a slave's: reads outside a queue keep the offset asked for.
     """
 
@@ -67,6 +70,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     disk_full_ratio: float = 0.90
     disk_free_minimum: int = _GIB
     delay_levels: DelayLevels = DelayLevels.parse(DEFAULT_LEVELS)
+    index: bool = False
+    index_geometry: Geometry = Geometry()
     replica: bool = False
 
     @property

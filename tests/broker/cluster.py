@@ -25,7 +25,13 @@ BROKER = "127.0.0.1:10911"
 FAST = "127.0.0.1:10909"
 REGISTRY = "127.0.0.1:9876"
 
-SMALL = {"mappedFileSizeCommitLog": "1048576", "mappedFileSizeConsumeQueue": "2000", "brokerName": "broker-a"}
+SMALL = {
+    "mappedFileSizeCommitLog": "1048576",
+    "mappedFileSizeConsumeQueue": "2000",
+    "maxHashSlotNum": "100",
+    "maxIndexNum": "400",
+    "brokerName": "broker-a",
+}
 
 
 class Cluster:

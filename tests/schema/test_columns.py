@@ -21,8 +21,8 @@ from smartgo.schema.rows import RowCodec
 from tests import golden_store
 from tests.schema.test_record import as_v2, random_message, rebuilt
 
-FIND_NUMPY = columns._numpy_or_none.__wrapped__
-WITH_NUMPY = skipUnless(columns._numpy_or_none(), "numpy is not installed")
+FIND_NUMPY = columns.numpy_or_none.__wrapped__
+WITH_NUMPY = skipUnless(columns.numpy_or_none(), "numpy is not installed")
 
 
 def row(view: bytes, found: Columns, number: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class AgreementTests(SynchronousTestCase):
 
     def assert_agree(self, data: bytes, positions: list[int]) -> None:
         """Compare all readers on the records of a buffer."""
-        found = records(data, positions) if columns._numpy_or_none() else None
+        found = records(data, positions) if columns.numpy_or_none() else None
         for number, at in enumerate(positions):
             stored = decode(data, at)
             raw = data[at : at + stored.size]
@@ -147,7 +147,7 @@ class ColumnsTests(SynchronousTestCase):
 class WithoutNumpyTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Hide numpy."""
-        self.patch(columns, "_numpy_or_none", lambda: None)
+        self.patch(columns, "numpy_or_none", lambda: None)
 
     def test_hashes(self) -> None:
         """Hashing needs no numpy."""

@@ -1,0 +1,350 @@
+"""
+The index keys of whole runs of records: what a message is indexed under, found and hashed for thousands at a time.
+
+One record at a time (L{smartgo.schema.index.keys_of}, C{key_hash}) this costs more than storing the message does. With
+numpy a run is taken apart column by column. Without it the hashes of a run are still computed together, by arithmetic
+on one long integer. What is rare (IPv6 hosts, records of RocketMQ 5, keys that are not ASCII or very long) is done one
+by one in either case. Tests hold both to what the functions for single records give.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from smartgo.errors import BadRecord
+from smartgo.schema.columns import numpy_or_none
+from smartgo.schema.index import key_hash, key_text, keys_of
+from smartgo.schema.message import HOSTS_MASK, ROLLBACK, TRANSACTION_MASK
+from smartgo.schema.properties import java_hash
+from smartgo.schema.record import HEAD_SIZE, MAGIC_V2, MESSAGE_MAGICS, RECORD_MINIMUM, decode, start_struct
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+FEWEST: Final = 64
+"""Records below which numpy costs more than it saves."""
+
+_LONGEST: Final = 64  # bytes of a key that is hashed together with others
+_HEAD: Final = struct.Struct(">ii28xi16xq20xi")  # size, magic, sys flag, store timestamp, body length
+_SYS_FLAG_AT, _STORED_AT, _BODY_AT = 36, 56, 84
+_UNIQUE: Final = b"UNIQ_KEY\x01"
+_KEYS: Final = b"KEYS\x01"
+_MASK_32: Final = 0xFFFFFFFF
+_POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_LONGEST + 1)]
+_HASH: Final = ord("#")
+
+
+class Keys(NamedTuple):
+    """
+    Keys in the order in which they are to be indexed: for each its hash, and its message's place and store time.
+
+    Lists, or arrays of C{i4}, C{i8} and C{i8}; which of them is the same for all three.
+    """
+
+    hashes: Sequence[int] | ndarray[Any, Any]
+    offsets: Sequence[int] | ndarray[Any, Any]
+    stored_ms: Sequence[int] | ndarray[Any, Any]
+
+    def __bool__(self) -> bool:
+        """Whether there is any key."""
+        return len(self.hashes) > 0
+
+    def after(self, count: int) -> Keys:
+        """Leave the first ones out."""
+        return Keys(self.hashes[count:], self.offsets[count:], self.stored_ms[count:])
+
+
+def record_starts(view: bytes | memoryview, begin: int, limit: int) -> tuple[list[int], int]:
+    """
+    Return where the records that lie back to back from C{begin} start, and where the last one ends.
+
+    Only magics and sizes are looked at; the first that is none, or does not lie within the view, ends it.
+
+    @param limit: the most records.
+    """
+    unpack, room = start_struct.unpack_from, len(view)
+    last = room - RECORD_MINIMUM
+    found: list[int] = []
+    at = begin
+    while at <= last:
+        size, magic = unpack(view, at)
+        if magic not in MESSAGE_MAGICS or size < RECORD_MINIMUM or at + size > room or len(found) >= limit:
+            break
+        found.append(at)
+        at += size
+    return found, at
+
+
+def keys_in(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+    """
+    Return the keys of records, in their order.
+
+    A record whose lengths do not add up has none.
+
+    @param starts: where the records begin, as from L{record_starts}.
+    @param base: physical offset of the view's first byte.
+    """
+    np = numpy_or_none() if len(starts) >= FEWEST else None
+    return _one_by_one(view, starts, base) if np is None else _by_columns(np, view, starts, base)
+
+
+# -- without numpy -------------------------------------------------------------------------------------------
+
+
+def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+    texts: list[bytes] = []
+    prefixes: list[int] = []  # hash of the topic's part, times what stands for the key's length
+    offsets: list[int] = []
+    stored: list[int] = []
+    alone: list[tuple[int, int]] = []  # number of a key and its hash, for those that are hashed alone
+    topics: dict[bytes, int] = {}
+    unpack = _HEAD.unpack_from
+    for at in starts:
+        size, magic, sys_flag, stored_ms, body_size = unpack(view, at)
+        topic_at = at + HEAD_SIZE + 1 + body_size
+        end = at + size
+        if body_size < 0 or topic_at >= end or sys_flag & HOSTS_MASK or magic == MAGIC_V2:
+            for number, when in _alone(view, at):
+                alone.append((len(texts), number))
+                texts.append(b"")
+                prefixes.append(0)
+                offsets.append(base + at)
+                stored.append(when)
+            continue
+        topic_end = topic_at + view[topic_at - 1]
+        raw = bytes(view[topic_end:end])
+        if len(raw) < 2 or raw[0] << 8 | raw[1] != len(raw) - 2 or sys_flag & TRANSACTION_MASK == ROLLBACK:
+            continue
+        found = _values_of(raw)
+        if not found:
+            continue
+        topic = bytes(view[topic_at:topic_end])
+        prefix = topics.get(topic)
+        if prefix is None:
+            prefix = topics[topic] = (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & _MASK_32
+        for key in found:
+            length = len(key)
+            if length > _LONGEST or not key.isascii():
+                alone.append((len(texts), _hash_alone(topic, key)))
+                length, key = 0, b""
+            texts.append(key)
+            prefixes.append(prefix * _POWERS[length])
+            offsets.append(base + at)
+            stored.append(stored_ms)
+    hashes = [
+        value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF  # -2^31 becomes 0
+        for value in [(one + two) & _MASK_32 for one, two in zip(_hash_together(texts), prefixes, strict=True)]
+    ]
+    for place, number in alone:
+        hashes[place] = number
+    return Keys(hashes, offsets, stored)
+
+
+def _values_of(raw: bytes) -> Sequence[bytes]:
+    """Return the keys in properties, which begin with their length."""
+    at = raw.rfind(b"\x02" + _UNIQUE)
+    if at < 0:
+        unique = _last_value(raw, _UNIQUE)
+    else:
+        stop = raw.find(b"\x02", at + 1)
+        unique = raw[at + 1 + len(_UNIQUE) : stop if stop >= 0 else len(raw)] or _last_value(raw, _UNIQUE)
+    if raw.rfind(_KEYS) < 0:
+        return (unique,) if unique else ()
+    words = [word for word in _last_value(raw, _KEYS).split(b" ") if word]
+    return [unique, *words] if unique else words
+
+
+def _last_value(raw: bytes, name: bytes) -> bytes:
+    """Return the last value of a property that is not empty."""
+    end = len(raw)
+    while True:
+        at = raw.rfind(b"\x02" + name, 2, end)
+        if at < 0 and not raw.startswith(name, 2, end):
+            return b""
+        begin = max(at + 1, 2) + len(name)
+        stop = raw.find(b"\x02", begin)
+        value = raw[begin : stop if stop >= 0 else len(raw)]
+        if value or at < 0:
+            return value
+        end = at
+
+
+def _hash_together(texts: Sequence[bytes]) -> Sequence[int]:
+    """
+    Return Java's hash, unsigned, of ASCII texts of C{_LONGEST} bytes at most.
+
+    All are put to one length by zeros in front, which change nothing in a hash, and into one integer. Neighbours are
+    combined, h1 * 31^n + h2, in all of it at once: bytes to lanes of 16 bits, these to 32, then to 64, of which the low
+    32 count, and so on until a lane is one text.
+    """
+    if not texts:
+        return ()
+    width = 8
+    longest = max(map(len, texts))
+    while width < longest:
+        width *= 2
+    total = len(texts) * width
+    value = int.from_bytes(b"".join([one.rjust(width, b"\0") for one in texts]), "big")
+    lane, power = 1, 31
+    while lane < width:
+        low = _lanes(lane, total)
+        value = ((value >> 8 * lane) & low) * power + (value & low)
+        lane *= 2
+        power = power * power & _MASK_32
+        if lane >= 8:
+            value &= _lanes(lane, total, 4)
+    return [one for (one,) in struct.iter_unpack(f">{width - 4}xI", value.to_bytes(total, "big"))]
+
+
+@lru_cache(maxsize=16)
+def _lanes(lane: int, total: int, kept: int = 0) -> int:
+    """Return a mask over C{total} bytes: of each two lanes the lower one, or of each lane its last C{kept} bytes."""
+    pattern = bytes(lane - kept) + b"\xff" * kept if kept else bytes(lane) + b"\xff" * lane
+    return int.from_bytes(pattern * (total // len(pattern)), "big")
+
+
+def _hash_alone(topic: bytes, key: bytes) -> int:
+    return key_hash(key_text(topic.decode("utf-8", "replace"), key.decode("utf-8", "replace")))
+
+
+def _alone(view: bytes | memoryview, at: int) -> list[tuple[int, int]]:
+    """Return the (hash, store timestamp) of each key of one record, whatever its kind."""
+    try:
+        message = decode(view, at)
+    except BadRecord:
+        return []
+    return [
+        (key_hash(key_text(message.topic, key)), message.stored_ms)
+        for key in keys_of(message.properties, message.sys_flag)
+    ]
+
+
+# -- with numpy ----------------------------------------------------------------------------------------------
+
+_UNIQUE_START: Final = int.from_bytes(_UNIQUE[:8], "little")
+_KEYS_START: Final = int.from_bytes(_KEYS, "little")
+_KEYS_MASK: Final = (1 << 8 * len(_KEYS)) - 1
+
+Spans = tuple[Any, Any, Any]
+"""Arrays: the number of the record that each piece of text is of, where it begins, and where it ends."""
+
+
+def _by_columns(np: Any, view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+    data = np.frombuffer(view, "u1")
+    at = np.array(starts, "i8")
+    ends = at + _gather(np, view, ">i4", at)
+    sys_flags = _gather(np, view, ">i4", at + _SYS_FLAG_AT)
+    topics = at + _gather(np, view, ">i4", at + _BODY_AT) + (HEAD_SIZE + 1)
+    plain = (topics > at) & (topics < ends - 2) & (sys_flags & HOSTS_MASK == 0)
+    plain &= _gather(np, view, ">i4", at + 4) != MAGIC_V2
+    topics = np.where(plain, topics, at)
+    topic_ends = topics + data[topics - 1]
+    plain &= topic_ends + 2 <= ends
+    topic_ends = np.where(plain, topic_ends, at)
+    plain &= topic_ends + 2 + _gather(np, view, ">u2", topic_ends) == ends
+    if not plain.all():
+        return _one_by_one(view, starts, base)
+    wanted = np.flatnonzero(sys_flags & TRANSACTION_MASK != ROLLBACK)
+    rows, begins, ends, text = _spans(np, view, topic_ends[wanted] + 2, ends[wanted])
+    rows = wanted[rows]
+    topics, topic_ends, at = topics[rows], topic_ends[rows], at[rows]
+
+    letters = np.frombuffer(text, "u1")
+    lengths = ends - begins
+    slow = lengths > _LONGEST
+    high = np.flatnonzero(letters >= 0x80)
+    if len(high):
+        slow |= np.searchsorted(high, begins) != np.searchsorted(high, ends)
+    alone = np.flatnonzero(slow).tolist()
+    if alone:
+        lengths[slow] = 0
+    hashes = (_hash_spans(np, data, topics, topic_ends - topics) * np.uint32(31) + np.uint32(_HASH)).astype("u4")
+    hashes *= np.array(_POWERS, "u4")[lengths]
+    hashes += _hash_spans(np, letters, begins, lengths)
+    found = np.abs(hashes.view("i4"))
+    found[found < 0] = 0  # -2^31 alone
+    for place in alone:
+        topic = bytes(view[topics[place] : topic_ends[place]])
+        found[place] = _hash_alone(topic, text[begins[place] : ends[place]])
+    return Keys(found, at + base, _gather(np, view, ">i8", at + _STORED_AT))
+
+
+def _gather(np: Any, buffer: bytes | memoryview, kind: str, positions: Any) -> Any:
+    """Return the numbers that lie at some positions of a buffer, in native byte order."""
+    row = np.dtype(kind)
+    windows = np.ndarray((len(buffer) - row.itemsize + 1,), row, buffer, strides=(1,))
+    return windows[positions].astype(row.newbyteorder("="), copy=False)
+
+
+def _spans(np: Any, view: bytes | memoryview, begins: Any, ends: Any) -> tuple[Any, Any, Any, bytes]:
+    """
+    Find the keys in the properties of records.
+
+    @return: as L{Spans}, by record and in the order of indexing, in a text, which is the last value.
+    """
+    cut = memoryview(view)
+    pieces = [cut[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    text = b"\x02".join((b"", *pieces, bytes(len(_UNIQUE))))
+    sizes = ends - begins + 1
+    firsts = np.cumsum(sizes) - sizes  # of the separator before each record's properties
+    letters = np.frombuffer(text, "u1")
+    marks = np.flatnonzero(letters == 2)
+    begins, ends = marks[:-1] + 1, marks[1:]
+    heads = _gather(np, text, "<u8", begins)
+    is_unique = (heads == _UNIQUE_START) & (letters[begins + 8] == 1)
+    unique = _values(np, firsts, begins, ends, is_unique, len(_UNIQUE))
+    words = _values(np, firsts, begins, ends, heads & _KEYS_MASK == _KEYS_START, len(_KEYS))
+    if not len(words[0]):
+        return *unique, text
+    words = _split(np, letters, words)
+    rows, begins, ends = (np.concatenate(both) for both in zip(unique, words, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], begins[order], ends[order], text
+
+
+def _values(np: Any, firsts: Any, begins: Any, ends: Any, matches: Any, size: int) -> Spans:
+    """Return the values of one property, of each record the last that is not empty; C{size} is that of its name."""
+    chosen = np.flatnonzero(matches & (ends - begins > size))
+    begins, ends = begins[chosen], ends[chosen]
+    rows = np.searchsorted(firsts, begins) - 1
+    last = np.ones(len(rows), bool)
+    last[:-1] = rows[1:] != rows[:-1]
+    return rows[last], begins[last] + size, ends[last]
+
+
+def _split(np: Any, letters: Any, spans: Spans) -> Spans:
+    """Split at blanks; empty words are left out."""
+    rows, begins, ends = spans
+    blanks = np.flatnonzero(letters == ord(" "))
+    owners = np.searchsorted(begins, blanks, "right") - 1
+    inside = (owners >= 0) & (blanks < ends[owners])
+    if not inside.any():
+        return spans
+    blanks, owners = blanks[inside], owners[inside]
+    begins = np.sort(np.concatenate((begins, blanks + 1)))
+    ends = np.sort(np.concatenate((ends, blanks)))
+    rows = rows[np.sort(np.concatenate((np.arange(len(rows)), owners)))]
+    words = ends > begins
+    return rows[words], begins[words], ends[words]
+
+
+def _hash_spans(np: Any, letters: Any, begins: Any, lengths: Any) -> Any:
+    """Return Java's hash, unsigned, of pieces of ASCII text."""
+    found = np.zeros(len(begins), "u4")
+    counts = np.bincount(lengths) if len(lengths) else lengths
+    for length in np.flatnonzero(counts).tolist():
+        if not length:
+            continue
+        chosen = slice(None) if counts[length] == len(begins) else np.flatnonzero(lengths == length)
+        windows = np.ndarray((len(letters) - length + 1,), f"V{length}", letters, strides=(1,))
+        rows = windows[begins[chosen]].view("u1").reshape(-1, length)
+        found[chosen] = rows.astype("u4") @ np.array(_descending(length), "u4")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _descending(length: int) -> list[int]:
+    return [pow(31, exponent, 1 << 32) for exponent in range(length - 1, -1, -1)]

@@ -1,0 +1,272 @@
+"""
+One index file: keys put into it by the run, and the places of a key found in it.
+
+The bytes are those that RocketMQ 4.9 would write for the same keys in the same order, C{IndexFile.putKey}. A run's
+entries are written before the slots that lead to them, and those before the header, so that whoever reads along in
+another thread finds whole chains.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from smartgo.schema.columns import numpy_or_none, table
+from smartgo.schema.index import (
+    ENTRY,
+    ENTRY_SIZE,
+    FIRST_ENTRY,
+    HEADER_SIZE,
+    Entry,
+    Geometry,
+    Header,
+    entry_struct,
+    header_struct,
+    seconds_since,
+    slot_struct,
+)
+from smartgo.schema.indexkeys import FEWEST, Keys
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+VISITED: Final = 1 << 18
+"""Entries that one search looks at, at most: a key that is everywhere must not keep the processor busy for long."""
+
+_LONGEST_SECONDS: Final = 0x7FFFFFFF
+_pack_entry = entry_struct.pack
+
+
+class IndexFile:
+    """
+    A file of keys.
+
+    @ivar header: as it stands in the file.
+    @ivar since: physical offset of a record: no key of a record before it is in this file.
+    @ivar ready: keys up to this entry number, exclusive, can be put: there are blocks for them (reliability S1).
+    @ivar synced: all that was put is on the disk.
+    """
+
+    __slots__ = ("_entries", "_geometry", "_slots", "_view", "header", "path", "ready", "since", "synced")
+
+    def __init__(self, path: str, geometry: Geometry, header: Header, since: int) -> None:
+        self.path = path
+        self.header = header
+        self.since = since
+        self.ready = FIRST_ENTRY
+        self.synced = True
+        self._geometry = geometry
+        self._view = memoryview(b"")
+        self._slots: ndarray[Any, Any] | None = None
+        self._entries: ndarray[Any, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name, which tells its age among others."""
+        return posixpath.basename(self.path)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next key needs another file."""
+        return self._geometry.is_full(self.header.index_count)
+
+    @property
+    def room(self) -> int:
+        """How many keys can be put now."""
+        return max(0, min(self.ready, self._geometry.entries) - self.header.index_count)
+
+    def wants_room(self, size: int) -> bool:
+        """Tell whether less than C{size} bytes are ready, of more that there could be."""
+        return self.ready < self._geometry.entries and self.room * ENTRY_SIZE < size
+
+    @property
+    def ready_end(self) -> int:
+        """Position in the file up to which there are blocks."""
+        return self._geometry.entry_at(self.ready)
+
+    def make_ready(self, end: int) -> None:
+        """There are blocks up to a position in the file now."""
+        self.ready = (end - self._geometry.entry_at(0)) // ENTRY_SIZE
+
+    def open(self, view: memoryview) -> None:
+        """Begin to write, through a mapping of the whole file."""
+        self._view = view
+
+    def close(self) -> None:
+        """Write no more, and hold on to nothing of the mapping."""
+        self._view = memoryview(b"")
+        self._slots = self._entries = None
+
+    def begin_after(self, before: Header) -> None:
+        """Set the header of a new file as RocketMQ does: from where the file before it ended, until the first key."""
+        self.header = Header(before.end_ms, before.end_ms, before.end_offset, before.end_offset)
+        self._view[:HEADER_SIZE] = self.header.pack()
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, keys: Keys) -> int:
+        """
+        Add keys, as many as there is L{room} for; return how many.
+
+        The file must be open.
+        """
+        count = min(len(keys.hashes), self.room)
+        if not count:
+            return 0
+        self.synced = False
+        hashes, offsets, stored = keys.hashes[:count], keys.offsets[:count], keys.stored_ms[:count]
+        if self.header.index_count == FIRST_ENTRY:
+            self._put_few(hashes[:1], offsets[:1], stored[:1])
+            hashes, offsets, stored = hashes[1:], offsets[1:], stored[1:]
+        np = numpy_or_none() if count >= FEWEST else None
+        if np is None:
+            self._put_few(hashes, offsets, stored)
+        else:
+            self._put_many(np, np.asarray(hashes, "i4"), np.asarray(offsets, "i8"), np.asarray(stored, "i8"))
+        return count
+
+    def _put_few(self, hashes: Any, offsets: Any, stored: Any) -> None:
+        if not len(hashes):
+            return
+        view = self._view
+        header, geometry = self.header, self._geometry
+        begin_ms, slots, first = header.begin_ms, geometry.slots, header.index_count
+        used = header.used_slots
+        heads: dict[int, int] = {}
+        entries = []
+        unpack = slot_struct.unpack_from
+        number = first
+        for key_hash, offset, stored_ms in zip(_listed(hashes), _listed(offsets), _listed(stored), strict=True):
+            slot = key_hash % slots
+            previous = heads.get(slot)
+            if previous is None:
+                (previous,) = unpack(view, HEADER_SIZE + slot * 4)
+                if not 0 < previous <= first:
+                    previous = 0
+                    used += 1
+            heads[slot] = number
+            entries.append(_pack_entry(key_hash, offset, seconds_since(begin_ms, stored_ms), previous))
+            number += 1
+        at = geometry.entry_at(first)
+        data = b"".join(entries)
+        view[at : at + len(data)] = data
+        pack = slot_struct.pack_into
+        for slot, head in heads.items():
+            pack(view, HEADER_SIZE + slot * 4, head)
+        self._end(view, number, used, int(offsets[0]), int(stored[0]), int(offsets[-1]), int(stored[-1]))
+
+    def _put_many(self, np: Any, hashes: Any, offsets: Any, stored: Any) -> None:
+        if not len(hashes):
+            return
+        view = self._view
+        geometry, header = self._geometry, self.header
+        if self._slots is None or self._entries is None:
+            self._slots = np.frombuffer(view, ">i4", geometry.slots, HEADER_SIZE)
+            self._entries = table(view[geometry.entry_at(0) :], ENTRY)
+        first = header.index_count
+        end = first + len(hashes)
+        numbers = np.arange(first, end, dtype="i4")
+        slots = hashes % np.int32(geometry.slots)
+        order = np.argsort(slots, kind="stable")
+        in_order = slots[order]
+        is_first = np.ones(len(order), bool)
+        np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+        heads = self._slots[in_order[is_first]].astype("i4")
+        heads[(heads <= 0) | (heads > first)] = 0
+        before = np.empty(len(order), "i4")
+        before[1:] = numbers[order[:-1]]
+        before[is_first] = heads
+        entries = self._entries[first:end]
+        entries["key_hash"] = hashes
+        entries["offset"] = offsets
+        if header.begin_ms > 0:
+            entries["seconds"] = np.clip((stored - header.begin_ms) // 1000, 0, _LONGEST_SECONDS)
+        else:
+            entries["seconds"] = 0
+        previous = np.empty(len(order), "i4")
+        previous[order] = before
+        entries["previous"] = previous
+        is_last = np.ones(len(order), bool)
+        is_last[:-1] = is_first[1:]
+        self._slots[in_order[is_last]] = numbers[order[is_last]]
+        used = header.used_slots + int(np.count_nonzero(heads == 0))
+        self._end(view, end, used, int(offsets[0]), int(stored[0]), int(offsets[-1]), int(stored[-1]))
+
+    def _end(self, view: memoryview, count: int, used: int, first: int, first_ms: int, last: int, last_ms: int) -> None:
+        """Write the header after a run of keys."""
+        header = self.header
+        if header.index_count == FIRST_ENTRY:
+            header = header._replace(begin_ms=first_ms, begin_offset=first)
+        self.header = header._replace(end_ms=last_ms, end_offset=last, used_slots=used, index_count=count)
+        view[:HEADER_SIZE] = header_struct.pack(*self.header)
+
+
+def _listed(column: Any) -> Sequence[int]:
+    """Return a column as numbers of Python's own."""
+    found: Sequence[int] = column if isinstance(column, list) else column.tolist()
+    return found
+
+
+# -- finding ---------------------------------------------------------------------------------------------------
+
+
+def is_in_range(header: Header, begin_ms: int, end_ms: int) -> bool:
+    """Tell whether a file may hold messages of a span of store times, as RocketMQ's C{isTimeMatched} does."""
+    return begin_ms <= header.end_ms and end_ms >= header.begin_ms
+
+
+class Search:
+    """
+    One search for a key, through files from the newest to the oldest.
+
+    @ivar found: physical offsets of messages that may have the key: all that is known is that the hashes are equal.
+    """
+
+    def __init__(self, geometry: Geometry, wanted: int, limit: int, begin_ms: int, end_ms: int) -> None:
+        """
+        @param wanted: the hash of the key.
+        @param limit: how many messages to find.
+        @param begin_ms: the store times asked for; both ends count.
+        """
+        self._geometry = geometry
+        self._wanted = wanted
+        self._limit = limit
+        self._begin_ms = begin_ms
+        self._end_ms = end_ms
+        self._left = VISITED
+        self.found: list[int] = []
+
+    def look(self, header: Header, read: Callable[[int, int], bytes]) -> bool:
+        """
+        Take what one file has; return whether older ones are worth a look.
+
+        @param read: reads bytes of the file: from where, how many.
+        """
+        if is_in_range(header, self._begin_ms, self._end_ms):
+            self._follow(header, read)
+        return header.begin_ms >= self._begin_ms and len(self.found) < self._limit and self._left > 0
+
+    def _follow(self, header: Header, read: Callable[[int, int], bytes]) -> None:
+        """Go through the chain of a slot, newest first, to the first entry that is older than what is asked for."""
+        geometry = self._geometry
+        begin_ms, end_ms = self._begin_ms, self._end_ms
+        raw = read(geometry.slot_at(self._wanted), slot_struct.size)
+        if len(raw) < slot_struct.size:
+            return
+        (number,) = slot_struct.unpack(raw)
+        before = geometry.entries  # a chain leads ever further back; one that does not is damaged
+        while FIRST_ENTRY <= number < before and len(self.found) < self._limit and self._left > 0:
+            self._left -= 1
+            raw = read(geometry.entry_at(number), entry_struct.size)
+            if len(raw) < entry_struct.size:
+                return
+            entry = Entry.unpack(raw)
+            if entry.seconds < 0:
+                return
+            stored_ms = entry.stored_ms(header.begin_ms)
+            if entry.key_hash == self._wanted and begin_ms <= stored_ms <= end_ms:
+                self.found.append(entry.offset)
+            if stored_ms < begin_ms:
+                return
+            before, number = number, entry.previous

@@ -1,0 +1,151 @@
+"""Tests of L{smartgo.schema.indexkeys}."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.schema import columns, indexkeys
+from smartgo.schema.index import key_hash, key_text, keys_of
+from smartgo.schema.indexkeys import FEWEST, Keys, keys_in, record_starts
+from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK, Message
+from smartgo.schema.properties import java_hash
+from smartgo.schema.record import MAGIC_V2, decode, encode
+from tests import golden_store
+
+V4, V6 = b"\x7f\0\0\1\0\0\x2a\x9f", bytes(range(16)) + b"\0\0\x2a\x9f"
+BASE = 1 << 40
+
+
+def listed(keys: Keys) -> list[tuple[int, int, int]]:
+    """Return keys one by one, as numbers of Python's own."""
+    return [(int(one), int(two), int(three)) for one, two, three in zip(*keys, strict=True)]
+
+
+def expected(data: bytes, starts: Sequence[int], base: int) -> list[tuple[int, int, int]]:
+    """Return the same, by the functions for single records."""
+    found = []
+    for at in starts:
+        message = decode(data, at)
+        for key in keys_of(message.properties, message.sys_flag):
+            found.append((key_hash(key_text(message.topic, key)), base + at, message.stored_ms))
+    return found
+
+
+def stored(*properties: bytes, **changes: Any) -> bytes:
+    """Return records with these properties, back to back."""
+    out = b""
+    for number, raw in enumerate(properties):
+        values = {"topic": "T", "queue_id": 0, "body": b"b" * (number % 7), "properties": raw, "born_ms": 1}
+        values |= {"born_host": V4, "store_host": V4, **changes}
+        out += encode(Message(**values), number, BASE + len(out), 1_700_000_000_000 + number)
+    return out
+
+
+class KeysTests(SynchronousTestCase):
+    """What is found in runs of records, with numpy and without."""
+
+    def both(self, data: bytes, starts: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
+        """Return the keys of records, in long runs and in short ones, and see that all ways agree."""
+        if starts is None:
+            starts, end = record_starts(data, 0, 1 << 30)
+            self.assertEqual(end, len(data))
+        wanted = expected(data, starts, BASE)
+        with_numpy = listed(keys_in(data, [*starts, *starts[-1:] * FEWEST], BASE))
+        self.assertEqual(with_numpy[: len(wanted)], wanted)
+        one_by_one = [one for at in starts for one in listed(keys_in(memoryview(data), [at], BASE))]
+        self.assertEqual(one_by_one, wanted)
+        with self.hidden():
+            self.assertEqual(listed(keys_in(data, starts, BASE)), wanted)
+        return wanted
+
+    def hidden(self) -> Any:
+        """Hide numpy for a while."""
+        case = self
+
+        class Hidden:
+            def __enter__(self) -> None:
+                self.patch = case.patch(indexkeys, "numpy_or_none", lambda: None)
+
+            def __exit__(self, *_: object) -> None:
+                self.patch.restore()
+
+        return Hidden()
+
+    def test_golden(self) -> None:
+        """Of the records of real stores the same keys are found as one by one: unique keys first, then KEYS."""
+        for name in golden_store.NAMES:
+            found = 0
+            for _, data in golden_store.read(name).logs():
+                starts, _ = record_starts(data, 0, 1 << 30)
+                found += len(self.both(data, starts)) if starts else 0
+            self.assertGreater(found, 1000)
+
+    def test_odd_properties(self) -> None:
+        """Empty, repeated and missing values, blanks, other names, separators in excess: as one by one."""
+        words = [b"UNIQ_KEY\x01u", b"UNIQ_KEY\x01", b"UNIQ_KEY\x01v", b"UNIQ_KEY", b"KEYS\x01k", b"KEYS\x01", b"KEYS"]
+        words += [
+            b"KEYS\x01a b",
+            b"KEYS\x01 a  b ",
+            b"KEYS\x01  ",
+            b"XKEYS\x01x",
+            b"XUNIQ_KEY\x01x",
+            b"KEYSX\x01x",
+            b"",
+        ]
+        words += ["KEYS\x01ключ 键".encode(), b"UNIQ_KEY\x01\xff\xfe", b"KEYS\x01" + b"l" * 100, b"A\x01UNIQ_KEY\x01z"]
+        random = Random(5)
+        raws = [b"\x02".join(random.choices(words, k=random.randrange(6))) for _ in range(600)]
+        self.assertGreater(len(self.both(stored(*raws))), 500)
+
+    def test_kinds(self) -> None:
+        """Rollbacks have no keys; prepared and committed messages, IPv6 hosts and records of RocketMQ 5 have."""
+        for sys_flag, count in ((0, 2), (PREPARED, 2), (COMMIT, 2), (ROLLBACK, 0)):
+            for host in (V4, V6):
+                data = stored(*[b"UNIQ_KEY\x01u\x02KEYS\x01k"] * 3, sys_flag=sys_flag, born_host=host)
+                self.assertEqual(len(self.both(data)), 3 * count)
+        record = bytearray(stored(b"UNIQ_KEY\x01u", topic="TT"))
+        topic_at = record.index(b"\x02TT")
+        record[topic_at:topic_at] = b"\0"
+        record[:8] = len(record).to_bytes(4, "big") + MAGIC_V2.to_bytes(4, "big", signed=True)
+        self.assertEqual(len(self.both(bytes(record) + stored(b"KEYS\x01k"))), 2)
+
+    def test_damaged(self) -> None:
+        """A record whose lengths do not add up has no keys, and does not keep its neighbours from theirs."""
+        data = bytearray(stored(*[b"UNIQ_KEY\x01u"] * 80))
+        starts, _ = record_starts(data, 0, 1 << 30)
+        data[starts[40] + 84 : starts[40] + 88] = b"\x7f\0\0\0"
+        data[starts[41] + 84 : starts[41] + 88] = b"\xff\0\0\0"
+        data[starts[42] + 88 + 0] = 250
+        data[starts[43] - 1] = 0
+        found = listed(keys_in(data, starts, BASE))
+        self.assertEqual(
+            [one[1] - BASE for one in found if one[1] - BASE not in starts[40:43]], starts[:40] + starts[43:]
+        )
+        with self.hidden():
+            self.assertEqual(listed(keys_in(data, starts, BASE)), found)
+
+    def test_no_absolute_value(self) -> None:
+        """The one hash that has no absolute value becomes 0, negative ones positive."""
+        self.assertEqual(java_hash("T#folvslpu"), -(2**31))
+        data = stored(*[b"KEYS\x01folvslpu"] * 2, b"KEYS\x01zzzzzz")
+        self.assertEqual([one[0] for one in self.both(data)][:2], [0, 0])
+
+    def test_empty(self) -> None:
+        """No records, and records without keys, have no keys."""
+        self.assertFalse(keys_in(b"", [], 0))
+        self.assertEqual(self.both(stored(*[b""] * 3)), [])
+
+    def test_starts(self) -> None:
+        """Records are told by size and magic, as many as asked for, up to the first that is none or not whole."""
+        data = stored(b"", b"KEYS\x01k", b"")
+        starts, end = record_starts(data, 0, 1 << 30)
+        self.assertEqual((len(starts), end), (3, len(data)))
+        self.assertEqual(record_starts(data, 0, 2), (starts[:2], starts[2]))
+        self.assertEqual(record_starts(data, starts[1], 9), (starts[1:], end))
+        self.assertEqual(record_starts(data[:-1], 0, 9), (starts[:2], starts[2]))
+        self.assertEqual(record_starts(data[: starts[2]] + bytes(100), 0, 9), (starts[:2], starts[2]))
+        self.assertEqual(record_starts(b"", 0, 9), ([], 0))
