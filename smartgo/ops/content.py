@@ -1,0 +1,345 @@
+"""Messages as the API shows them: a row of a list, everything about one, its body in several forms, its bytes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
+from smartgo.remoting.compression import decompress_body
+from smartgo.schema import properties
+from smartgo.schema.compression import LZ4, ZLIB, ZSTD
+from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK, StoredMessage, unpack_host
+from smartgo.schema.record import RECORD, decode
+
+PREVIEW: Final = 200
+"""Characters of a body in a row."""
+SHOWN: Final = 256 * 1024
+"""Bytes of a body that are shown as text, JSON and base64; more come by its download."""
+DUMPED: Final = 4096
+"""Bytes of a body that are shown in hex."""
+FIELD_BYTES: Final = 1024
+"""Bytes of one field of a record that are shown."""
+
+_LINE: Final = 16  # bytes
+_COMPRESSION: Final[Mapping[int, str]] = {0: "zlib", ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
+_UNSIGNED: Final = 0xFFFFFFFF
+_UNREADABLE: Final = (BadCompression, BodyTooLong)
+
+MessageId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[!-.0-~]+$",
+        description="A message's offset id, or the unique id that its producer gave it.",
+    ),
+]
+OptionalTopic = Annotated[str, Meta(max_length=127, pattern="^[%|a-zA-Z0-9_-]*$", description="The message's topic.")]
+OptionalBroker = Annotated[
+    str, Meta(max_length=127, pattern="^[%|a-zA-Z0-9_.-]*$", description="The broker that has it: ask no other.")
+]
+QueueId = Annotated[int, Meta(ge=0, le=65535, description="A queue's id.")]
+QueueOffset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="A place in a queue.")]
+TimeMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="Wall clock, in milliseconds since 1970.")]
+
+
+class MessageRow(msgspec.Struct, rename="camel"):
+    """
+    One message in a list.
+
+    @ivar topic: where it is stored, C{%RETRY%} and C{%DLQ%} topics too.
+    @ivar origin_topic: the topic it was first sent to, where that is another one.
+    @ivar message_id: the id that its producer gave it, else C{offset_id}.
+    @ivar offset_id: the broker's id of this copy.
+    @ivar reconsume_times: how often it was given back before.
+    @ivar size_bytes: of its body, no longer compressed.
+    @ivar preview: the beginning of its body as text; what is no text is escaped.
+    """
+
+    topic: str
+    origin_topic: str | None
+    broker: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_id: str
+    tag: str
+    keys: list[str]
+    born_ms: int
+    stored_ms: int
+    reconsume_times: int
+    size_bytes: int
+    preview: str
+
+
+class BodyView(msgspec.Struct, rename="camel"):
+    """
+    A body in all forms that fit it.
+
+    @ivar kind: C{json} is an object or a list.
+    @ivar size_bytes: as its producer wrote it; C{stored_bytes}: as it is stored.
+    @ivar compression: C{zlib}, C{lz4}, C{zstd}; null where it is stored as it is.
+    @ivar truncated: base64, text and JSON hold the beginning alone; C{GET /messages/{id}/body} gives all.
+    @ivar base64: its bytes.
+    @ivar text: where it is UTF-8, else null.
+    @ivar json: indented, numbers as they were written, where it is JSON; else null.
+    @ivar hex: its first 4096 bytes, 16 in a line: position, hex, what of it is readable.
+    @ivar error: why it cannot be unpacked; then the rest is about the stored bytes.
+    """
+
+    kind: Literal["empty", "json", "text", "binary"]
+    size_bytes: int
+    stored_bytes: int
+    compression: str | None
+    truncated: bool
+    base64: str
+    text: str | None
+    json: str | None
+    hex: str
+    error: str | None
+
+
+class RecordField(msgspec.Struct, rename="camel"):
+    """
+    One field of a stored record, as the schema tells it.
+
+    @ivar offset: where in the record it begins, C{size} how long it is, in bytes.
+    @ivar hex: its bytes, the first 1024 of them.
+    @ivar value: what they say, in words.
+    """
+
+    name: str
+    offset: int
+    size: int
+    value: str
+    hex: str
+
+
+class MessageView(MessageRow):
+    """
+    One message, whole.
+
+    @ivar log_offset: where its record lies in the broker's log, in bytes.
+    @ivar flag: the application's number; C{sys_flag} the system's.
+    @ivar flags: what C{sys_flag} says, in words.
+    @ivar born_host: C{address:port} of its producer, C{store_host} of its broker.
+    @ivar prepared_offset: log offset of the half message that it came from; 0 for none.
+    @ivar crc: of the stored body, as hex.
+    @ivar properties: all of them, the system's too.
+    @ivar record: its stored bytes, field by field.
+    @ivar record_bytes: how long the record is.
+    """
+
+    log_offset: int
+    flag: int
+    sys_flag: int
+    flags: list[str]
+    born_host: str
+    store_host: str
+    prepared_offset: int
+    crc: str
+    properties: dict[str, str]
+    body: BodyView
+    record: list[RecordField]
+    record_bytes: int
+
+
+class Found(NamedTuple):
+    """A message that was found."""
+
+    broker: str
+    raw: bytes
+    """Its record."""
+    stored: StoredMessage
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All of them."""
+        return properties.decode(self.stored.properties)
+
+
+def found(raw: bytes, broker: str) -> Found:
+    """Return a message of the bytes that a broker gave. @raise CallFailed: they are no message."""
+    try:
+        return Found(broker, raw, decode(raw))
+    except BadRecord as error:
+        raise CallFailed(f"broker {broker} gave a record that cannot be read: {error}") from None
+
+
+# -- rows ------------------------------------------------------------------------------------------------------
+
+
+def row_of(one: Found) -> MessageRow:
+    """Return the row of a message."""
+    return MessageRow(**_members(one, unpacked(one.stored)[0]))
+
+
+def _members(one: Found, body: bytes) -> dict[str, Any]:
+    stored, named = one.stored, one.properties
+    origin = named.get(properties.RETRY_TOPIC) or named.get(properties.REAL_TOPIC)
+    return {
+        "topic": stored.topic,
+        "origin_topic": None if origin == stored.topic else origin,
+        "broker": one.broker,
+        "queue_id": stored.queue_id,
+        "queue_offset": stored.queue_offset,
+        "message_id": named.get(properties.UNIQ_KEY, stored.message_id),
+        "offset_id": stored.message_id,
+        "tag": named.get(properties.TAGS, ""),
+        "keys": properties.split_keys(named.get(properties.KEYS, "")),
+        "born_ms": stored.born_ms,
+        "stored_ms": stored.stored_ms,
+        "reconsume_times": stored.reconsume_times,
+        "size_bytes": len(body),
+        "preview": preview(body),
+    }
+
+
+def preview(body: bytes) -> str:
+    """Return the beginning of a body in one line."""
+    text = body[: PREVIEW * 4].decode("utf-8", "backslashreplace")[:PREVIEW]
+    return "".join(one if one.isprintable() else " " for one in text)
+
+
+# -- one -------------------------------------------------------------------------------------------------------
+
+
+def view_of(one: Found) -> MessageView:
+    """Return everything about a message."""
+    stored = one.stored
+    body, error = unpacked(stored)
+    return MessageView(
+        **_members(one, body),
+        log_offset=stored.physical_offset,
+        flag=stored.flag,
+        sys_flag=stored.sys_flag,
+        flags=_flags(stored.sys_flag),
+        born_host=_host(stored.born_host),
+        store_host=_host(stored.store_host),
+        prepared_offset=stored.prepared_offset,
+        crc=f"{stored.crc & _UNSIGNED:08X}",
+        properties=one.properties,
+        body=_body_view(stored, body, error),
+        record=list(record_fields(one.raw)),
+        record_bytes=stored.size,
+    )
+
+
+def unpacked(stored: StoredMessage) -> tuple[bytes, str | None]:
+    """Return a body as its producer wrote it; where it cannot be unpacked, as it is stored, and why."""
+    body = bytes(stored.body)
+    try:
+        return decompress_body(body, stored.sys_flag), None
+    except _UNREADABLE as error:
+        return body, str(error)
+
+
+def _body_view(stored: StoredMessage, body: bytes, error: str | None) -> BodyView:
+    begin = body[:SHOWN]
+    truncated = len(body) > SHOWN
+    text = _text(begin, truncated)
+    pretty = None if truncated or text is None else _pretty(body)
+    kind: Literal["empty", "json", "text", "binary"] = "binary"
+    if not body:
+        kind = "empty"
+    elif pretty is not None:
+        kind = "json"
+    elif text is not None:
+        kind = "text"
+    method = _COMPRESSION.get(stored.sys_flag & COMPRESSION_MASK, "unknown")
+    return BodyView(
+        kind,
+        len(body),
+        len(stored.body),
+        method if stored.sys_flag & COMPRESSED else None,
+        truncated,
+        base64.b64encode(begin).decode(),
+        text,
+        pretty,
+        "\n".join(hex_lines(body[:DUMPED])),
+        error,
+    )
+
+
+def _text(data: bytes, cut: bool) -> str | None:
+    """Return bytes as text if they are UTF-8 without control characters; C{cut}: the last one may be there by half."""
+    for end in range(len(data), max(0, len(data) - (4 if cut else 1)), -1):
+        try:
+            text = data[:end].decode()
+        except UnicodeDecodeError:
+            continue
+        return None if "\0" in text else text
+    return None if data else ""
+
+
+def _pretty(body: bytes) -> str | None:
+    """Return an object or a list indented; C{None}: it is none."""
+    if body.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        return msgspec.json.format(body, indent=2).decode()
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def hex_lines(data: bytes) -> Iterator[str]:
+    """Yield lines of 16 bytes: position, hex, and what of it is readable."""
+    for at in range(0, len(data), _LINE):
+        piece = data[at : at + _LINE]
+        text = "".join(chr(one) if 32 <= one < 127 else "." for one in piece)
+        yield f"{at:08x}  {piece[:8].hex(' '):23}  {piece[8:].hex(' '):23}  {text}"
+
+
+# -- its bytes -------------------------------------------------------------------------------------------------
+
+
+def record_fields(record: bytes) -> Iterator[RecordField]:
+    """Yield the fields of a record in their order, as L{smartgo.schema.record.RECORD} tells them."""
+    values = RECORD.parse(record)
+    at = 0
+    for part in RECORD.subcons:
+        size = part.sizeof(**values)
+        raw = record[at : at + min(size, FIELD_BYTES)]
+        yield RecordField(part.name, at, size, _in_words(part.name, values[part.name]), raw.hex())
+        at += size
+
+
+def _in_words(name: str, value: object) -> str:
+    if isinstance(value, bytes):
+        if name.endswith("_host"):
+            return _host(value)
+        if name == "properties":
+            return ", ".join(f"{key}={word}" for key, word in properties.decode(value).items())[:FIELD_BYTES]
+        return preview(value)
+    if name in ("magic", "crc") and isinstance(value, int):
+        return f"0x{value & _UNSIGNED:08X}"
+    if name == "sys_flag" and isinstance(value, int):
+        return ", ".join((f"0x{value:X}", *_flags(value)))
+    return str(value)
+
+
+def _host(raw: bytes) -> str:
+    address, port = unpack_host(raw)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+_BITS: Final = (
+    (0x1, "compressed"),
+    (0x2, "several tags"),
+    (0x10, "producer by IPv6"),
+    (0x20, "broker by IPv6"),
+    (0x40, "to be unwrapped"),
+    (0x80, "batch inside"),
+)
+_TRANSACTION: Final[Mapping[int, str]] = {0x4: "prepared", 0x8: "committed", 0xC: "rolled back"}
+
+
+def _flags(sys_flag: int) -> list[str]:
+    words = [word for bit, word in _BITS if sys_flag & bit]
+    state = _TRANSACTION.get(sys_flag & 0xC)
+    return [*words, state] if state is not None else words
