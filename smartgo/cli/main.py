@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "context": "Named sets of addresses, so as not to type them.",
     },
     "Measure and diagnose": {
+        "doctor": "Find out what is wrong, and what to do.",
         "check": "Check a store directory offline.",
     },
 }
@@ -53,6 +54,7 @@ Look after a cluster:
   smartgo context set prod --registry 10.0.0.1:9876 --use
   smartgo cluster ls
   smartgo group lag audit
+  smartgo doctor
 """
 
 

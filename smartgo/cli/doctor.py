@@ -1,0 +1,65 @@
+"""C{smartgo doctor}: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Final
+
+import click
+
+from smartgo.cli.diagnosis import OK, PROBLEM, Diagnosis, Finding
+from smartgo.cli.output import OUTPUT, TEXT, plain, print_value
+from smartgo.cli.running import Refusal, examples
+from smartgo.cli.session import Cluster, Connected, cluster_options
+
+_MARKS: Final = {"ok": "+", "note": "-", "warning": "!", "problem": "X"}
+_COLOURS: Final = {"ok": "green", "note": None, "warning": "yellow", "problem": "red"}
+
+
+@click.command(
+    epilog=examples(
+        "smartgo doctor",
+        "smartgo doctor --broker 10.0.0.2:10911",
+        "smartgo doctor --store /var/lib/smartgo/store",
+        "smartgo doctor --quiet -o json",
+    )
+)
+@click.option("--broker", metavar="HOST:PORT", help="A broker that should be there: does it answer, is it registered?")
+@click.option("--store", metavar="DIR", help="A store on this machine: how full and how fast is its disk?")
+@click.option("-q", "--quiet", is_flag=True, help="Leave out what is well.")
+@OUTPUT
+@cluster_options
+def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool, output: str) -> None:
+    """Look for the usual causes of trouble, and say what to do.
+
+    Registries that do not answer, or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
+    cannot be reached, that have no master, whose disk is full or slow, whose clock differs; a missing template topic;
+    topics that nobody can write to; groups with messages and no members, or whose members want different things.
+
+    Ends with 1 where there is a problem.
+    """
+
+    async def work(there: Connected) -> None:
+        found: list[Finding] = []
+        async with aclosing(Diagnosis(there, broker, store).run()) as findings:
+            async for one in findings:
+                found.append(one)
+                if output == TEXT and not (quiet and one.verdict == OK):
+                    _print(one)
+        shown = [one for one in found if not (quiet and one.verdict == OK)]
+        if output != TEXT:
+            print_value(output, plain(shown))
+        problems = sum(one.verdict == PROBLEM for one in found)
+        if problems:
+            raise Refusal(f"{problems} {'problem' if problems == 1 else 'problems'}")
+        if output == TEXT:
+            click.echo("No problem was found.")
+
+    cluster.do(work)
+
+
+def _print(finding: Finding) -> None:
+    mark = click.style(_MARKS[finding.verdict], fg=_COLOURS[finding.verdict], bold=True)
+    click.echo(f"{mark} {finding.subject}: {finding.what}")
+    if finding.advice:
+        click.echo(f"    {finding.advice}")

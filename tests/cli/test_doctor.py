@@ -1,0 +1,198 @@
+"""The command that finds out what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
+
+from smartgo.cli.portprobe import Answer, probe
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.instance import Client
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.registry import UnregisterBrokerRequest
+from tests.broker.cluster import BROKER, REGISTRY
+from tests.cli.case import ClusterCase, CommandCase
+
+
+class Says(Protocol):
+    """Says one thing to whoever speaks, and closes if it has nothing to say."""
+
+    def __init__(self, words: bytes | None) -> None:
+        self._words = words
+
+    def dataReceived(self, data: bytes) -> None:
+        """Answer."""
+        assert self.transport is not None
+        if self._words is None:
+            return
+        self.transport.write(self._words)
+        if not self._words:
+            self.transport.loseConnection()
+
+
+def port(case: CommandCase, number: int, words: bytes | None) -> None:
+    """Let something foreign listen."""
+    factory = Factory()
+    factory.buildProtocol = lambda addr: Says(words)  # type: ignore[method-assign]
+    case.env.network.listen(f"tcp:{number}", factory)
+
+
+HTTP2 = bytes.fromhex("000006040000000000000400ffffff")
+
+
+class DoctorTests(ClusterCase):
+    def examine(self, *arguments: str, status: int = 0) -> dict[tuple[str, str], str]:
+        """What is found: by verdict and subject, in words with the advice."""
+        result = self.invoke("doctor", "-o", "json", *arguments, status=status)
+        return {
+            (one["verdict"], one["subject"]): f"{one['what']} | {one['advice']}" for one in json.loads(result.stdout)
+        }
+
+    def test_well(self) -> None:
+        """A cluster that is well has no problem, and says what was looked at."""
+        found = self.examine()
+        self.assertEqual({verdict for verdict, _ in found}, {"ok"})
+        self.assertIn(("ok", "broker broker-a"), found)
+        self.assertIn("No problem", self.out("doctor"))
+        self.assertEqual(self.examine("--quiet"), {})
+
+    def test_no_registry(self) -> None:
+        """A registry that does not answer is told with what its port does."""
+        for words, hint in (
+            (HTTP2, "gRPC"),
+            (b"HTTP/1.1 400 Bad\r\n\r\n", "browsers"),
+            (b"\x15\x03\x01\x00\x02\x02\x46\x00\x00", "TLS"),
+        ):
+            port(self, 7000, words)
+            found = self.examine("--registry", "127.0.0.1:7000", status=1)
+            self.assertIn(hint, found["problem", "registry 127.0.0.1:7000"])
+            del self.env.network.ports[7000]
+        found = self.examine("--registry", "127.0.0.1:7000", status=1)
+        self.assertIn("is it running", found["problem", "registry 127.0.0.1:7000"])
+
+    def test_unreachable(self) -> None:
+        """A broker whose advertised address cannot be reached is a problem, with what to set."""
+        self.env.network.ports.pop(10911)
+        found = self.examine(status=1)
+        self.assertIn("brokerIP1", found["problem", "broker broker-a"])
+
+    def test_expected(self) -> None:
+        """A broker that should be there is looked for in the registry."""
+        found = self.examine("--broker", BROKER)
+        self.assertIn("is registered", found["ok", f"broker {BROKER}"])
+        self.assertIn(
+            "is it running", self.examine("--broker", "127.0.0.1:7001", status=1)["problem", "broker 127.0.0.1:7001"]
+        )
+        header = UnregisterBrokerRequest(
+            broker_name="broker-a", broker_addr=BROKER, cluster_name="DefaultCluster", broker_id=0
+        )
+        self.cluster.ask(Command.request(RequestCode.UNREGISTER_BROKER, header), REGISTRY)
+        found = self.examine("--broker", BROKER, status=1)
+        self.assertIn("do not know it", found["problem", f"broker {BROKER}"])
+        self.assertIn("no broker is registered", found["problem", "registry"])
+
+    def test_clock(self) -> None:
+        """A broker whose clock differs is a warning; so is a disk that fills up, and a full one is a problem."""
+        self.env.files.free = self.env.files.total // 10
+        self.cluster.pump(15.0)
+        found = self.examine(status=1)
+        self.assertIn("90% full", found["problem", "broker broker-a"])
+
+        def skewed() -> int:
+            return 1_700_000_000_000 + 90_000 + round(self.env.clock.seconds() * 1000)
+
+        self.env.files.free = self.env.files.total // 5
+        self.patch(self.env.clock, "wall_ms", skewed)
+        self.cluster.pump(15.0)
+        warnings = [what for (verdict, _), what in self.examine().items() if verdict == "warning"]
+        self.assertTrue(any("80% full" in one or "clock" in one for one in warnings), warnings)
+
+    def test_template(self) -> None:
+        """Where sends do not create topics that is noted."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, autoCreateTopicEnable="false", storePathRootDir="/other")
+        self.assertIn("no template", self.examine()["note", "topics"])
+
+    def test_topics(self) -> None:
+        """Topics that nobody can write to are told, and brokers left out by the registry."""
+        self.out("topic", "create", "Shut", "--perm", "r")
+        self.assertIn("Shut", self.examine()["note", "broker broker-a"])
+        self.out("cluster", "stop-writes", "broker-a", "--yes")
+        self.assertIn("start-writes broker-a", self.examine()["warning", "broker broker-a"])
+
+    def test_groups(self) -> None:
+        """A group that messages wait for and nobody is in, and dead letters, are told."""
+        self.out("topic", "create", "T", "-n", "1")
+        self.cluster.send("T")
+        self.cluster.pump(1.0)
+        self.out("group", "create", "cg")
+        self.out("group", "reset", "cg", "T", "--to", "0", "--yes", "--plan", "/p")
+        self.assertIn("nobody is connected", self.examine()["warning", "group cg"])
+        self.cluster.send("%RETRY%cg", reconsume_times=16, max_reconsume_times=16)
+        self.assertIn("dead letters", self.examine()["note", "groups"])
+
+    def test_subscriptions(self) -> None:
+        """Members of one group that want different things are a problem."""
+        self.out("topic", "create", "T", "-n", "1")
+        for number, tag in enumerate(("A", "B")):
+            client = Client(self.env, REGISTRY, instance=f"c{number}")
+            self.addCleanup(self.cluster.pump, 0.5)
+            self.addCleanup(client.stop)
+            consumer = PushConsumer(client, "cg", lambda messages: None)
+            consumer.subscribe("T", tag)
+            consumer.start()
+            self.cluster.pump(2.0)
+        found = self.examine(status=1)["problem", "group cg"]
+        self.assertIn("wants A (TAG)", found)
+        self.assertIn("wants B (TAG)", found)
+
+    def test_disk(self) -> None:
+        """The disk of a store on this machine is measured, and left as it was."""
+        self.env.files.make_directories("/data")
+        found = self.examine("--store", "/data")
+        self.assertIn("durable writes", found["ok", "disk of /data"])
+        self.assertEqual(self.env.files.list("/data"), [])
+        self.examine("--store", "/nowhere", status=1)
+        create = self.env.files.create
+
+        def slowly(path: str, data: bytes, sync: bool = True) -> None:
+            create(path, data, sync)
+            self.env.clock.advance(0.2)
+
+        self.patch(self.env.files, "create", slowly)
+        self.assertIn("200.0 ms", self.examine("--store", "/data", status=1)["problem", "disk of /data"])
+
+    def test_descriptors(self) -> None:
+        """A low limit of open files is noted."""
+        self.patch(self.env.host, "open_file_limit", lambda: 1024)
+        self.assertIn("1,024", self.examine()["note", "this machine"])
+
+
+class ProbeTests(CommandCase):
+    def probed(self, words: bytes | None) -> Answer:
+        """What a port is taken for that says this."""
+        self.env.network.ports.clear()
+        port(self, 7000, words)
+        results: list[Any] = []
+        Deferred.fromCoroutine(probe(self.env, "127.0.0.1:7000")).addBoth(results.append)
+        self.env.network.pump()
+        self.env.clock.advance(3.0)
+        self.env.network.pump()
+        if isinstance(results[0], Failure):
+            results[0].raiseException()
+        answer: Answer = results[0]
+        return answer
+
+    def test_answers(self) -> None:
+        """A port is known by what it says to an HTTP/2 client."""
+        self.assertIs(self.probed(HTTP2), Answer.HTTP2)
+        self.assertIs(self.probed(b"HTTP/1.1 400 Bad Request\r\n"), Answer.HTTP1)
+        self.assertIs(self.probed(b"\x15\x03\x03\x00\x02\x02\x46\x00\x00"), Answer.TLS)
+        self.assertIs(self.probed(b"hello, who are you?"), Answer.OTHER)
+        self.assertIs(self.probed(b""), Answer.CLOSED)
+        self.assertIs(self.probed(None), Answer.SILENT)
