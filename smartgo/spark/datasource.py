@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -44,6 +52,25 @@ class SmartgoDataSource(DataSource):
         _check_batch(options)
         columns = arrow_columns(schema, options)
         return FilteringReader(columns, options) if options.filter_pushdown else Reader(columns, options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads the columns of C{schema} as messages come."""
+        from smartgo.spark.stream import StreamReader
+
+        options = parse(self.options)
+        return StreamReader(arrow_columns(schema, options), options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return what sends a table."""
+        from smartgo.spark.sink import Writer  # needs the client, and so Twisted
+
+        return Writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Return what sends the micro-batches of a stream."""
+        from smartgo.spark.sink import StreamWriter
+
+        return StreamWriter(self.options, schema, overwrite)
 
 
 def arrow_columns(schema: StructType, options: ReadOptions) -> pa.Schema:

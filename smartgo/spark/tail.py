@@ -17,7 +17,7 @@ before, is damage, and is passed over; anything else that is no record is the en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from smartgo.errors import StoreError
 from smartgo.schema.columns import record_positions
@@ -33,6 +33,7 @@ from smartgo.schema.record import (
     find_record,
     start_struct,
 )
+from smartgo.spark.stores import NamedFile
 
 Peek = Callable[[str, int, int], bytes]
 """Reads a piece of a file: path, first byte, how many bytes; fewer at its end. Raises C{FileNotFoundError}."""
@@ -42,24 +43,6 @@ _SEARCHED: Final = 32 << 20
 _SETTLING: Final = 1000
 _CHECKED_PIECES: Final = 3  # of what a look finds, the last ones
 _NOTHING: Final = bytes(BLANK_SIZE)
-
-
-class LogFile(NamedTuple):
-    """
-    One file of a CommitLog.
-
-    @ivar base: physical offset of its first byte.
-    @ivar size: its length, in bytes.
-    """
-
-    path: str
-    base: int
-    size: int
-
-    @property
-    def end(self) -> int:
-        """Physical offset after its last byte."""
-        return self.base + self.size
 
 
 class DataLost(StoreError):
@@ -83,12 +66,13 @@ class Tail:
 
     @ivar minimum: physical offset at which the log begins, as of the last look.
     @ivar end: physical offset before which all may be read.
+    @ivar reached: physical offset after the last record there is, which may be being written.
     @ivar cut: how often the log was found to be cut, or written anew, behind what was seen of it.
     """
 
     def __init__(self, peek: Peek) -> None:
         self._peek = peek
-        self._checked = 0  # position after the last record that was checked, or passed over
+        self.reached = 0
         self._witness = (0, b"")  # that record: where, and its head
         self._stored_ms = 0
         self._bad = -1  # where the last look stopped at something that is neither a record nor nothing
@@ -97,7 +81,7 @@ class Tail:
         self.end = 0
         self.cut = 0
 
-    def look(self, files: Sequence[LogFile]) -> int:
+    def look(self, files: Sequence[NamedFile]) -> int:
         """
         See how far the log goes now.
 
@@ -107,40 +91,44 @@ class Tail:
         """
         self.minimum = files[0].base if files else 0
         newest = self._newest(files)
-        before = self._checked
+        before = self.reached
         if newest is None:
             if before > self.minimum:
                 self._forget(self.minimum)
-            self.end = self._checked = self.minimum
+            self.end = self.reached = self.minimum
             return self.end
         if before > newest.end or not self._still_there(files):
             self._forget(newest.base)
         elif before < newest.base:
-            self._checked = newest.base
+            self.reached = newest.base
         closed = self._walk(newest)
-        if closed or self._checked == before:
-            self.end = self._checked
+        if closed or self.reached == before:
+            self.end = self.reached
         else:
             self.end = max(newest.base, self._witness[0])
         return self.end
 
-    def settle(self, files: Callable[[], Sequence[LogFile]]) -> int:
+    def settle(self, files: Callable[[], Sequence[NamedFile]]) -> int:
         """
-        Look until two looks see the same, or often enough where the log is written faster than that.
+        Look until two looks in a row find nothing that may be damage.
 
         @param files: lists them.
-        @return: L{end}.
+        @return: L{end}: of a log that nobody writes to, behind its newest record.
         """
+        calm = 0
         for _ in range(_SETTLING):
-            before = (self._checked, self._bad)
-            self.look(files())
-            if (self._checked, self._bad) == before and self.end == self._checked and self._bad in (-1, self._searched):
+            try:
+                self.look(files())
+            except FileNotFoundError:  # removed between listing and looking
+                continue
+            calm = calm + 1 if self._bad in (-1, self._searched) else 0
+            if calm > 1:
                 break
         return self.end
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _newest(self, files: Sequence[LogFile]) -> LogFile | None:
+    def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
         """The last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
             start = self._peek(file.path, 0, BLANK_SIZE)
@@ -148,7 +136,7 @@ class Tail:
                 return file
         return None
 
-    def _still_there(self, files: Sequence[LogFile]) -> bool:
+    def _still_there(self, files: Sequence[NamedFile]) -> bool:
         """Whether the last record that was checked is as it was, or was removed in due course."""
         at, head = self._witness
         for file in files:
@@ -158,16 +146,16 @@ class Tail:
 
     def _forget(self, begin: int) -> None:
         self.cut += 1
-        self._checked, self._witness, self._stored_ms = begin, (begin, b""), 0
+        self.reached, self._witness, self._stored_ms = begin, (begin, b""), 0
         self._bad = self._searched = -1
 
-    def _walk(self, file: LogFile) -> bool:
+    def _walk(self, file: NamedFile) -> bool:
         """Check what lies behind the last record that was checked; return whether the file was closed."""
         bad, self._bad = self._bad, -1
-        if self._peek(file.path, self._checked - file.base, BLANK_SIZE) == _NOTHING:
+        if self._peek(file.path, self.reached - file.base, BLANK_SIZE) == _NOTHING:
             return False
         self._pass_over_old(file)
-        while (begin := self._checked) < file.end:
+        while (begin := self.reached) < file.end:
             data = self._read(file, begin)
             scan = Scan(data, 0, begin)
             for message in scan:
@@ -175,22 +163,22 @@ class Tail:
                     return False
                 at = begin + scan.end - message.size
                 self._witness = (at, data[at - begin : at - begin + HEAD_SIZE])
-                self._checked, self._stored_ms = begin + scan.end, message.stored_ms
-            left = file.end - self._checked
+                self.reached, self._stored_ms = begin + scan.end, message.stored_ms
+            left = file.end - self.reached
             if left < BLANK_SIZE or (scan.stop is Stop.BLANK and _blank_size(data, scan.end) == left):
-                self._checked = file.end
+                self.reached = file.end
             elif scan.stop is Stop.EMPTY:
                 return False
             elif scan.end == 0:
                 self._bad = begin
                 if bad != begin or self._searched == begin or (after := self._beyond(file, begin)) is None:
                     return False
-                self._checked, self._bad = after, -1
+                self.reached, self._bad = after, -1
         return True
 
-    def _pass_over_old(self, file: LogFile) -> None:
+    def _pass_over_old(self, file: NamedFile) -> None:
         """Go to the last MiB of what lies behind the last record that was checked, by sizes and magics alone."""
-        begins = [self._checked]
+        begins = [self.reached]
         while begins[-1] < file.end:
             data = self._read(file, begins[-1])
             positions = record_positions(data)
@@ -199,11 +187,11 @@ class Tail:
             last = int(positions[-1])
             begins.append(begins[-1] + last + start_struct.unpack_from(data, last)[0])
         if len(begins) > _CHECKED_PIECES + 1:
-            self._checked = begins[-1 - _CHECKED_PIECES]
-            head = self._peek(file.path, self._checked - file.base, HEAD_SIZE)
-            self._witness = (self._checked, head)
+            self.reached = begins[-1 - _CHECKED_PIECES]
+            head = self._peek(file.path, self.reached - file.base, HEAD_SIZE)
+            self._witness = (self.reached, head)
 
-    def _read(self, file: LogFile, begin: int) -> bytes:
+    def _read(self, file: NamedFile, begin: int) -> bytes:
         """Return a piece of the file with one whole record at least, if there is one."""
         at, room = begin - file.base, file.end - begin
         data = self._peek(file.path, at, min(_CHUNK, room))
@@ -213,7 +201,7 @@ class Tail:
                 data = self._peek(file.path, at, size)
         return data
 
-    def _beyond(self, file: LogFile, bad: int) -> int | None:
+    def _beyond(self, file: NamedFile, bad: int) -> int | None:
         """Return where records go on behind a bad place; C{None} where none follow, or only such as were cut off."""
         at = bad + 1
         while at < file.end:
@@ -240,7 +228,7 @@ def _blank_size(data: bytes, at: int) -> int:
 # -- micro-batches -------------------------------------------------------------------------------------------
 
 
-def begins_record(files: Sequence[LogFile], position: int, peek: Peek) -> bool:
+def begins_record(files: Sequence[NamedFile], position: int, peek: Peek) -> bool:
     """Whether a record or a blank starts at a physical offset, or a file does."""
     for file in files:
         if file.base <= position < file.end:
@@ -250,24 +238,32 @@ def begins_record(files: Sequence[LogFile], position: int, peek: Peek) -> bool:
     return False
 
 
-def next_record(files: Sequence[LogFile], position: int, end: int, peek: Peek) -> int:
+def next_record(files: Sequence[NamedFile], begin: int, position: int, end: int, peek: Peek) -> int:
     """
-    Return where the first record at or behind C{position} starts; C{end} where none starts before that.
+    Return where the first record or blank at or behind C{position} starts; C{end} where none starts before that.
 
-    From a file without one on, the next file.
+    Found by going from record to record: in the room that a blank fills up may lie records of an earlier life. From a
+    damaged place on, the next file.
+
+    @param begin: where a record starts, not behind C{position}.
     """
     for file in files:
-        if file.end <= position or file.base >= end:
+        if file.end <= position:
             continue
-        at = max(position, file.base)
-        if at == file.base:
-            return at
-        data = peek(file.path, at - file.base, _CHUNK)
-        found = find_record(data, 0, at)
-        if found is None:
-            data = peek(file.path, at - file.base, SIZE_LIMIT * 2)
-            found = find_record(data, 0, at)
-        return min(end, file.end if found is None else at + found)
+        at = max(begin, file.base)
+        while at < position:
+            data = peek(file.path, at - file.base, min(_CHUNK, file.end - at))
+            starts = record_positions(data)
+            if not len(starts) and len(data) < file.end - at:  # perhaps a long one
+                data = peek(file.path, at - file.base, SIZE_LIMIT)
+                starts = record_positions(data)
+            if not len(starts):
+                at = file.end
+                break
+            number = int(starts.searchsorted(position - at))
+            last = int(starts[-1])
+            at += int(starts[number]) if number < len(starts) else last + start_struct.unpack_from(data, last)[0]
+        return min(at, end)
     return end
 
 

@@ -144,7 +144,7 @@ class ChartTests(SynchronousTestCase):
 
     def test_tags(self) -> None:
         """Each topic's area is the sum of those of its tags."""
-        rows = [{"topic": "a", "tag": None, "messages": 3}, {"topic": "b", "tag": "x", "messages": 2}]
+        rows: list[Any] = [{"topic": "a", "tag": None, "messages": 3}, {"topic": "b", "tag": "x", "messages": 2}]
         (trace,) = tags([*rows, {"topic": "a", "tag": "y", "messages": 1}])["data"]
         found = dict(zip(trace["ids"], trace["values"], strict=True))
         parents = dict(zip(trace["ids"], trace["parents"], strict=True))

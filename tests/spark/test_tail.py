@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.message import Message
 from smartgo.schema.record import BLANK_SIZE, encode, encode_blank, scan
 from smartgo.spark import tail as tail_module
-from smartgo.spark.tail import LogFile, Tail, begins_record, next_record, share
+from smartgo.spark.stores import NamedFile
+from smartgo.spark.tail import Tail, begins_record, next_record, share
 from tests import golden_store
 
 SIZE = 4096
@@ -55,9 +56,9 @@ class Log:
         file = self.files.setdefault(base, bytearray(self.size))
         file[position - base : position - base + len(data)] = data
 
-    def listed(self) -> list[LogFile]:
+    def listed(self) -> list[NamedFile]:
         """The files."""
-        return [LogFile(str(base), base, len(self.files[base])) for base in sorted(self.files)]
+        return [NamedFile(str(base), base, len(self.files[base])) for base in sorted(self.files)]
 
     def peek(self, path: str, at: int, size: int) -> bytes:
         """Read a piece."""
@@ -256,7 +257,7 @@ class TailTests(SynchronousTestCase):
         """Stores of a real broker, one of them stopped by force, end where their own records do."""
         for name in golden_store.NAMES:
             logs = dict(golden_store.read(name).logs())
-            files = [LogFile(str(base), base, len(data)) for base, data in sorted(logs.items())]
+            files = [NamedFile(str(base), base, len(data)) for base, data in sorted(logs.items())]
             last = max(base for base, data in logs.items() if data[:BLANK_SIZE] != bytes(BLANK_SIZE))
             walked = scan(logs[last], 0, last)
             self.assertTrue(list(walked))
@@ -280,18 +281,28 @@ class PlaceTests(SynchronousTestCase):
         self.assertFalse(begins_record(files[1:], 0, self.log.peek))
 
     def test_next(self) -> None:
-        """From any place the next record is found, or the next file; nothing behind the end."""
+        """From any place the next record is found, or a blank; nothing behind the end."""
         files = self.log.listed()
         end = self.log.ends[-2]
-        starts = [
-            message.physical_offset
-            for base, data in sorted(self.log.files.items())
-            for message in scan(bytes(data), 0, base)
-        ]
+        starts = [0, *self.log.ends]
         for at in range(0, end, 7):
-            found = next_record(files, at, end, self.log.peek)
-            self.assertEqual(found, next(one for one in starts if one >= at), at)
-        self.assertEqual(next_record(files, 10, 20, self.log.peek), 20)
+            for begin in (0, max(one for one in starts if one <= at)):
+                found = next_record(files, begin, at, end, self.log.peek)
+                self.assertEqual(found, next(one for one in starts if one >= at), at)
+        self.assertEqual(next_record(files, 0, 10, 20, self.log.peek), 20)
+
+    def test_next_damaged(self) -> None:
+        """From a damaged place on it is the next file, and records in the room behind a blank do not count."""
+        files = self.log.listed()
+        blank = max(one for one in self.log.ends if one < SIZE)
+        self.log.files[0][blank + BLANK_SIZE : blank + BLANK_SIZE + 150] = self.log.record(
+            b"x" * 29, blank + BLANK_SIZE
+        )
+        for at in (blank + 1, blank + BLANK_SIZE, SIZE - 1):
+            self.assertEqual(next_record(files, 0, at, 2 * SIZE, self.log.peek), SIZE)
+        self.log.files[0][self.log.ends[2] + 4] ^= 1
+        self.assertEqual(next_record(files, 0, self.log.ends[2], 2 * SIZE, self.log.peek), self.log.ends[2])
+        self.assertEqual(next_record(files, 0, self.log.ends[2] + 1, 2 * SIZE, self.log.peek), SIZE)
 
     def test_share(self) -> None:
         """A limit is shared by what waits; whatever waits goes on, and nothing goes past its end."""

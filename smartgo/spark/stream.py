@@ -1,0 +1,74 @@
+"""C{spark.readStream.format("smartgo")}: the skin between Spark's streams and L{smartgo.spark.following}."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+
+from smartgo.spark.following import Following, check_stream
+from smartgo.spark.options import Position, ReadOptions
+from smartgo.spark.reader import read_messages
+from smartgo.spark.tail import DataLost
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the table C{messages} as it grows."""
+
+    def __init__(self, columns: pa.Schema, options: ReadOptions) -> None:
+        """
+        @param columns: those asked for.
+        @raise SettingError: an option has no meaning for a stream.
+        """
+        check_stream(options)
+        self._columns = columns
+        self._options = options
+        self._following = Following(options)
+        # Where a micro-batch begins is in its offsets; only where to begin in single queues is left to say. The
+        # ConsumeQueues of a store that is written to are behind its log.
+        beginning = options.starting if options.starting.by_queue else Position("earliest")
+        self._read_options = dataclasses.replace(options, starting=beginning, use_queues=False)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a new query begins."""
+        return self._following.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that the options name."""
+        most = self._options.max_bytes_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next micro-batch ends."""
+        return self._following.latest(start, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """Return how far the logs go, for the progress report."""
+        return self._following.reached()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read what there is now, and then end."""
+        self._following.stop_at_the_end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Cut a micro-batch into ranges."""
+        return [InputPartition(one) for one in self._following.ranges(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one range. @raise DataLost: its file was removed meanwhile, and that is to be an error."""
+        try:
+            yield from read_messages(partition.value, self._columns, self._read_options)
+        except FileNotFoundError:
+            if self._options.fail_on_data_loss:
+                raise DataLost(
+                    partition.value.store, f"{partition.value.path} was removed before it was read"
+                ) from None

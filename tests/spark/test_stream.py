@@ -1,0 +1,109 @@
+"""Streams inside Spark: exactly once into files across a kill, limits, an end, loss."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from smartgo.schema.record import scan
+from tests import golden_store
+from tests.spark.session import SparkTestCase
+from tests.spark.test_following import DiskLog
+
+SCHEMA = "store string, physical_offset bigint, topic string, body binary"
+
+
+class StreamTests(SparkTestCase):
+    def setUp(self) -> None:
+        """A store, a sink and a checkpoint."""
+        super().setUp()
+        top = os.path.abspath(self.mktemp())
+        self.log = DiskLog(os.path.join(top, "store"))
+        self.sink = os.path.join(top, "sink")
+        self.checkpoint = os.path.join(top, "checkpoint")
+
+    def read(self, path: str | None = None, **options: str) -> Any:
+        """A stream over the store."""
+        return self.spark.readStream.format("smartgo").schema(SCHEMA).options(**options).load(path or self.log.root)
+
+    def run_to_the_end(self, frame: Any) -> Any:
+        """Put all there is into the sink; return how the query went."""
+        query = (
+            frame.writeStream.format("parquet")
+            .option("checkpointLocation", self.checkpoint)
+            .trigger(availableNow=True)
+            .start(self.sink)
+        )
+        query.awaitTermination()
+        return query
+
+    def failure(self, frame: Any) -> str:
+        """What ends a query."""
+        return str(self.assertRaises(PySparkException, self.run_to_the_end, frame))
+
+    def found(self) -> list[int]:
+        """The physical offsets in the sink."""
+        return sorted(row.physical_offset for row in self.spark.read.parquet(self.sink).collect())
+
+    def starts(self) -> list[int]:
+        """Where the records of the store start."""
+        return [at for base, data in self.log.files.items() for at in _starts(bytes(data), base)]
+
+    def test_exactly_once(self) -> None:
+        """
+        A query that is started again on its checkpoint goes on where it was, and one that broke off in the middle of a
+        micro-batch does it again; every record lies in the sink once.
+        """
+        for _ in range(40):
+            self.log.append(b"a" * 300)
+        first = self.run_to_the_end(self.read(maxBytesPerTrigger="5000"))
+        self.assertGreater(len(first.recentProgress), 2)
+        self.assertEqual(self.found(), self.starts())
+        for _ in range(30):
+            self.log.append(b"b" * 300)
+        self.run_to_the_end(self.read())
+        # As if the process had been killed when the files of the last micro-batch were written, but not noted as done:
+        commits = os.path.join(self.checkpoint, "commits")
+        last = max(int(name) for name in os.listdir(commits) if name.isdigit())
+        os.unlink(os.path.join(commits, str(last)))
+        os.unlink(os.path.join(commits, f".{last}.crc"))
+        self.log.append(b"c")
+        self.run_to_the_end(self.read())
+        self.assertEqual(self.found(), self.starts())
+
+    def test_golden(self) -> None:
+        """A stream over two stores of a real broker gives out every message of each."""
+        expected = []
+        for name in golden_store.NAMES:
+            root = os.path.join(os.path.dirname(self.log.root), "golden", name)
+            manifest = golden_store.unpack(name, root)
+            expected += [(root, one["physicalOffset"]) for one in manifest["messages"]]
+        self.run_to_the_end(self.read(os.path.join(os.path.dirname(root), "*")))
+        rows = self.spark.read.parquet(self.sink).collect()
+        self.assertEqual(sorted((row.store, row.physical_offset) for row in rows), sorted(expected))
+
+    def test_lost(self) -> None:
+        """A log that was cut below what was read ends the query with an error, or the query goes on at its new end."""
+        for _ in range(10):
+            self.log.append()
+        self.run_to_the_end(self.read())
+        self.log.cut(self.log.ends[5])
+        error = self.failure(self.read())
+        self.assertIn("the log ends at physical offset", error)
+        self.assertIn("failOnDataLoss", error)
+        cut = self.log.position
+        self.run_to_the_end(self.read(failOnDataLoss="false"))
+        self.log.append()
+        self.run_to_the_end(self.read())
+        self.assertEqual(self.found().count(cut), 2)  # the one that was cut off, and the one written in its place
+
+    def test_refused(self) -> None:
+        """What a stream cannot follow is refused when the query starts, in a sentence."""
+        error = self.failure(self.read(endingOffsets="500"))
+        self.assertIn("a stream has no end", error)
+
+
+def _starts(data: bytes, base: int) -> list[int]:
+    return [message.physical_offset for message in scan(data, 0, base)]
