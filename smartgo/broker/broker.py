@@ -290,7 +290,13 @@ class Broker(Service):
                 writable=writable,
             ),
             OffsetProcessor(self.offsets, self.topics, self.store, limits.max_groups),
-            QueryProcessor(self.store),
+            QueryProcessor(
+                self.store,
+                self.consumers,
+                broker_name=config.broker_name,
+                limit=configuration.store.max_msgs_num_batch,
+                unique_limit=configuration.store.default_query_max_num,
+            ),
             self._heartbeat,
             RebalanceProcessor(LockTable(clock), self.topics),
             TopicAdmin(

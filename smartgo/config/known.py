@@ -141,8 +141,8 @@ NOT_BUILT = frozenset(
         "transactionCheckInterval", "transactionTimeOut",
         "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
         "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
-        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "messageIndexEnable",
-        "maxHashSlotNum", "maxIndexNum", "defaultQueryMaxNum", "maxMsgsNumBatch", "checkCRCOnRecover", "checkCRCOnRead",
+        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "checkCRCOnRecover",
+        "checkCRCOnRead",
         "offsetCheckInSlave", "haMasterAddress", "haSendHeartbeatInterval", "haHousekeepingInterval",
         "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout", "headerMaxLength", "undoneSendsMaxSize",
     }
