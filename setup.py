@@ -64,6 +64,6 @@ setup(
         "zstandard>=0.22",
     ],
     extras_require={"spark": SPARK},
-    entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main"]},
+    entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"]},
     zip_safe=False,
 )

@@ -1,0 +1,182 @@
+"""
+C{smartgo-spark}: count what is in message stores; Parquet files for programs, one HTML file for people.
+
+Runs by itself, as C{python -m smartgo.spark.job}, and as the file given to C{spark-submit}.
+
+Exit status: 0 done, 1 Spark failed or (with C{--check}) there is damage, 2 wrong arguments, 74 a store that cannot be
+read, 78 wrong settings or no Java, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from smartgo.errors import SettingError, SmartgoError, StoreError
+from smartgo.spark.java import check_java
+from smartgo.spark.report import page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAILED: Final = 1
+USAGE: Final = 2
+STORE_FAILED: Final = 74
+WRONG_SETTING: Final = 78
+INTERRUPTED: Final = 130
+
+REPORT: Final = "report.html"
+
+_KEYS: Final = 1000
+_OURS: Final = re.compile(r"smartgo\.[a-z.]*?(\w+): (.+)")
+_EPILOG: Final = """
+examples:
+  smartgo-spark ~/store --out ~/store-report
+  smartgo-spark /brokers/*/store --out report --from 2026-01-31 --overwrite
+  spark-submit --master spark://host:7077 --py-files smartgo.whl job.py /mnt/store --out hdfs:///reports/today
+
+DIR then holds report.html and a directory of Parquet for each table: totals, by_store, by_topic, by_tag, by_hour,
+sizes, lags, retries, top_keys, corrupt.
+"""
+
+Say = Callable[[str], None]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the reader of the command line."""
+    made = argparse.ArgumentParser(
+        "smartgo-spark",
+        description="Count what is in message stores (smartgo's or RocketMQ's, running or not; nothing is written to "
+        "them): by topic, tag and hour, sizes, lag, retries, keys, damage.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("stores", nargs="+", metavar="STORE_DIR", help="root directory of a store; patterns are allowed")
+    made.add_argument("--out", required=True, metavar="DIR", help="where to; a local directory or any that Spark knows")
+    made.add_argument("--overwrite", action="store_true", help="replace what an earlier run left in DIR")
+    made.add_argument("--from", dest="starting", metavar="TIME", help="only what was stored at or after this time")
+    made.add_argument("--to", dest="ending", metavar="TIME", help="only what was stored before this time")
+    made.add_argument("--keys", type=_positive, default=_KEYS, metavar="N", help="how many keys to list (%(default)s)")
+    made.add_argument("--master", help="where to run, as Spark says it; by default what spark-submit says, or local[*]")
+    made.add_argument("--check", action="store_true", help="end with status 1 if there is damage")
+    made.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command; return its exit status.
+
+    @param arguments: without the program's name; those of the process by default.
+    """
+    given = parser().parse_args(arguments)
+
+    def say(sentence: str) -> None:
+        if not given.quiet:
+            sys.stderr.write(f"smartgo-spark: {sentence}\n")
+            sys.stderr.flush()
+
+    try:
+        damaged = _run(given, say)
+    except KeyboardInterrupt:
+        return _end("interrupted", INTERRUPTED)
+    except SmartgoError as error:
+        return _end(str(error), _status(error))
+    return FAILED if given.check and damaged else 0
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return int(text)
+
+
+def _status(error: SmartgoError) -> int:
+    if isinstance(error, SettingError):
+        return WRONG_SETTING
+    return STORE_FAILED if isinstance(error, StoreError) else FAILED
+
+
+def _end(sentence: str, status: int) -> int:
+    sys.stderr.write(f"smartgo-spark: {sentence}\n")
+    return status
+
+
+def _run(given: argparse.Namespace, say: Say) -> bool:
+    """Do it; return whether there is damage. @raise SmartgoError: it cannot be done."""
+    try:
+        from plotly.offline import get_plotlyjs
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        from smartgo.spark.jobrun import Job, JobFailed
+    except ImportError as error:
+        raise SettingError(f'{error.name} is not installed: pip install "smartgo[spark]"') from None
+    check_java()
+    job = Job(given.stores, given.out, given.starting, given.ending, given.keys, say)
+    runs_already = SparkSession.getActiveSession() is not None  # called from a program, it is the program's to stop
+    if not runs_already:
+        say("starting Spark")
+    spark = _session(given.master, sys.stderr.isatty() and not given.quiet)
+    try:
+        job.prepare(spark, given.overwrite)
+        report = job.report(spark, datetime.now(UTC))
+        job.write(spark, REPORT, page(report, get_plotlyjs()).encode())
+    except PySparkException as error:
+        raise understood(str(error)) or JobFailed(f"Spark failed: {_first_line(error)}") from None
+    finally:
+        if not runs_already:
+            spark.stop()
+    damage = report.tables["corrupt"]
+    if damage:
+        say(f"{len(damage)} damaged places, {sum(row['length'] for row in damage)} B, are not in the figures")
+    say(f"the report is {job.path(REPORT)}")
+    return bool(damage)
+
+
+def _session(master: str | None, progress: bool) -> SparkSession:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    import smartgo.spark
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what this interpreter has
+    conf = SparkConf()
+    if master is not None or not conf.contains("spark.master"):
+        conf.setMaster(master or "local[*]")
+    local = str(conf.get("spark.master", "")).startswith("local")
+    settings = {
+        "spark.app.name": "smartgo-spark",
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        "spark.sql.session.timeZone": "UTC",
+        **({"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8"} if local else {}),
+    }
+    for name, value in settings.items():
+        conf.setIfMissing(name, value)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    smartgo.spark.register(spark)
+    return spark
+
+
+def understood(text: str) -> SmartgoError | None:
+    """Find what one of our errors said in what Spark makes of it, which is a worker's traceback and more."""
+    found = _OURS.findall(text)
+    if not found:
+        return None
+    kind, sentence = found[-1]
+    return SettingError(sentence) if kind == "SettingError" else StoreError(sentence)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

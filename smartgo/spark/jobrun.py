@@ -1,0 +1,157 @@
+"""The batch job's work: stores in, Parquet and the figures of the report out."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from pyspark.storagelevel import StorageLevel
+
+from smartgo.errors import SettingError, SmartgoError
+from smartgo.spark import jobtables
+from smartgo.spark.report import Report
+from smartgo.spark.reportcharts import Row
+from smartgo.spark.stores import find_stores
+
+_LAST: Final = ("retries", "top_keys", "corrupt")
+
+
+class JobFailed(SmartgoError):
+    """Spark could not do it; the message is the first line of what it says."""
+
+
+class Job:
+    """Counts what is in some stores."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        out: str,
+        starting: str | None,
+        ending: str | None,
+        keys: int,
+        say: Callable[[str], None],
+    ) -> None:
+        """
+        @param paths: root directories of stores, or patterns.
+        @param out: the directory to write to, in any file system that Spark's Hadoop knows.
+        @param starting: only what was stored from then on, as C{startingTimestamp} has it; C{ending} before then.
+        @param keys: how many keys to list.
+        @param say: told what goes on, in sentences.
+        @raise SettingError: there is no store at a path, or C{out} lies in one.
+        """
+        self._paths = list(paths)
+        self._out = out.rstrip("/") or "/"
+        self._times = {"startingTimestamp": starting, "endingTimestamp": ending}
+        self._keys = keys
+        self._say = say
+        target = posixpath.abspath(out.removeprefix("file://"))
+        for store in find_stores(paths):
+            if f"{target}/".startswith(f"{store.root}/"):
+                raise SettingError(
+                    f"{out} lies within the store {store.root}, where nothing is written: choose another"
+                )
+        self._done = 0
+
+    def path(self, name: str) -> str:
+        """Return where something of that name is written."""
+        return f"{self._out}/{name}"
+
+    def prepare(self, spark: SparkSession, overwrite: bool) -> None:
+        """
+        See whether the directory can be written to.
+
+        @raise SettingError: something is in it, and C{overwrite} was not asked for.
+        """
+        files, path = _file_system(spark, self._out)
+        if not overwrite and files.exists(path) and len(files.listStatus(path)):
+            raise SettingError(f"{self._out} is not empty: choose another directory, or say --overwrite")
+
+    def write(self, spark: SparkSession, name: str, data: bytes) -> None:
+        """Write a file into the directory."""
+        files, path = _file_system(spark, self.path(name))
+        files.setWriteChecksum(False)
+        stream = files.create(path, True)
+        stream.write(bytearray(data))
+        stream.close()
+
+    def report(self, spark: SparkSession, made: datetime) -> Report:
+        """
+        Count everything, write the tables, and return what the report tells.
+
+        @param made: now.
+        """
+        whole = self._messages(spark, jobtables.COLUMNS)
+        kept = jobtables.narrow(whole).persist(StorageLevel.MEMORY_AND_DISK)
+        rows = kept.where(f"{jobtables.CORRUPT} IS NULL")
+        self._say(f"reading {', '.join(self._paths)}")
+        tables = {name: self._table(name, make(rows)) for name, make in jobtables.TABLES.items()}
+        tables["top_keys"] = self._table("top_keys", jobtables.top_keys(rows, self._keys))
+        tables["corrupt"] = self._table("corrupt", jobtables.corrupt(kept))
+        again = [row["topic"] for row in tables["by_topic"] if row["kind"] in ("retry", "dlq")]
+        properties = self._messages(spark, jobtables.RETRY_COLUMNS)
+        tables["retries"] = self._table("retries", jobtables.retries(properties, again))
+        totals = tables["totals"][0]
+        width = jobtables.width_of(_seconds(totals))
+        tables["timeline"] = _collected(jobtables.timeline(rows, width))
+        tables["lag_timeline"] = _collected(jobtables.lag_timeline(rows, width))
+        kept.unpersist()
+        tables["sizes"] = _summed(tables["sizes"], "up_to_bytes")
+        tables["lags"] = [row for row in tables["lags"] if row["kind"] == "plain"]
+        return Report(self._paths, made, width, tables)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _messages(self, spark: SparkSession, names: Sequence[str]) -> DataFrame:
+        """Return columns of the messages; the others are not even decoded."""
+        read = spark.read.format("smartgo").options(
+            failOnCorrupt="false",
+            columnNameOfCorruptRecord=jobtables.CORRUPT,
+            **{name: time for name, time in self._times.items() if time is not None},
+        )
+        fields = read.load(self._paths).schema
+        return read.schema(StructType([fields[name] for name in names])).load(self._paths)
+
+    def _table(self, name: str, frame: DataFrame) -> list[Row]:
+        """Write a table, say so, and return its rows."""
+        frame = frame.coalesce(1).cache()  # one file, and counted once
+        frame.write.mode("overwrite").parquet(self.path(name))
+        found = _collected(frame)
+        frame.unpersist()
+        self._done += 1
+        count = len(jobtables.TABLES) + len(_LAST)
+        self._say(f"[{self._done}/{count}] {name}: {len(found)} {'row' if len(found) == 1 else 'rows'}")
+        return found
+
+
+def _collected(frame: DataFrame) -> list[Row]:
+    """Return the rows; times are UTC."""
+    found: list[Row] = frame.toArrow().to_pylist()
+    return found
+
+
+def _summed(rows: Sequence[Row], name: str) -> list[Row]:
+    """Add up messages by a column, in its order."""
+    sums: Counter[Any] = Counter()
+    for row in rows:
+        sums[row[name]] += row["messages"]
+    return [{name: value, "messages": sums[value]} for value in sorted(sums)]
+
+
+def _seconds(totals: Row) -> float:
+    if totals["first_stored"] is None:
+        return 0.0
+    seconds: float = (totals["last_stored"] - totals["first_stored"]).total_seconds()
+    return seconds
+
+
+def _file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Return Hadoop's file system of a path, and the path in its terms."""
+    jvm: Any = spark._jvm
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    return where.getFileSystem(spark._jsc.hadoopConfiguration()), where
