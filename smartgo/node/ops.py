@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from prometheus_client import CollectorRegistry
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -19,6 +20,7 @@ from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.interfaces import Check, ILocalNode, SettingValue
+from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
 
 
@@ -109,7 +111,18 @@ def assemble(
     node = LocalNode(configuration, services, stalls) if services else None
     registries = registries_of(configuration, services)
     tls = server_tls(env, configuration.tls)
-    return Ops(env, configuration.ops, place, registries, node, tls, client_tls(env, configuration.tls))
+    shown = _metrics(env, services, stalls)
+    return Ops(env, configuration.ops, place, registries, node, tls, client_tls(env, configuration.tls), lambda: shown)
+
+
+def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: StallWatch | None) -> CollectorRegistry:
+    """What Prometheus is shown of a process."""
+    return metrics_of(
+        env,
+        next((one for one in services if isinstance(one, Broker)), None),
+        next((one.routes for one in services if isinstance(one, Registry)), None),
+        None if stalls is None else lambda: Stalls(stalls.count, stalls.longest),
+    )
 
 
 def registries_of(configuration: Configuration, services: Sequence[Registry | Broker]) -> tuple[str, ...]:

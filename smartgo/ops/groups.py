@@ -7,44 +7,19 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.lists import ListQuery, Page, page_of
-from smartgo.ops.names import BrokerName, GroupName, GroupPath, MemberPath
+from smartgo.ops.names import Brokers, GroupName, GroupPath, MemberPath
 from smartgo.ops.problems import Problem
+from smartgo.ops.progress import GroupProgress, Progress
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.topics import Done
-from smartgo.ops.view import Cached, ClusterView, GroupEntry, each
-from smartgo.schema.bodies import ConsumeStats, MessageQueue, SubscriptionGroupConfig
+from smartgo.ops.view import ClusterView, GroupEntry, each
+from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
 from smartgo.schema.topics import RETRY_PREFIX, check_group
 
 _GONE: Final = {404: "There is no such group, or no such broker."}
-_LAGS: Final = 256
-"""Groups whose progress is kept for a moment."""
-
-_TOPICS_ASKED: Final = 8
-"""Topics of a group whose rates are asked for."""
-
 Small = Annotated[int, Meta(ge=0, le=1 << 20)]
-
-
-class Progress(msgspec.Struct, rename="camel"):
-    """
-    How far a group is, over all its topics.
-
-    @ivar lag: messages before it, those to be retried among them.
-    @ivar lag_ms: how long ago the message was stored that it consumed last, in the queue that is furthest behind; 0
-        where it is not behind.
-    @ivar consume_tps: messages a second it got in the last minute.
-    @ivar put_tps: messages a second that came into its topics meanwhile; null where brokers do not tell.
-    @ivar drain_seconds: until the lag is gone at this pace; null: never, or unknown.
-    """
-
-    lag: int
-    lag_ms: int
-    consume_tps: float
-    put_tps: float | None
-    drain_seconds: float | None
 
 
 class GroupRow(msgspec.Struct, rename="camel"):
@@ -195,10 +170,7 @@ class GroupBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     broker_id: Small = 0
     slow_broker_id: Small = 1
     notify_changes: bool = True
-    brokers: Annotated[
-        list[BrokerName] | None,
-        Meta(description="At these brokers alone; null: at those that have it, or all where none does."),
-    ] = None
+    brokers: Brokers = None
 
 
 class NewGroup(GroupBody, kw_only=True):
@@ -217,10 +189,9 @@ class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=Tru
 class GroupsApi:
     """Consumer groups."""
 
-    def __init__(self, clock: IClock, view: ClusterView) -> None:
-        self._clock = clock
+    def __init__(self, view: ClusterView, progress: GroupProgress) -> None:
         self._view = view
-        self._stats: dict[str, Cached[ConsumeStats]] = {}
+        self._progress = progress
 
     @route("GET", "/groups", scope=READ, query=GroupsQuery, answer=Page[GroupRow])
     async def list(self, call: Call[None, GroupsQuery, None]) -> Page[GroupRow]:
@@ -238,7 +209,7 @@ class GroupsApi:
     async def _complete(self, row: GroupRow) -> None:
         try:
             await self._add_members(row)
-            row.progress = await self._progress(row.name)
+            row.progress = await self._progress.progress(row.name)
         except CallFailed:
             row.progress = None  # gone since the list was made, or its broker does not answer: the rest counts
 
@@ -247,49 +218,6 @@ class GroupsApi:
         row.members = 0 if connection is None else len(connection.connection_set)
         row.model = None if connection is None else str(connection.message_model)
         return connection
-
-    def _stats_of(self, group: str) -> Cached[ConsumeStats]:
-        found = self._stats.pop(group, None)
-        if found is None:
-
-            async def ask() -> ConsumeStats:
-                return await self._view.admin.groups.progress(group)
-
-            found = Cached(self._clock, ask)
-        self._stats[group] = found  # the newest is the last
-        while len(self._stats) > _LAGS:
-            del self._stats[next(iter(self._stats))]
-        return found
-
-    async def _progress(self, group: str) -> Progress:
-        stats = await self._stats_of(group).get()
-        return self.progress_of(stats, await self._put_tps(stats))
-
-    async def _put_tps(self, stats: ConsumeStats) -> float | None:
-        """Messages a second that come into the topics a group reads; its biggest ones stand for many."""
-        lags: dict[str, int] = {}
-        for queue, one in stats.offset_table.items():
-            lags[queue.topic] = max(lags.get(queue.topic, 0), one.broker_offset)
-        topics = sorted(lags, key=lambda topic: -lags[topic])[:_TOPICS_ASKED]
-        if not topics:
-            return None
-        total = 0.0
-        for counters in await each(topics, lambda topic: self._view.admin.brokers.counters("TOPIC_PUT_NUMS", topic)):
-            total += sum(one.stats_minute.tps for one in counters.values())
-        return total
-
-    def progress_of(self, stats: ConsumeStats, put_tps: float | None) -> Progress:
-        """Return what is shown of a group's progress."""
-        lag = lag_ms = 0
-        now = self._clock.wall_ms()
-        for one in stats.offset_table.values():
-            behind = max(0, one.broker_offset - one.consumer_offset)
-            lag += behind
-            if behind and one.last_timestamp > 0:
-                lag_ms = max(lag_ms, now - one.last_timestamp)
-        pace = stats.consume_tps - (put_tps or 0.0)
-        drain = 0.0 if lag == 0 else lag / pace if pace > 0 else None
-        return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain)
 
     @route(
         "POST",
@@ -313,10 +241,11 @@ class GroupsApi:
     async def show(self, call: Call[GroupPath, None, None]) -> GroupView:
         """Show a group: its settings at each broker, what it wants, and how far it is."""
         entry = await self._view.group(call.path.name)
+        self._progress.watch(entry.name)
         row = _row(entry)
         view = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max)
         connection = await self._add_members(view)
-        view.progress = await self._progress(entry.name)
+        view.progress = await self._progress.progress(entry.name)
         view.settings = [
             GroupSettings(
                 broker,
@@ -379,6 +308,7 @@ class GroupsApi:
         call.noted["before"] = msgspec.to_builtins(_row(entry))
         try:
             done = await self._view.admin.groups.delete(entry.name, call.query.positions, call.query.topics)
+            self._progress.forget(entry.name)
             return Done(done)
         finally:
             self._view.forget()
@@ -387,9 +317,10 @@ class GroupsApi:
 
     @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=Progress, refuses=_GONE)
     async def progress(self, call: Call[GroupPath, None, None]) -> Progress:
-        """Say how far a group is, and when it will be done."""
+        """Say how far a group is, and when it will be done; from then on its lag is in the history."""
         entry = await self._view.group(call.path.name)
-        return await self._progress(entry.name)
+        self._progress.watch(entry.name)
+        return await self._progress.progress(entry.name)
 
     @route(
         "GET",
@@ -404,7 +335,7 @@ class GroupsApi:
         """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
         entry = await self._view.group(call.path.name)
         found: dict[str, TopicLag] = {}
-        for queue, one in (await self._stats_of(entry.name).get()).offset_table.items():
+        for queue, one in (await self._progress.stats(entry.name)).offset_table.items():
             row = found.setdefault(queue.topic, TopicLag(queue.topic, 0, 0, None))
             row.queues += 1
             row.lag += max(0, one.broker_offset - one.consumer_offset)
@@ -424,7 +355,7 @@ class GroupsApi:
         """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
         entry = await self._view.group(call.path.name)
         query = call.query
-        stats = await self._stats_of(entry.name).get()
+        stats = await self._progress.stats(entry.name)
         owners: dict[MessageQueue, str] = {}
         if query.owners:
             owners = await self._view.admin.groups.owners(entry.name)

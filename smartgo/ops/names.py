@@ -14,6 +14,10 @@ GroupName = Annotated[str, Meta(min_length=1, max_length=255, pattern=_NAME, des
 BrokerName = Annotated[
     str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-9_.-]+$", description="A broker's name.")
 ]
+Brokers = Annotated[
+    Annotated[list[BrokerName], Meta(min_length=1, max_length=64)] | None,
+    Meta(description="At these brokers alone; null: at those that have it, or at all where none does."),
+]
 ClientId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[!-.0-~]+$", description="A client's id, ASCII without a slash.")
 ]

@@ -20,10 +20,14 @@ from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
+from smartgo.ops.events import EventsApi
 from smartgo.ops.groups import GroupsApi
+from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.jobs import JobsApi, JobTable
 from smartgo.ops.pages import console_pages
+from smartgo.ops.progress import GroupProgress
+from smartgo.ops.sampler import Sampler
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
 from smartgo.ops.security.sessions import SessionTable
@@ -48,7 +52,7 @@ class Ops(Service):
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
-    @ivar sessions, tokens, audit, streams, jobs, api: its parts.
+    @ivar sessions, tokens, audit, streams, jobs, sampler, api: its parts.
     """
 
     _log = Logger()
@@ -80,6 +84,7 @@ class Ops(Service):
         self._place = place
         self.tls = tls
         self._port: IListeningPort | None = None
+        self._sampling = False
         self.ready: Deferred[Ops] = Deferred()
         self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
         self.admin = Admin(self.client, self._missing)
@@ -91,6 +96,9 @@ class Ops(Service):
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
         self.streams = Streams(env.clock)
         self.jobs = JobTable(env)
+        progress = GroupProgress(env.clock, self.view)
+        path = posixpath.join(config.ops_path, "history.bin")
+        self.sampler = Sampler(env, self.view, progress, History(), path)
         scope = config.ops_certificate_scope
         self._gate = Gate(
             env.clock.seconds,
@@ -110,14 +118,15 @@ class Ops(Service):
             AuditApi(self.audit),
             ClusterApi(env.clock, self.client, self.view),
             TopicsApi(self.view),
-            GroupsApi(env.clock, self.view),
+            GroupsApi(self.view, progress),
+            EventsApi(env.clock, self.sampler, progress),
             JobsApi(self.jobs),
             StatusApi(node),
             MetricsApi(metrics or (lambda: registry)),
             *resources,
         ]
         self.api = Api(env, self._gate, self.audit, self.streams, served, console_pages())
-        self._factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
+        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
 
     @property
     def url(self) -> str:
@@ -147,8 +156,11 @@ class Ops(Service):
         self._env.files.make_directories(self._config.ops_path)
         self.tokens.load()
         self.audit.load()
+        self.sampler.load()
         check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
-        self._port = await self._env.network.listen(endpoint(*self._place), self._factory)
+        self._port = await self._env.network.listen(endpoint(*self._place), self.factory)
+        self.sampler.start()
+        self._sampling = True
         self._log.info("REST API and console at {url}", url=self.url)
         return self
 
@@ -163,7 +175,9 @@ class Ops(Service):
             await maybeDeferred(port.stopListening)
         self.streams.stop()
         self.jobs.stop()
-        await self._factory.close()
+        await self.factory.close()
+        if self._sampling:
+            await self.sampler.stop()
         await self.client.stop()
         await self.audit.settled()
         for file, _ in self.tables:

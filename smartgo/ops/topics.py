@@ -12,7 +12,7 @@ from smartgo.client.route import READ as READABLE
 from smartgo.client.route import WRITE as WRITABLE
 from smartgo.errors import CallFailed
 from smartgo.ops.lists import ListQuery, Page, page_of
-from smartgo.ops.names import BrokerName, QueueCount, TopicName, TopicPath
+from smartgo.ops.names import Brokers, QueueCount, TopicName, TopicPath
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.view import ClusterView, TopicEntry, each
@@ -142,10 +142,7 @@ class TopicBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     write_queues: QueueCount = DEFAULT_QUEUES
     perm: Perm = "read-write"
     order: bool = False
-    brokers: Annotated[
-        list[BrokerName] | None,
-        Meta(description="At these brokers alone; null: at those that have it, or all where none does."),
-    ] = None
+    brokers: Brokers = None
 
 
 class NewTopic(TopicBody, kw_only=True):

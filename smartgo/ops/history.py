@@ -1,0 +1,246 @@
+"""
+Figures over time, kept in rings: every sample for a while, minutes for a day, hours for a month. Sans I/O.
+
+A coarser ring holds the means of what the finer samples said in its minute or hour. What is kept of a series is
+bounded, and so is the number of series; the one that nobody added to for longest goes first.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from smartgo.errors import BadBody
+
+
+class Level(NamedTuple):
+    """One ring."""
+
+    seconds: int
+    """Of one point; 0 for every sample as it comes."""
+    points: int
+    """That are kept."""
+
+
+LEVELS: Final = (Level(0, 900), Level(60, 1440), Level(3600, 720))
+SERIES: Final = 160
+
+_VERSION: Final = 1
+
+
+class SavedLevel(msgspec.Struct):
+    """One ring of one series: times in ms as int64, and values as float32, figure by figure; little-endian."""
+
+    seconds: int
+    at: bytes
+    values: list[bytes]
+
+
+class SavedSeries(msgspec.Struct):
+    """One series."""
+
+    name: str
+    figures: list[str]
+    levels: list[SavedLevel]
+
+
+class Saved(msgspec.Struct):
+    """All of them."""
+
+    version: int
+    series: list[SavedSeries]
+
+
+class Points(NamedTuple):
+    """A part of a series."""
+
+    step_ms: int
+    """Between two points; 0: as they came."""
+    at_ms: list[int]
+    values: list[list[float]]
+    """By figure, one a point."""
+
+
+class _Ring:
+    """The points of one level, the oldest first; cut at both ends now and then rather than at every point."""
+
+    __slots__ = ("_count", "_open", "_sums", "at", "level", "values")
+
+    def __init__(self, level: Level, figures: int) -> None:
+        self.level = level
+        self.at = array("q")
+        self.values = [array("f") for _ in range(figures)]
+        self._open = -1
+        self._sums = [0.0] * figures
+        self._count = 0
+
+    def add(self, at_ms: int, values: Sequence[float]) -> None:
+        """Take a sample."""
+        if not self.level.seconds:
+            self._put(at_ms, values)
+            return
+        bucket = at_ms // (self.level.seconds * 1000)
+        if bucket != self._open:
+            self.close()
+            self._open = bucket
+        for number, value in enumerate(values):
+            self._sums[number] += value
+        self._count += 1
+
+    def close(self) -> None:
+        """Make a point of what was added since the last one."""
+        if self._count:
+            at_ms = self._open * self.level.seconds * 1000
+            if not self.at or at_ms > self.at[-1]:
+                self._put(at_ms, [one / self._count for one in self._sums])
+        self._sums = [0.0] * len(self._sums)
+        self._count = 0
+
+    def _put(self, at_ms: int, values: Sequence[float]) -> None:
+        self.at.append(at_ms)
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+        if len(self.at) >= self.level.points + self.level.points // 4:
+            extra = len(self.at) - self.level.points
+            del self.at[:extra]
+            for column in self.values:
+                del column[:extra]
+
+
+class _Series:
+    """One series: its figures, and a ring a level."""
+
+    __slots__ = ("figures", "rings")
+
+    def __init__(self, figures: Sequence[str]) -> None:
+        self.figures = tuple(figures)
+        self.rings = [_Ring(level, len(figures)) for level in LEVELS]
+
+
+class History:
+    """All series."""
+
+    def __init__(self, most: int = SERIES) -> None:
+        """@param most: series that are kept."""
+        self._most = most
+        self._series: OrderedDict[str, _Series] = OrderedDict()
+
+    def names(self) -> list[str]:
+        """Return the names of all series, sorted."""
+        return sorted(self._series)
+
+    def figures(self, name: str) -> tuple[str, ...]:
+        """Return the names of a series' figures; none where there is no such series."""
+        found = self._series.get(name)
+        return () if found is None else found.figures
+
+    def add(self, name: str, at_ms: int, figures: Sequence[str], values: Sequence[float]) -> None:
+        """
+        Add a sample to a series; a sample of other figures than the last one's begins the series anew.
+
+        @param at_ms: wall clock; what is not after the last sample is left out.
+        """
+        series = self._series.get(name)
+        if series is None or series.figures != tuple(figures):
+            series = self._series[name] = _Series(figures)
+            while len(self._series) > self._most:
+                self._series.popitem(last=False)
+        self._series.move_to_end(name)
+        newest = series.rings[0].at
+        if newest and at_ms <= newest[-1]:
+            return
+        for ring in series.rings:
+            ring.add(at_ms, values)
+
+    def points(self, name: str, begin_ms: int, end_ms: int, most: int) -> Points:
+        """
+        Return the points of a series between two times, from the finest ring that goes back that far.
+
+        @param most: points; more are put together by their means.
+        """
+        series = self._series.get(name)
+        if series is None:
+            return Points(0, [], [])
+        ring = series.rings[0]
+        for one in series.rings:
+            # A ring that is not full yet holds all there ever was.
+            if one.at and one.at[0] <= begin_ms:
+                ring = one
+                break
+            if one.at and (not ring.at or one.at[0] < ring.at[0]):
+                ring = one
+        chosen = [number for number, at in enumerate(ring.at) if begin_ms <= at <= end_ms]
+        step = max(1, -(-len(chosen) // most))
+        groups = [chosen[first : first + step] for first in range(0, len(chosen), step)]
+        return Points(
+            ring.level.seconds * 1000 * step,
+            [ring.at[group[-1]] for group in groups],
+            [[_mean(column, group) for group in groups] for column in ring.values],
+        )
+
+    # -- keeping it ------------------------------------------------------------------------------------------------
+
+    def saved(self) -> Saved:
+        """Return what is worth keeping over a restart: all but the single samples. Copies; cheap."""
+        return Saved(
+            _VERSION,
+            [
+                SavedSeries(
+                    name,
+                    list(one.figures),
+                    [
+                        SavedLevel(ring.level.seconds, ring.at.tobytes(), [column.tobytes() for column in ring.values])
+                        for ring in one.rings[1:]
+                    ],
+                )
+                for name, one in self._series.items()
+            ],
+        )
+
+    def restore(self, saved: Saved) -> None:
+        """Take what was kept. @raise BadBody: it does not fit together."""
+        if saved.version != _VERSION:
+            raise BadBody(f"history of version {saved.version}")
+        for one in saved.series[-self._most :]:
+            series = _Series(one.figures)
+            rings = {ring.level.seconds: ring for ring in series.rings[1:]}
+            for level in one.levels:
+                ring = rings.get(level.seconds)
+                if ring is not None:
+                    _fill(ring, level)
+            self._series[one.name] = series
+
+
+def _fill(ring: _Ring, level: SavedLevel) -> None:
+    count, rest = divmod(len(level.at), ring.at.itemsize)
+    columns = [array("f") for _ in level.values]
+    if rest or len(columns) != len(ring.values) or any(len(one) != 4 * count for one in level.values):
+        raise BadBody("a ring of the history does not fit together")
+    ring.at.frombytes(level.at)
+    if any(later <= earlier for earlier, later in zip(ring.at, ring.at[1:], strict=False)):
+        raise BadBody("a ring of the history is out of order")
+    for column, data in zip(ring.values, level.values, strict=True):
+        column.frombytes(data)
+
+
+def _mean(column: array[float], numbers: Iterable[int]) -> float:
+    found = [column[number] for number in numbers]
+    return sum(found) / len(found)
+
+
+def decoded(data: bytes) -> Saved:
+    """Read what L{History.saved} gave, as msgspec wrote it. @raise BadBody: it is something else."""
+    try:
+        return msgspec.msgpack.decode(data, type=Saved)
+    except msgspec.MsgspecError as error:
+        raise BadBody(str(error)) from None
+
+
+def encoded(saved: Saved) -> bytes:
+    """Write it."""
+    data: Any = msgspec.msgpack.encode(saved)
+    return bytes(data)
