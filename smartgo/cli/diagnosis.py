@@ -177,7 +177,7 @@ class Diagnosis:
             PROBLEM,
             subject,
             f"answers, but these registries do not know it; it registers as {advertised}",
-            f"its namesrvAddr, now {settings.get('namesrvAddr') or 'empty'}, must name {', '.join(self._seen) or 'one'}",
+            f"its namesrvAddr ({settings.get('namesrvAddr') or 'empty'}) must name {', '.join(self._seen) or 'one'}",
         )
 
     # -- this machine ----------------------------------------------------------------------------------------

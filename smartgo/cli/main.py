@@ -31,8 +31,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "context": "Named sets of addresses, so as not to type them.",
     },
     "Measure and diagnose": {
+        "top": "Rates and lag, live.",
+        "bench": "Measure sending, consuming and delays.",
         "doctor": "Find out what is wrong, and what to do.",
         "check": "Check a store directory offline.",
+        "completion": "Let the shell complete commands.",
     },
 }
 """Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.x:x}, but for some."""

@@ -109,7 +109,7 @@ def print_table(rows: Iterable[T], columns: Columns[T], title: str | None = None
         table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
     for line in cells:
         table.add_row(*(in_words(cell) for cell in line))
-    _console().print(table)
+    console().print(table)
 
 
 def print_members(output: str, value: Any, members: Mapping[str, object]) -> None:
@@ -127,7 +127,8 @@ def print_members(output: str, value: Any, members: Mapping[str, object]) -> Non
     )
 
 
-def _console() -> Any:
+def console() -> Any:
+    """Return what tables are printed on: without an end to its lines where no terminal sets one."""
     from rich.console import Console
 
     if sys.stdout.isatty():

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from smartgo.cli.progress import Progress
-from smartgo.cli.session import Connected
+from smartgo.cli.session import Connected, pause
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pull import PullConsumer, PullResult, PullStatus
 from smartgo.errors import CallFailed, PeerRefused
@@ -166,7 +166,7 @@ class Reader:
                 raise
             except CallFailed as error:
                 click.echo(f"smartgo: {span.queue.broker_name}: {error}; trying again", err=True)
-                await self._pause()
+                await pause(clock, PAUSE)
                 continue
             for message in result.messages:
                 if ended.called:
@@ -177,13 +177,4 @@ class Reader:
             moved = result.next_offset != at
             at = result.next_offset
             if result.status is PullStatus.NO_NEW and not moved and clock.seconds() - began < PAUSE:
-                await self._pause()  # a broker that does not hold pulls is not to be asked in a circle
-
-    async def _pause(self) -> None:
-        over: Deferred[None] = Deferred()
-        call = self._there.env.clock.callLater(PAUSE, over.callback, None)
-        try:
-            await over
-        finally:
-            if call.active():
-                call.cancel()
+                await pause(clock, PAUSE)  # a broker that does not hold pulls is not to be asked in a circle

@@ -15,7 +15,7 @@ from smartgo.cli.contexts import Context, choose
 from smartgo.cli.running import USAGE, Refusal, Work, run
 from smartgo.client.admin import Admin
 from smartgo.client.instance import Client
-from smartgo.env.interfaces import IEnvironment
+from smartgo.env.interfaces import IClock, IEnvironment
 from smartgo.errors import CallFailed
 
 T = TypeVar("T")
@@ -119,3 +119,16 @@ def confirm(sentence: str, yes: bool) -> None:
         raise Refusal(f"{sentence} Nobody is there to ask; say it with --yes.", USAGE)
     if not click.confirm(f"{sentence} Go on?", err=True):
         raise Refusal("nothing was done")
+
+
+async def pause(clock: IClock, seconds: float) -> None:
+    """Wait. Can be cancelled."""
+    if seconds <= 0:
+        return
+    over: Deferred[None] = Deferred()
+    call = clock.callLater(seconds, over.callback, None)
+    try:
+        await over
+    finally:
+        if call.active():
+            call.cancel()
