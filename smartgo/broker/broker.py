@@ -48,6 +48,7 @@ from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.counts import Counts
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.faults import Faults
@@ -145,6 +146,7 @@ class Broker(Service):
         self._server: RemotingServer | None = None
         self._opened = False
         self._earliest_ms = -1
+        self._earliest_of = -1  # the physical offset that it was asked of
         self._announcing = False
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
@@ -351,12 +353,10 @@ class Broker(Service):
         """What the store adds to the runtime information (28)."""
         first, end = self.store.log_bounds()
         config = self._configuration.store
-        total, free = self._env.files.usage(config.store_path_root_dir)
+        total, free = self.disk_usage()
         used = str(round(1 - free / total, 4)) if total else "0.0"
-        if self._earliest_ms < 0 < end:
-            self.store.at(first).addCallbacks(self._note_earliest, lambda failure: None)
         facts = {
-            "earliestMessageTimeStamp": str(self._earliest_ms),
+            "earliestMessageTimeStamp": str(self.earliest_ms),
             "commitLogMinOffset": str(first),
             "commitLogMaxOffset": str(end),
             "commitLogDiskRatio": used,
@@ -370,6 +370,30 @@ class Broker(Service):
             if end_offset:
                 facts[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
         return facts
+
+    def disk_usage(self) -> tuple[int, int]:
+        """Total and free bytes of the store's file system."""
+        total, free = self._env.files.usage(self._configuration.store.store_path_root_dir)
+        return total, free
+
+    @property
+    def earliest_ms(self) -> int:
+        """When the log's first message was stored, in ms; -1 while that is not known, which this has looked up."""
+        first, end = self.store.log_bounds()
+        if first < end and first != self._earliest_of:
+            self._earliest_of = first
+            self.store.at(first).addCallbacks(self._note_earliest, lambda failure: None)
+        return self._earliest_ms
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are to its ports."""
+        return 0 if self._server is None else len(self._server.connections)
+
+    @property
+    def connection_counts(self) -> Counts | None:
+        """What happened to connections since the ports were opened; C{None} before."""
+        return None if self._server is None else self._server.rounds.counts
 
     def _note_earliest(self, record: bytes) -> None:
         self._earliest_ms = decode_record(record).stored_ms

@@ -218,6 +218,11 @@ class BrokerStats:
             flow = (self._gets if table == "gets" else self._back).get((topic, group))
         return None if flow is None else Counted(values(flow, now), flow.requests(now))
 
+    @property
+    def flow_counts(self) -> tuple[int, int, int]:
+        """How many topics were stored into, and pairs of topic and group given out and sent back."""
+        return len(self._puts), len(self._gets), len(self._back)
+
     def put_totals(self) -> Iterator[Total]:
         """What was stored, by topic."""
         for topic, flow in self._puts.items():

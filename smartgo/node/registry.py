@@ -33,6 +33,7 @@ class Registry(MultiService):
     A registry and its port.
 
     @ivar ready: fires with this once clients can connect, or fails with why not.
+    @ivar routes: who serves what; provides L{smartgo.registry.interfaces.IRoutes}.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
 
@@ -62,6 +63,7 @@ class Registry(MultiService):
             tls,
             rounds,
         )
+        self.routes = self._registry.routes
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (file, self._registry.load) for file in self._registry.tables
         ]

@@ -1,0 +1,259 @@
+"""What Prometheus is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from unittest import SkipTest
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.ops.brokermetrics import BrokerMetrics
+from smartgo.ops.metrics import Stalls, metrics_of
+from tests.broker.cluster import Cluster
+
+DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
+PROMTOOL = os.environ.get("SMARTGO_PROMTOOL") or shutil.which("promtool")
+
+
+class MetricsCase(SynchronousTestCase):
+    """A cluster with a topic, a group that is connected, and one that was there once."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.stop)
+        self.stalls = Stalls(3, 0.75)
+        self.registry = metrics_of(
+            self.cluster.env, self.cluster.broker, self.cluster.registry.routes, lambda: self.stalls
+        )
+
+    def fill(self) -> None:
+        """Three messages, two of them read and one of these committed; one dead letter."""
+        cluster = self.cluster
+        for number in range(3):
+            self.assertEqual(cluster.send("T", b"%d" % number).code, 0)
+        cluster.heartbeat("online", "T")
+        for group, offset in (("online", 3), ("offline", 1)):
+            cluster.pull("T", consumer_group=group, max_msg_nums=2, commit_offset=offset, sys_flag=5)
+        cluster.broker.topics.create_for_group("%DLQ%online", 1)
+        cluster.send("%DLQ%online")
+        cluster.pump(0.1)
+
+    def text(self) -> str:
+        """The exposition."""
+        return generate_latest(self.registry).decode()
+
+    def values(self, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """Every sample of that name by its labels, without those that all have."""
+        found = {}
+        for family in text_string_to_metric_families(self.text()):
+            for sample in family.samples:
+                if sample.name == name:
+                    labels = {key: value for key, value in sample.labels.items() if key not in COMMON}
+                    found[tuple(sorted(labels.items()))] = sample.value
+                    for key in COMMON & sample.labels.keys():
+                        self.assertEqual(sample.labels[key], COMMON_VALUES[key], name)
+        return found
+
+    def value(self, name: str, **labels: str) -> float:
+        """One sample."""
+        return self.values(name)[tuple(sorted(labels.items()))]
+
+
+COMMON_VALUES = {
+    "cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a", "broker": "broker-a",
+    "brokerIP": "127.0.0.1:10911",
+}  # fmt: skip
+COMMON = frozenset(COMMON_VALUES)
+
+
+class BrokerMetricsTests(MetricsCase):
+    """A broker's figures."""
+
+    def test_in(self) -> None:
+        """What was stored is there by topic and in all, by the names of 5.x and of the exporter."""
+        self.fill()
+        self.assertEqual(self.value("rocketmq_messages_in_total", topic="T", message_type="normal"), 3)
+        size = self.value("rocketmq_throughput_in_total", topic="T", message_type="normal")
+        dead = self.value("rocketmq_throughput_in_total", topic="%DLQ%online", message_type="normal")
+        self.assertEqual(size + dead, self.cluster.broker.store.log_bounds()[1])
+        self.assertEqual(
+            self.value("rocketmq_send_to_dlq_messages_total", topic="%DLQ%online", consumer_group="online"), 1
+        )
+        self.assertEqual(self.value("smartgo_messages_in_total"), 4)
+        self.assertEqual(self.value("rocketmq_producer_offset", topic="T"), 3)
+        self.assertGreater(self.value("rocketmq_producer_tps", topic="T"), 0)
+        self.assertGreater(self.value("rocketmq_producer_message_size", topic="T"), 0)
+        self.assertEqual(self.value("rocketmq_broker_tps"), 0.0)
+
+    def test_out(self) -> None:
+        """What was given out is there by topic and group, and in all."""
+        self.fill()
+        for group in ("online", "offline"):
+            labels = {"topic": "T", "consumer_group": group, "is_retry": "false"}
+            self.assertEqual(self.value("rocketmq_messages_out_total", **labels), 2)
+            self.assertGreater(self.value("rocketmq_throughput_out_total", **labels), 0)
+            self.assertGreater(self.value("rocketmq_consumer_tps", topic="T", group=group), 0)
+        self.assertEqual(self.value("smartgo_messages_out_total"), 4)
+
+    def test_lag(self) -> None:
+        """What a group has not consumed is there in messages, and from the second time asked in milliseconds."""
+        self.fill()
+        behind = {"topic": "T", "consumer_group": "offline", "is_retry": "false"}
+        done = {"topic": "T", "consumer_group": "online", "is_retry": "false"}
+        self.assertEqual(self.value("rocketmq_consumer_lag_messages", **behind), 2)
+        self.assertEqual(self.value("rocketmq_consumer_lag_messages", **done), 0)
+        self.assertEqual(self.value("rocketmq_message_accumulation", topic="T", group="offline"), 2)
+        self.assertEqual(self.value("rocketmq_consumer_offset", topic="T", group="offline"), 1)
+        self.cluster.pump(20, step=1)
+        waits = self.value("rocketmq_consumer_lag_latency", **behind)
+        self.assertTrue(20_000 <= waits <= 21_000, waits)
+        self.assertEqual(self.value("rocketmq_consumer_lag_latency", **done), 0)
+        self.assertEqual(self.value("rocketmq_group_get_latency_by_storetime", topic="T", group="offline"), waits)
+
+    def test_clients(self) -> None:
+        """Connections are there by group, language and version, and as such."""
+        self.fill()
+        self.assertEqual(
+            self.value(
+                "rocketmq_consumer_connections",
+                consumer_group="online", language="PYTHON", version="409", consume_mode="clustering",
+            ),
+            1,
+        )  # fmt: skip
+        self.assertEqual(self.value("smartgo_connections"), 1)
+        self.assertEqual(self.value("smartgo_connections_accepted_total"), 1)
+
+    def test_tables_and_store(self) -> None:
+        """Numbers of topics and groups, the log's size, and whether the store takes messages."""
+        self.fill()
+        broker = self.cluster.broker
+        self.assertEqual(self.value("rocketmq_topic_number"), len(broker.topics))
+        self.assertEqual(self.value("rocketmq_consumer_group_number"), len(broker.groups))
+        self.assertEqual(self.value("rocketmq_broker_permission"), 6)
+        self.assertEqual(self.value("rocketmq_storage_size"), broker.store.log_bounds()[1])
+        self.assertEqual(self.value("smartgo_store_refusing"), 0)
+        self.cluster.pump(30, step=1)
+        self.assertEqual(self.value("rocketmq_storage_flush_behind_bytes"), 0)
+        self.assertGreaterEqual(self.value("rocketmq_storage_message_reserve_time"), 30_000)
+
+    def test_bounded(self) -> None:
+        """The first topics and groups keep their series; further ones are only counted."""
+        metrics = BrokerMetrics(self.cluster.env, self.cluster.broker, series=2)
+        for topic in ("T", "U", "V"):
+            self.cluster.send(topic)
+            for group in ("g", "h"):
+                self.cluster.pull(topic, consumer_group=group, commit_offset=0, sys_flag=5)
+        families = {family.name: family for family in metrics.collect()}
+        topics = [one.labels["topic"] for one in families["rocketmq_messages_in"].samples]
+        self.assertEqual(topics, ["T", "U"])
+        for name in ("rocketmq_messages_out", "rocketmq_consumer_lag_messages"):
+            self.assertEqual(len(families[name].samples), 2, name)
+        self.assertEqual(families["smartgo_metrics_dropped"].samples[0].value, 1 + 4 + 4)
+
+    def test_before_the_start(self) -> None:
+        """A broker that does not serve yet, or no longer, has figures too."""
+        cluster = Cluster()
+        cluster.stop()
+        registry = metrics_of(cluster.env, cluster.broker)
+        self.assertIn(b"smartgo_connections{", generate_latest(registry))
+
+    def test_asking_changes_nothing(self) -> None:
+        """However often somebody asks, no timer and no table is left behind."""
+        self.fill()
+        before = len(self.cluster.env.clock.getDelayedCalls()), self.cluster.broker.topics.version
+        for _ in range(3):
+            self.text()
+            self.cluster.pump()
+        self.assertEqual((len(self.cluster.env.clock.getDelayedCalls()), self.cluster.broker.topics.version), before)
+
+
+class ProcessMetricsTests(MetricsCase):
+    """A process and its registry."""
+
+    def test_process(self) -> None:
+        """The release, the time since the start, and when the reactor stood still."""
+        self.cluster.pump(5)
+        self.assertEqual(self.value("smartgo_info", version="V4_9_8"), 1)
+        self.assertAlmostEqual(self.value("smartgo_up_seconds"), 5.0, 3)
+        self.assertEqual(self.value("smartgo_reactor_stalls_total"), 3)
+        self.assertEqual(self.value("smartgo_reactor_longest_stall_seconds"), 0.75)
+
+    def test_registry(self) -> None:
+        """Brokers by cluster and role, how long they are silent, and their topics."""
+        self.assertEqual(self.value("smartgo_registry_brokers", role="master"), 1)
+        self.cluster.pump(5)
+        self.assertAlmostEqual(self.value("smartgo_registry_broker_silence_seconds"), 5.0, 1)
+        self.assertEqual(self.value("smartgo_registry_topics"), len(self.cluster.registry.routes.topics()))
+
+
+class DocumentTests(MetricsCase):
+    """The dashboard, the alert rules and the page about them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fill()
+        self.families = list(text_string_to_metric_families(self.text()))
+
+    def test_dashboard_and_rules(self) -> None:
+        """Every figure that the dashboard and the alert rules ask for is one that we show."""
+        shown = {one.name + "_total" * (one.type == "counter") for one in self.families}
+        for name in ("smartgo.json", "alerts.yml"):
+            with open(os.path.join(DOCS, "grafana", name), encoding="utf-8") as file:
+                text = file.read()
+            asked = set(re.findall(r"\b(?:smartgo|rocketmq)_[a-z_]+", text))
+            self.assertGreater(len(asked), 10, name)
+            self.assertEqual(asked - shown, set(), name)
+
+    def test_dashboard(self) -> None:
+        """The dashboard is one that Grafana can import: numbered panels that do not lie on each other."""
+        with open(os.path.join(DOCS, "grafana", "smartgo.json"), encoding="utf-8") as file:
+            board = json.load(file)
+        panels = board["panels"]
+        self.assertEqual(len({one["id"] for one in panels}), len(panels))
+        cells: set[tuple[int, int]] = set()
+        for one in panels:
+            place = one["gridPos"]
+            for x in range(place["x"], place["x"] + place["w"]):
+                for y in range(place["y"], place["y"] + place["h"]):
+                    self.assertNotIn((x, y), cells, one["title"])
+                    cells.add((x, y))
+            self.assertLessEqual(place["x"] + place["w"], 24)
+
+    def test_page(self) -> None:
+        """Every figure that we show is on the page."""
+        with open(os.path.join(DOCS, "metrics.rst"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertEqual([one.name for one in self.families if one.name not in page], [])
+
+
+class PromtoolTests(MetricsCase):
+    """Prometheus's own tool on what we show it."""
+
+    def setUp(self) -> None:
+        if PROMTOOL is None:
+            raise SkipTest("promtool is not installed (Debian: the package prometheus)")
+        super().setUp()
+
+    def promtool(self, *arguments: str, given: str | None = None) -> str:
+        """Run it and return what it said."""
+        assert PROMTOOL is not None
+        done = subprocess.run([PROMTOOL, *arguments], input=given, capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        self.assertIn(done.returncode, (0, 3), said)  # 3: a name that is not as Prometheus would have it
+        return said
+
+    def test_metrics(self) -> None:
+        """It reads the exposition, and finds nothing to say about the names that are ours."""
+        self.fill()
+        self.assertNotIn("smartgo_", self.promtool("check", "metrics", given=self.text()))
+
+    def test_rules(self) -> None:
+        """It finds the alert rules sound, and their tests pass."""
+        self.assertIn("SUCCESS", self.promtool("check", "rules", os.path.join(DOCS, "grafana", "alerts.yml")))
+        self.assertIn("SUCCESS", self.promtool("test", "rules", os.path.join(DOCS, "grafana", "alerts-test.yml")))
