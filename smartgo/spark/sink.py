@@ -250,7 +250,7 @@ class Task:
         self._settings = settings
         self._client = Client(env, settings.registry)
         self._producer = Producer(self._client, settings.group, timeout=settings.timeout)
-        self._orders: dict[MessageQueue, DeferredLock] = {}
+        self._orders: dict[tuple[str, int], DeferredLock] = {}
 
     async def open(self) -> None:
         """Join the group."""
@@ -272,11 +272,10 @@ class Task:
             if portion.queue_id is None:
                 await self._persist(messages, None)
             else:
-                queue = await self._queue(portion.topic, portion.queue_id)
                 # Rows that name their queue lie there in their order: the next goes when the one before is stored.
-                await self._orders.setdefault(queue, DeferredLock()).run(
-                    lambda: Deferred.fromCoroutine(self._persist(messages, queue))
-                )
+                key = (portion.topic, portion.queue_id)
+                order = self._orders.setdefault(key, DeferredLock())
+                await order.run(lambda: Deferred.fromCoroutine(self._in_order(messages, *key)))
         except CallFailed as error:
             first, last = portion.messages[0].row, portion.messages[-1].row
             rows = f"row {first}" if first == last else f"rows {first} to {last}"
@@ -285,6 +284,9 @@ class Task:
                 f"{self._settings.registry})"
             ) from None
         return len(messages)
+
+    async def _in_order(self, messages: Sequence[Message], topic: str, queue_id: int) -> None:
+        await self._persist(messages, await self._queue(topic, queue_id))
 
     async def _persist(self, messages: Sequence[Message], queue: MessageQueue | None) -> None:
         """Send until it is stored, with pauses; give up when the time is over. @raise CallFailed"""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import PySparkException
 from twisted.internet.defer import Deferred
 
 from smartgo.errors import SettingError
@@ -14,6 +20,7 @@ from smartgo.spark.outgoing import BadRow, Outgoing, Portion
 from smartgo.spark.sink import NotSent, Settings, Task
 from tests.client.doubles import ClusterTestCase, route
 from tests.client.test_producer import Storing
+from tests.spark.session import ROOT, SparkTestCase
 from tests.spark.test_outgoing import outgoing
 
 A, B = ("a", 10001), ("b", 10002)
@@ -99,6 +106,15 @@ class TaskTests(ClusterTestCase):
         ]
         self.assertEqual(queues, [1, 1, 0, 1])
 
+    def test_first_order(self) -> None:
+        """Portions for one queue keep their order even when the topic's route is not known yet."""
+        portions = [self.portion(outgoing(row, queue_id=1, tag=f"t{row}")) for row in range(5)]
+        sends = [Deferred.fromCoroutine(self.task.send(portion)) for portion in portions]
+        self.pass_time(1.0)
+        self.assertEqual([self.successResultOf(one) for one in sends], [1] * 5)
+        sent = [request.read(SendRequest).properties for request in self.a.of(RequestCode.SEND_MESSAGE_V2)]
+        self.assertEqual([properties.decode_text(one)["TAGS"] for one in sent], [f"t{row}" for row in range(5)])
+
     def test_queue_order(self) -> None:
         """Of two portions for one queue the second is sent when the first is stored."""
         answers: list[Any] = []
@@ -169,3 +185,107 @@ class TaskTests(ClusterTestCase):
         for message in wrong:
             self.assertIn("row 3", self.failure_of(self.task.send(self.portion(outgoing(2), message)), BadRow))
         self.assertEqual(self.a.of(RequestCode.SEND_BATCH_MESSAGE), [])
+
+
+class BrokerTests(SparkTestCase):
+    """Rows that Spark sends to a registry and a broker, which run in a process of their own."""
+
+    def setUp(self) -> None:
+        """Start them."""
+        super().setUp()
+        self.data = os.path.abspath(self.mktemp())
+        ports = [str(port) for port in free_ports(2)]
+        self.registry = f"127.0.0.1:{ports[0]}"
+        command = [sys.executable, "-m", "smartgo.cli.main", "dev", "--data", self.data]
+        command += ["--registry-listen", ports[0], "--listen", ports[1]]
+        with open(f"{self.data}.log", "wb") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=ROOT, text=True)
+        self.addCleanup(self.stop)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("Ready"):
+                return
+        self.fail("the broker did not start")
+
+    def stop(self) -> None:
+        """End them."""
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+    def stored(self, topic: str) -> list[Any]:
+        """What the broker's store holds of a topic."""
+        read = self.spark.read.format("smartgo").load(os.path.join(self.data, "store"))
+        rows: list[Any] = read.where(f"topic = '{topic}'").orderBy("physical_offset").collect()
+        return rows
+
+    def failure(self, work: Callable[[], object]) -> str:
+        """What Spark says that went wrong."""
+        return str(self.assertRaises(PySparkException, work))
+
+    def test_round_trip(self) -> None:
+        """
+        A table that is written is in the broker's store, each row as a message with what its columns say; a stream
+        over that store, written to another topic, sends every message on once, in the order of its queue. What cannot
+        be sent is told, by option or by row.
+        """
+        frame = self.spark.range(2500).selectExpr(
+            "concat('body ', id) AS value",
+            "concat('k', id) AS key",
+            "CASE WHEN id % 2 = 0 THEN 'even' ELSE 'odd' END AS tags",
+            "map('number', string(id)) AS properties",
+            "CASE WHEN id % 5 = 0 THEN 0 END AS queue_id",
+        )
+        write = frame.write.format("smartgo").mode("append").options(registry=self.registry, topic="Written")
+        write.option("batchRows", 100).save()
+        rows = self.stored("Written")
+        numbers = [int(row.properties["number"]) for row in rows]
+        self.assertEqual(sorted(numbers), list(range(2500)))
+        for row, number in zip(rows, numbers, strict=True):
+            self.assertEqual(
+                (row.body, row.key, row.tags),
+                (f"body {number}".encode(), f"k{number}", "odd" if number % 2 else "even"),
+            )
+            if number % 5 == 0:
+                self.assertEqual(row.queue_id, 0)
+        self.assertEqual({row.queue_id for row in rows}, {0, 1, 2, 3})
+        ids = {row.unique_id for row in rows}
+        self.assertEqual(len(ids), 2500)
+
+        stream = self.spark.readStream.format("smartgo").load(os.path.join(self.data, "store"))
+        query = (
+            stream.where("topic = 'Written'")
+            .writeStream.format("smartgo")
+            .options(registry=self.registry, topic="Again", checkpointLocation=f"{self.data}.checkpoint")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        again = self.stored("Again")
+        self.assertEqual({row.unique_id for row in again}, ids)
+        self.assertEqual(len(again), 2500)
+        for queue in range(4):
+            before, after = ([row.unique_id for row in some if row.queue_id == queue] for some in (rows, again))
+            self.assertEqual(before, after)
+
+        self.assertIn(
+            "option registry is needed", self.failure(lambda: frame.write.format("smartgo").mode("append").save())
+        )
+        self.assertIn("cannot be overwritten", self.failure(lambda: write.mode("overwrite").save()))
+        wrong = self.spark.createDataFrame([("x",), ("",)], "body string").coalesce(1)
+        write = wrong.write.format("smartgo").mode("append").options(registry=self.registry, topic="Written")
+        self.assertIn("row 2 of this task cannot be sent: the body is empty", self.failure(write.save))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, far enough apart for a broker's neighbours."""
+    found: list[int] = []
+    for port in range(32000, 33000, 10):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            break
+    return found
