@@ -14,7 +14,7 @@ from smartgo.cli.session import do
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.node.options import listen_flags
+from smartgo.node.options import listen_flags, ops_setting
 
 _LOG_FILE: Final = "64MiB"
 
@@ -38,12 +38,18 @@ _LOG_FILE: Final = "64MiB"
 @click.option(
     "--registry-listen", metavar="[ADDRESS:]PORT", help="Where the registry serves.  [default: 127.0.0.1:9876]"
 )
+@click.option(
+    "--ops",
+    metavar="[ADDRESS:]PORT|off",
+    help="Where the REST API and the console are served.  [default: 127.0.0.1, the broker's port + 2]",
+)
 @click.option("-c", "--config", metavar="FILE", help="Settings: our TOML, or RocketMQ's broker.conf.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting; may be repeated.")
 def dev(
     data: str,
     listen: str | None,
     registry_listen: str | None,
+    ops: str | None,
     config: str | None,
     settings: tuple[str, ...],
 ) -> None:
@@ -54,15 +60,18 @@ def dev(
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(data)
-        configuration = configured(env, root, listen, registry_listen, config, settings)
+        configuration = configured(env, root, listen, registry_listen, config, settings, ops)
         failed: Deferred[str] = Deferred()
-        node = Embedded(env, configuration, failed.callback)
+        node = Embedded(env, configuration, failed.callback, serve_ops=True)
         try:
             await node.start()
             click.echo(f"registry    {node.registry}")
             click.echo(f"broker      {node.broker}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
+            if node.ops is not None:
+                click.echo(f"console     {node.ops.login_url()}")
+                click.echo("            (this link logs in as admin, once, within an hour)")
             click.echo("Ready. Stop with ctrl-C.")
             raise Refusal(f"the store failed: {await failed}", STORE_FAILED)
         finally:
@@ -78,6 +87,7 @@ def configured(
     registry_listen: str | None = None,
     config: str | None = None,
     settings: tuple[str, ...] = (),
+    ops: str | None = None,
 ) -> Configuration:
     """
     Return the configuration that the options stand for.
@@ -101,6 +111,8 @@ def configured(
         flags.update(listen_flags(listen, "broker"))
     if registry_listen:
         flags.update(listen_flags(registry_listen, "registry"))
+    if ops:
+        flags["ops.opsListen"] = ops_setting(ops)
     store = os.path.join(root, "store")
     flags.setdefault("storePathRootDir", store)
     flags.setdefault("kvConfigPath", os.path.join(root, "registry", "kvConfig.json"))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.terms import durability, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.node.all import prepare, with_own_registry
+from smartgo.node.assembly import ops_place
 from smartgo.node.process import client_tls, server_limits
 from smartgo.node.registry import Registry
+
+if TYPE_CHECKING:
+    from smartgo.ops.service import Ops
 
 
 def surroundings(env: IEnvironment) -> Surroundings:
@@ -40,8 +46,11 @@ class Embedded:
     A registry and a broker.
 
     @ivar registry: C{host:port} of the registry; C{broker} of the broker.
+    @ivar ops: the REST API, if it is served.
     @ivar durability: one line on what an acknowledged message survives.
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -49,10 +58,12 @@ class Embedded:
         configuration: Configuration,
         on_store_failed: Callable[[str], None],
         fill_disk: bool = False,
+        serve_ops: bool = False,
     ) -> None:
         """
         @param on_store_failed: called once with why, when the store fails for good.
         @param fill_disk: take messages until there is really no room, where a broker that is to stay leaves some free.
+        @param serve_ops: serve the REST API and the console too, unless the settings say otherwise.
         @raise SettingError: a setting that cannot be followed, or a port in use.
         @raise StoreHeld: the store is another process's.
         """
@@ -72,24 +83,36 @@ class Embedded:
             on_store_failed=on_store_failed,
             settings=settings,
         )
+        self.ops: Ops | None = None
+        if serve_ops:
+            place = ops_place(env, configuration, configuration.broker.listen_port + 2, True, self._warn)
+            if place is not None:
+                from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
+
+                self.ops = assemble(env, configuration, place, (self._registry, self._broker))
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
         self.durability = durability(configuration.store, configuration.broker.broker_role)
 
+    def _warn(self, words: str) -> None:
+        self._log.warn("{words}", words=words)
+
     async def start(self) -> None:
         """
-        Start both; returns when clients can connect and topics can be found.
+        Start them; returns when clients can connect and topics can be found.
 
         @raise SmartgoError: one cannot start; L{stop} what did.
         """
-        for service, ready in (self._registry, self._registry.ready), (self._broker, self._broker.ready):
-            self._started.append(service)
-            service.startService()
-            await ready
+        for service in (self._registry, self._broker, self.ops):
+            if service is not None:
+                self._started.append(service)
+                service.startService()
+                ready: Deferred[Any] = service.ready
+                await ready
 
     async def stop(self) -> None:
-        """Stop what was started, the broker first."""
+        """Stop what was started, the last first."""
         while self._started:
             stopping: Deferred[object] = maybeDeferred(self._started.pop().stopService)
             await stopping

@@ -15,9 +15,8 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
-from smartgo.errors import SettingError
 from smartgo.node.options import NodeOptions, configure
-from smartgo.node.process import Process, check_tables, checked, probe_log, probe_ports
+from smartgo.node.process import PortTaken, Process, check_tables, checked, probe_log, probe_ports
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
@@ -71,6 +70,33 @@ class Node(MultiService):
         await self.env.threads.stop()
 
 
+def ops_place(
+    env: IEnvironment, configuration: Configuration, usual: int, by_default: bool, warn: Callable[[str], object]
+) -> tuple[str, int] | None:
+    """
+    Return where to serve the REST API; C{None} for nowhere.
+
+    @param usual: the port where no other is said.
+    @param by_default: whether to serve it where nothing is said; it is done without where the port is in use then.
+    @param warn: is told so.
+    @raise PortTaken: the port is in use.
+    @raise SettingError: it is not ours to listen on.
+    """
+    place = configuration.ops.place(usual)
+    asked = configuration.ops.ops_listen is not None
+    if not asked and by_default:
+        place = ("127.0.0.1", usual)
+    try:
+        if place is not None:
+            probe_ports(env, ((*place, "the REST API"),))
+    except PortTaken as error:
+        if asked:
+            raise
+        warn(f"without REST API and console: {error}")
+        return None
+    return place
+
+
 def assemble_ops(
     env: IEnvironment,
     options: NodeOptions,
@@ -90,18 +116,14 @@ def assemble_ops(
     if services:
         broker = "broker" in options.tables
         usual = (configuration.broker.listen_port if broker else configuration.registry.listen_port) + 2
-    place = configuration.ops.place(usual)
-    asked = configuration.ops.ops_listen is not None
-    if not asked and options.serves_ops:
-        place = ("127.0.0.1", usual)
+    place = ops_place(
+        env,
+        configuration,
+        usual,
+        options.serves_ops,
+        lambda words: sys.stderr.write(f"{options.program}: warning: {words}\n"),
+    )
     if place is None:
-        return None
-    try:
-        probe_ports(env, ((*place, "the REST API"),))
-    except SettingError as error:
-        if asked or not services:
-            raise
-        sys.stderr.write(f"{options.program}: warning: without REST API and console: {error}\n")
         return None
     from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 

@@ -14,6 +14,7 @@ from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.node.logs import FORMATS, json_file_observer, json_observer
 
 _ENDPOINT = re.compile(r"(?:tcp:)?(?P<port>\d{1,5})(?::interface=(?P<interface>[^:]*(?:\\:[^:]*)*))?")
 _HOST_PORT = re.compile(r"(?P<interface>\[[0-9a-fA-F:]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(?P<port>\d{1,5})")
@@ -39,7 +40,7 @@ def listen_flags(text: str, table: str, flag: str = "--listen") -> dict[str, str
     return flags
 
 
-def ops_place(text: str) -> str:
+def ops_setting(text: str) -> str:
     """
     Return the setting C{opsListen} that C{--ops} stands for.
 
@@ -71,6 +72,7 @@ class NodeOptions(usage.Options):
         ["config", "c", None, "Settings: our TOML, or an unchanged RocketMQ broker.conf or namesrv.properties."],
         ["listen", "l", None, "Where to serve clients: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
         ["ops", None, None, "Where to serve the REST API and the console: as --listen, or on, or off."],
+        ["log-format", None, None, "text, or json for one JSON object a line."],
     ]
     optFlags: ClassVar[Sequence[Sequence[Any]]] = [
         ["allow-insecure", None, "Listen on other than loopback addresses although no client has to say who it is."],
@@ -100,6 +102,8 @@ class NodeOptions(usage.Options):
 
     def postOptions(self) -> None:
         """Give pid and log file the command's own name, so that several start from one directory; keep them private."""
+        if self["log-format"] not in (None, *FORMATS):
+            raise usage.UsageError(f"--log-format {self['log-format']}: write {' or '.join(FORMATS)}")
         parent = self.parent
         if parent is None:
             return
@@ -109,6 +113,9 @@ class NodeOptions(usage.Options):
             parent["logfile"] = f"{self.program}.log"
         if parent.get("umask") is None:
             parent["umask"] = 0o077
+        if self["log-format"] == "json":
+            parent["logger"] = json_observer(parent["logfile"])  # twistd's
+            parent["fileLogObserverFactory"] = json_file_observer  # twist's
 
     def flags(self) -> dict[str, str]:
         """The settings given on the command line. @raise SettingError: an address that cannot be read."""
@@ -116,7 +123,7 @@ class NodeOptions(usage.Options):
         if self["listen"]:
             flags.update(listen_flags(self["listen"], self.listens))
         if self["ops"]:
-            flags["ops.opsListen"] = ops_place(self["ops"])
+            flags["ops.opsListen"] = ops_setting(self["ops"])
         if self["allow-insecure"]:
             for table in ("broker", "registry"):
                 if table in self.tables:
@@ -182,7 +189,7 @@ class FrontOptions(NodeOptions):
         listen, self["listen"] = self["listen"], None
         flags = super().flags()
         if listen:
-            flags["ops.opsListen"] = ops_place(listen)
+            flags["ops.opsListen"] = ops_setting(listen)
         if self["allow-insecure"]:
             flags["ops.opsAllowInsecure"] = "true"
         if self["registry"]:

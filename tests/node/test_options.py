@@ -9,7 +9,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
 from smartgo.node.all import with_own_registry
-from smartgo.node.options import AllOptions, BrokerOptions, NodeOptions, RegistryOptions, configure, listen_flags
+from smartgo.node.options import (
+    AllOptions,
+    BrokerOptions,
+    FrontOptions,
+    NodeOptions,
+    RegistryOptions,
+    configure,
+    listen_flags,
+)
 from smartgo.node.process import check_tables
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
@@ -52,6 +60,27 @@ class OptionsTests(SynchronousTestCase):
             (found.broker.bind_address, found.broker.listen_port, found.broker.namesrv_addr), ("127.0.0.1", 10911, ())
         )
         self.assertEqual(self.parse(RegistryOptions()).registry.listen_port, 9876)
+
+    def test_ops(self) -> None:
+        """The REST API is served where it is said: at a port, an address, the usual place, or nowhere."""
+        for text, place in (
+            ("36000", ("127.0.0.1", 36000)),
+            ("10.0.0.1:36000", ("10.0.0.1", 36000)),
+            ("[::1]:36000", ("::1", 36000)),
+            ("tcp:36000:interface=127.0.0.1", ("127.0.0.1", 36000)),
+            ("on", ("127.0.0.1", 1)),
+            ("off", None),
+        ):
+            self.assertEqual(self.parse(BrokerOptions(), "--ops", text).ops.place(1), place, text)
+        self.assertIsNone(self.parse(BrokerOptions()).ops.place(1))
+        self.assertRaises(SettingError, self.parse, BrokerOptions(), "--ops", "nowhere")
+
+    def test_front(self) -> None:
+        """An API before a cluster knows its registries, and keeps its files apart from those of a broker."""
+        found = self.parse(FrontOptions(), "--registry", "a:1;b:2", "--listen", "127.0.0.1:36000")
+        self.assertEqual(found.broker.namesrv_addr, ("a:1", "b:2"))
+        self.assertEqual((found.ops.place(1), found.ops.ops_path), (("127.0.0.1", 36000), "/home/test/smartgo-ops"))
+        self.assertEqual(self.parse(BrokerOptions(), "--store", "/s").ops.ops_path, "/s/ops")
 
     def test_flags(self) -> None:
         """Flags set what they name."""
