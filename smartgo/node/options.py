@@ -114,7 +114,9 @@ class NodeOptions(usage.Options):
         if parent.get("umask") is None:
             parent["umask"] = 0o077
         if self["log-format"] == "json":
-            parent["logger"] = json_observer(parent["logfile"])  # twistd's
+            if parent.get("logfile") == "-" and not parent.get("nodaemon"):
+                raise usage.UsageError("--log-format json: a daemon cannot log to standard output")
+            parent["logger"] = json_observer(parent.get("logfile"))  # twistd's
             parent["fileLogObserverFactory"] = json_file_observer  # twist's
 
     def flags(self) -> dict[str, str]:
