@@ -20,6 +20,7 @@ from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
+from smartgo.ops.debug import DebugApi
 from smartgo.ops.events import EventsApi
 from smartgo.ops.groups import GroupsApi
 from smartgo.ops.history import History
@@ -123,6 +124,7 @@ class Ops(Service):
             JobsApi(self.jobs),
             StatusApi(node),
             MetricsApi(metrics or (lambda: registry)),
+            *([DebugApi()] if config.ops_debug else []),
             *resources,
         ]
         self.api = Api(env, self._gate, self.audit, self.streams, served, console_pages())
