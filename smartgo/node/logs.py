@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import IO, Any, Final
 
 import msgspec
@@ -53,14 +51,22 @@ def json_file_observer(file: IO[Any]) -> FileLogObserver:
     return FileLogObserver(file, json_line)
 
 
-def json_observer(path: str | None) -> Callable[[], FileLogObserver]:
+class JsonLog:
     """
-    Return what C{twistd} makes its log observer by.
+    What C{twistd} makes its log observer by; it knows this by its name alone, and so there is one.
 
-    @param path: the log file, turned over as twistd's own; C{-} or nothing for standard output.
+    @ivar path: the log file, turned over as twistd's own; C{-} or nothing for standard output.
     """
-    return partial(_observer, path)
+
+    name: Final = f"{__name__}.json_log"
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+
+    def __call__(self) -> FileLogObserver:
+        """Open the file and return the observer."""
+        standard = not self.path or self.path == "-"
+        return json_file_observer(sys.stdout if standard else LogFile.fromFullPath(self.path))
 
 
-def _observer(path: str | None) -> FileLogObserver:
-    return json_file_observer(sys.stdout if not path or path == "-" else LogFile.fromFullPath(path))
+json_log: Final = JsonLog()

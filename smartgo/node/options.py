@@ -14,7 +14,7 @@ from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.node.logs import FORMATS, json_file_observer, json_observer
+from smartgo.node.logs import FORMATS, JsonLog, json_file_observer, json_log
 
 _ENDPOINT = re.compile(r"(?:tcp:)?(?P<port>\d{1,5})(?::interface=(?P<interface>[^:]*(?:\\:[^:]*)*))?")
 _HOST_PORT = re.compile(r"(?P<interface>\[[0-9a-fA-F:]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(?P<port>\d{1,5})")
@@ -116,7 +116,8 @@ class NodeOptions(usage.Options):
         if self["log-format"] == "json":
             if parent.get("logfile") == "-" and not parent.get("nodaemon"):
                 raise usage.UsageError("--log-format json: a daemon cannot log to standard output")
-            parent["logger"] = json_observer(parent.get("logfile"))  # twistd's
+            json_log.path = parent.get("logfile")
+            parent["logger"] = JsonLog.name  # twistd's
             parent["fileLogObserverFactory"] = json_file_observer  # twist's
 
     def flags(self) -> dict[str, str]:

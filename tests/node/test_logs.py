@@ -9,10 +9,11 @@ from typing import Any
 from twisted.logger import Logger, LogLevel, LogPublisher
 from twisted.logger._legacy import publishToNewObserver
 from twisted.python.failure import Failure
+from twisted.python.reflect import namedAny
 from twisted.python.usage import Options, UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.node.logs import json_file_observer, json_line, json_observer
+from smartgo.node.logs import json_file_observer, json_line
 from smartgo.node.options import BrokerOptions
 
 
@@ -91,7 +92,7 @@ class OptionTests(SynchronousTestCase):
         path = self.mktemp()
         parent = self.parsed("--log-format", "json", logfile=path)
         self.assertIs(parent["fileLogObserverFactory"], json_file_observer)
-        parent["logger"]()({"log_format": "hello", "log_time": 1.0})
+        namedAny(parent["logger"])()({"log_format": "hello", "log_time": 1.0})
         with open(path, encoding="utf-8") as file:
             self.assertEqual(json.loads(file.read())["message"], "hello")
 
@@ -110,5 +111,6 @@ class OptionTests(SynchronousTestCase):
         """In the foreground lines go to standard output."""
         file = io.StringIO()
         self.patch(__import__("sys"), "stdout", file)
-        json_observer(None)()({"log_format": "hello", "log_time": 1.0})
+        parent = self.parsed("--log-format", "json", nodaemon=1)
+        namedAny(parent["logger"])()({"log_format": "hello", "log_time": 1.0})
         self.assertEqual(json.loads(file.getvalue())["message"], "hello")
