@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from smartgo.cli.output import moment
+from smartgo.cli.output import moment, printable
 from smartgo.schema import properties
 from smartgo.schema.message import unpack_host
 from smartgo.schema.record import RECORD
@@ -57,7 +57,9 @@ def _value(name: str, value: object) -> str:
             return "{}:{}".format(*unpack_host(value))
         if name == "properties":
             return ", ".join(f"{key}={word}" for key, word in properties.decode(value).items())
-        return value[:_PREVIEW].decode("utf-8", "backslashreplace") + (" ..." if len(value) > _PREVIEW else "")
+        return printable(value[:_PREVIEW].decode("utf-8", "backslashreplace")) + (
+            " ..." if len(value) > _PREVIEW else ""
+        )
     return str(value)
 
 

@@ -55,9 +55,13 @@ def check(directory: str, path: str | None, flags: Mapping[str, str], output: st
         given = {"storePathRootDir": root, **flags}
         store = load(surroundings(env), BROKER, path or "", data, given).store
         geometry = Geometry(store.max_hash_slot_num, store.max_index_num)
-        with Progress(env.clock, "checked") as progress:
+        with Progress(env.clock, "log") as progress:
             looked = StoreCheck(
-                env.files, root, store_settings(store), geometry, lambda what, done, total: progress.to(done, total)
+                env.files,
+                root,
+                store_settings(store),
+                geometry,
+                lambda what, done, total: progress.to(done, total, what),
             )
             working: Deferred[Summary] = env.threads.run(_LANE, looked.run)
             try:

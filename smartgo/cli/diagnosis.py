@@ -118,7 +118,7 @@ class Diagnosis:
                 )
                 continue
             yield Finding(
-                OK, f"registry {address}", f"answers; it knows {len(self._seen[address].broker_addr_table)} brokers"
+                OK, f"registry {address}", f"answers; brokers it knows: {len(self._seen[address].broker_addr_table)}"
             )
         tables = {address: set(_addresses(info)) for address, info in self._seen.items()}
         everything = set().union(*tables.values()) if tables else set()

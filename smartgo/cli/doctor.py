@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from smartgo.cli.diagnosis import OK, PROBLEM, Diagnosis, Finding
-from smartgo.cli.output import OUTPUT, TEXT, plain, print_value
+from smartgo.cli.output import OUTPUT, TEXT, plain, print_value, printable
 from smartgo.cli.running import Refusal, examples
 from smartgo.cli.session import Cluster, Connected, cluster_options
 
@@ -60,6 +60,6 @@ def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool,
 
 def _print(finding: Finding) -> None:
     mark = click.style(_MARKS[finding.verdict], fg=_COLOURS[finding.verdict], bold=True)
-    click.echo(f"{mark} {finding.subject}: {finding.what}")
+    click.echo(f"{mark} {printable(f'{finding.subject}: {finding.what}')}")
     if finding.advice:
-        click.echo(f"    {finding.advice}")
+        click.echo(f"    {printable(finding.advice)}")

@@ -10,7 +10,7 @@ from typing import Final
 import click
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
-from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value
+from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import examples, refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
@@ -249,12 +249,12 @@ def print_message(output: str, message: ReceivedMessage) -> None:
 
 
 def as_text(message: ReceivedMessage) -> str:
-    """Return a message as one line for people, its body's bytes that are no text escaped."""
+    """Return a message as one line for people, what of it is no text escaped."""
     words = [f"{message.queue.queue_id}:{message.queue_offset}"]
     if message.tag:
         words.append(f"[{message.tag}]")
     words.append(message.body.decode("utf-8", "backslashreplace"))
-    return " ".join(words)
+    return printable(" ".join(words))
 
 
 def sent_to(message: ReceivedMessage) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from smartgo.cli.annotate import annotated, hex_dump
 from smartgo.cli.message import as_members, as_text, print_message, sent_to
 from smartgo.cli.moving import read_queues
-from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_members, print_table, print_value
+from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_members, print_table, print_value, printable
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, read_place
 from smartgo.cli.running import Refusal, examples
@@ -148,10 +148,10 @@ def body_text(body: bytes, form: str) -> str:
         return "\n".join(hex_dump(body))
     if form == "json":
         try:
-            return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+            return printable(json.dumps(json.loads(body), indent=2, ensure_ascii=False), keep="\n")
         except ValueError as error:
             raise Refusal(f"the body is no JSON: {error}") from None
-    return body.decode("utf-8", "backslashreplace")
+    return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t")
 
 
 @msg.command(

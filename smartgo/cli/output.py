@@ -7,6 +7,7 @@ words. Tables are as wide as they need to be where nobody looks at them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -31,6 +32,7 @@ OUTPUT: Final = click.option(
     help="How to print; json is one document, jsonl a line each.",
 )
 
+_CONTROLS: Final = re.compile("[\x7f-\x9f]")
 _WIDE: Final = 4000  # columns, where no terminal sets a limit
 
 
@@ -54,7 +56,6 @@ def print_rows(
     rows: Sequence[T],
     columns: Columns[T],
     nothing: str = "Nothing.",
-    title: str | None = None,
 ) -> None:
     """
     Print rows.
@@ -65,7 +66,7 @@ def print_rows(
     if output != TEXT:
         print_value(output, [plain(row) for row in rows])
     elif rows:
-        print_table(rows, columns, title)
+        print_table(rows, columns)
     else:
         click.echo(nothing)
 
@@ -80,7 +81,7 @@ def print_value(output: str, value: Any) -> None:
 
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+        click.echo(_safe(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def print_streamed(output: str, value: Any) -> None:
@@ -95,14 +96,19 @@ def print_streamed(output: str, value: Any) -> None:
 
 def json_line(value: Any) -> str:
     """Return a plain value as one line of JSON."""
-    return msgspec.json.encode(value).decode()
+    return _safe(msgspec.json.encode(value).decode())
 
 
-def print_table(rows: Iterable[T], columns: Columns[T], title: str | None = None) -> None:
-    """Print a table for people."""
+def _safe(text: str) -> str:
+    """Escape the control characters that JSON lets stand."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
+    """Print a table for people; without a first line where no column has a heading."""
     from rich.table import Table
 
-    table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(box=None, pad_edge=False, show_header=any(heading.strip() for heading in columns))
     cells = [[value(row) for value in columns.values()] for row in rows]
     for at, heading in enumerate(columns):
         numbers = any(isinstance(line[at], int | float) and not isinstance(line[at], bool) for line in cells)
@@ -147,8 +153,19 @@ def in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(str(one) for one in value) or "-"
-    return str(value)
+        return printable(", ".join(str(one) for one in value)) or "-"
+    return printable(str(value))
+
+
+def printable(text: str, keep: str = "") -> str:
+    """
+    Return a text that does nothing to a terminal: what is no character to be seen is escaped.
+
+    @param keep: characters that may stand, such as line ends.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
 
 
 def moment(stamp_ms: int | None) -> str | None:

@@ -51,11 +51,18 @@ class Progress:
         """So much more is done."""
         self.to(self.done + count)
 
-    def to(self, done: int, total: int | None = None) -> None:
-        """So much is done by now."""
+    def to(self, done: int, total: int | None = None, what: str | None = None) -> None:
+        """
+        So much is done by now.
+
+        @param what: what is done now; its time begins when it is first named.
+        """
         self.done = done
         if total is not None:
             self._total = total
+        if what is not None and what != self._what:
+            self._what = what
+            self._begin = self._clock.seconds()
         if self._clock.seconds() - self._told >= self._interval:
             self._tell()
 

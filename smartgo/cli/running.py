@@ -21,6 +21,7 @@ from twisted.logger import (
 from twisted.python.failure import Failure
 from zope.interface import provider
 
+from smartgo.cli.output import printable
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import (
@@ -37,7 +38,6 @@ from smartgo.errors import (
     StoreError,
     SubscriptionParseFailed,
 )
-from smartgo.node.process import status_of
 from smartgo.schema.codes import ResponseCode
 
 FAILED: Final = 1
@@ -79,12 +79,14 @@ class Refusal(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Say it on standard error."""
-        click.echo(f"smartgo: {self.message}", file=file, err=file is None)
+        click.echo(f"smartgo: {printable(self.message)}", file=file, err=file is None)
 
 
 def refusal(error: SmartgoError) -> Refusal:
     """Return what a person is told about an error, and the status that scripts are told."""
     if isinstance(error, SettingError | StoreError):
+        from smartgo.node.process import status_of  # which brings in all settings
+
         return Refusal(str(error), status_of(error))
     if isinstance(error, BadName | MessageIllegal | BadHeader | BadBody | SubscriptionParseFailed):
         return Refusal(str(error), USAGE)

@@ -32,7 +32,7 @@ KEPT: Final = 200
 
 _PAGE: Final = 400  # units that are read at once
 _PAGES: Final = 512  # that are held
-_INDEX_PAGE: Final = 50_000  # entries that are read at once
+_INDEX_PAGE: Final = 2000  # entries that are read at once
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class StoreCheck:
     ) -> None:
         """
         @param geometry: of index files; those of RocketMQ's default are known too.
-        @param told: called often, with what is looked at, and how many bytes of how many were.
+        @param told: called often, with what is looked at, and how much of how much was.
         """
         self._files = files
         self._root = root
@@ -299,18 +299,28 @@ class StoreCheck:
     def _index(self) -> None:
         """Read every entry: it leads to a message that has such a key, and chains lead back."""
         directory = posixpath.join(self._root, "index")
-        names = [name for name in self._files.list(directory) if index.is_file_name(name)]
-        sizes = [self._files.size(posixpath.join(directory, name)) for name in names]
-        done = 0
-        for name, size in zip(names, sizes, strict=True):
+        known = []
+        for name in self._files.list(directory):
             path = posixpath.join(directory, name)
-            geometry = self._geometry(size)
-            if geometry is None:
-                self._find("repair", path, f"{size} B fit neither the settings nor RocketMQ's own; name the numbers")
-            else:
-                self._index_file(path, geometry, done, sum(sizes))
+            if not index.is_file_name(name):
+                continue
             self.summary.index_files += 1
-            done += size
+            geometry = self._geometry(self._files.size(path))
+            if geometry is None:
+                self._find(
+                    "repair",
+                    path,
+                    "its size fits neither maxHashSlotNum and maxIndexNum as they are set, nor RocketMQ's own",
+                )
+                continue
+            count = index.Header.unpack(self._files.read_at(path, 0, index.HEADER_SIZE)).index_count
+            if not index.FIRST_ENTRY <= count <= geometry.entries:
+                self._find("repair", path, f"its header counts {count} entries, of {geometry.entries}")
+                continue
+            known.append((path, geometry, count))
+        total = sum(count - index.FIRST_ENTRY for _, _, count in known)
+        for path, geometry, count in known:
+            self._index_file(path, geometry, count, total)
 
     def _geometry(self, size: int) -> index.Geometry | None:
         for geometry in (self._index_geometry, index.Geometry()):
@@ -318,26 +328,22 @@ class StoreCheck:
                 return geometry
         return None
 
-    def _index_file(self, path: str, geometry: index.Geometry, done: int, total: int) -> None:
-        header = index.Header.unpack(self._files.read_at(path, 0, index.HEADER_SIZE))
-        if not index.FIRST_ENTRY <= header.index_count <= geometry.entries:
-            self._find("repair", path, f"its header counts {header.index_count} entries, of {geometry.entries}")
-            return
+    def _index_file(self, path: str, geometry: index.Geometry, end: int, total: int) -> None:
         number = index.FIRST_ENTRY
         wrong = 0
-        while number < header.index_count:
-            count = min(_INDEX_PAGE, header.index_count - number)
+        while number < end:
+            self._breathe()
+            count = min(_INDEX_PAGE, end - number)
             data = self._files.read_at(path, geometry.entry_at(number), count * index.ENTRY_SIZE)
             for raw in index.entry_struct.iter_unpack(data):
-                self._breathe()
                 entry = index.Entry._make(raw)
-                self.summary.index_entries += 1
                 if entry.previous >= number or not self._has_key(entry):
                     wrong += 1
                 number += 1
-            self._told("index", done + geometry.entry_at(number), total)
+            self.summary.index_entries += count
+            self._told("index", self.summary.index_entries, total)
         if wrong:
-            self._find("repair", path, f"{wrong} of {header.index_count - 1} entries lead to no message of such a key")
+            self._find("repair", path, f"{wrong} of {end - 1} entries lead to no message of such a key")
 
     def _has_key(self, entry: index.Entry) -> bool:
         """Tell whether the message that an entry leads to has a key of its hash; one that is gone has."""
