@@ -32,6 +32,9 @@ _FULL: Final = 1  # too many in flight (L12)
 _CLOGGED: Final = 2  # too much unsent (L13)
 _ENDING: Final = 4  # draining or closing
 
+_LARGE: Final = 16384  # bytes in pieces; to copy as much together costs more than to have the kernel gather it
+_FEW: Final = 256  # pieces; a system has a limit to how many it gathers
+
 
 class Owner(Protocol):
     """Who has this connection: a server or a client."""
@@ -334,16 +337,22 @@ class Connection:
         if not out:
             return
         outflow = self._outflow
-        unsent = outflow.unsent + self._size
+        size = self._size
+        unsent = outflow.unsent + size
         self._size = 0
         if unsent > self._limits.unsent_close:  # before all of it is copied together
             out.clear()
             self._too_slow(f"{unsent} B unsent")
             return
-        data = b"".join(out)
-        out.clear()
         self._watch.moved_at = self._rounds.stamp
-        outflow.write(data)
+        if size >= _LARGE and len(out) <= _FEW:
+            pieces = out[:]
+            out.clear()
+            outflow.write_pieces(pieces, sum(map(len, pieces)))
+        else:
+            data = b"".join(out)
+            out.clear()
+            outflow.write(data)
         # A dialled connection reads on: two ends that each wait for the other to read would wait for ever.
         if outflow.unsent > self._limits.unsent_pause and self.open and not self.dialled:
             if self._watch.full_since == NEVER:

@@ -16,7 +16,7 @@ There are two ways to write:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from twisted.internet.interfaces import IPushProducer
@@ -43,6 +43,15 @@ def write_now(transport: Any, data: bytes) -> int:
     """
     sent = transport.writeSomeData(data)
     return sent if type(sent) is int else 0
+
+
+def gather_now(transport: Any, pieces: Sequence[bytes | memoryview]) -> int:
+    """As L{write_now}, for bytes in pieces: the kernel gathers them, which spares a copy."""
+    try:
+        sent: int = transport.getHandle().sendmsg(pieces)
+    except OSError:  # it takes none now, or is lost
+        return 0
+    return sent
 
 
 @implementer(IPushProducer)
@@ -83,17 +92,29 @@ class Outflow:
         """Send, or keep to be sent."""
         if self._direct and not self._clogged:
             sent = write_now(self._transport, data)
-            if sent == len(data):
-                return
-            self._queue.append(memoryview(data)[sent:])
-            self.unsent = len(data) - sent
-            self._clogged = True
-            self._transport.registerProducer(self, False)  # asks for the first slice at once
+            if sent < len(data):
+                self._clog(data, sent)
         elif not self._finished:
             self._queue.append(memoryview(data))
             self.unsent += len(data)
             if not self._clogged:
                 self._pour()
+
+    def write_pieces(self, pieces: Sequence[bytes | memoryview], size: int) -> None:
+        """Send what is in a few large pieces, C{size} bytes of them, or keep it to be sent."""
+        if self._direct and not self._clogged:
+            sent = gather_now(self._transport, pieces)
+            if sent < size:
+                self._clog(b"".join(pieces), sent)
+        else:
+            self.write(b"".join(pieces))
+
+    def _clog(self, data: bytes, sent: int) -> None:
+        """The socket took no more: go on through the transport."""
+        self._queue.append(memoryview(data)[sent:])
+        self.unsent = len(data) - sent
+        self._clogged = True
+        self._transport.registerProducer(self, False)  # asks for the first slice at once
 
     def finish(self) -> None:
         """Send what waits, then end the connection."""

@@ -10,6 +10,7 @@ L{PREFILL<smartgo.schema.consumequeue.PREFILL>}. Source: C{store/ConsumeQueue.ja
 from __future__ import annotations
 
 import posixpath
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -40,6 +41,7 @@ class ConsumeQueue:
     @ivar next_offset: what the next appended message gets; above C{visible} while units wait for the end of a run or
         for a flush.
     @ivar reserved: up to here units have blocks on the disk.
+    @ivar own_from: from here on this process wrote the units itself.
     @ivar pending: packed units from C{visible} on that are not written yet, and in C{codes} their third fields.
     @ivar stored_ms: store timestamp of the newest of them.
     @ivar topic_part: length and name of the topic, as they stand in a record.
@@ -51,8 +53,8 @@ class ConsumeQueue:
 
     __slots__ = (
         "_dirty", "_mappings", "_tail", "codes", "delay_ms", "directory", "dropped", "files", "key", "minimum",
-        "next_offset", "overhead", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic", "topic_part",
-        "visible",
+        "next_offset", "overhead", "own_from", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic",
+        "topic_part", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +87,7 @@ class ConsumeQueue:
         self.shared = topic.startswith(LMQ_PREFIX)
         self.dropped = False
         self._tail: MappedFile | None = None  # the file last written to
+        self.own_from = sys.maxsize
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -157,7 +160,8 @@ class ConsumeQueue:
             self._write(units, count)
 
     def _write(self, units: bytes, count: int) -> None:
-        """Write units that may go into more than one file."""
+        """Write units that may go into more than one file; the first ones of this process always come here."""
+        self.own_from = min(self.own_from, self.visible)
         position = self.visible * UNIT_SIZE
         done = 0
         while done < len(units):
@@ -177,6 +181,7 @@ class ConsumeQueue:
     def forget(self) -> None:
         """Be empty: all files are gone."""
         self._tail = None
+        self.own_from = sys.maxsize
         self.minimum = self.visible = self.next_offset = self.reserved = 0
 
     def cut(self, offset: int) -> None:

@@ -6,14 +6,14 @@ lie side by side are one slice. What lies further back is read through the file 
 memory would hold up the reactor (reliability S4). Source of the table of answers: C{DefaultMessageStore.getMessage};
 C{store.md} section 12.
 
-A unit is believed only as far as its record bears it out: size, queue, logical and physical offset. What does not agree
-is left out, and said once in the log.
+A unit that was found on the disk is believed only as far as its record bears it out: size, queue, logical and physical
+offset. What does not agree is left out, and said once in the log. Units that this process wrote are believed.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from twisted.internet.defer import Deferred, succeed
@@ -38,8 +38,17 @@ _BODY_LENGTH: Final = struct.Struct(">i")
 _BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
 
 _place = _PLACE.unpack_from
+_unit = unit_struct.unpack_from
 _units = unit_struct.iter_unpack
 _result = tuple.__new__
+
+_rows: dict[int, Callable[[memoryview], tuple[int, ...]]] = {}  # by bytes of packed units: what unpacks them at once
+
+
+def _row(size: int) -> Callable[[memoryview], tuple[int, ...]]:
+    unpack = _rows[size] = struct.Struct(">" + unit_struct.format.lstrip(">") * (size // UNIT_SIZE)).unpack
+    return unpack
+
 
 RawUnit = tuple[int, int, int]
 
@@ -89,18 +98,15 @@ class Reader:
         settings = self._settings
         count = max(1, min(count, settings.memory_count))
         if filter is None:
-            units = list(_units(view[: count * UNIT_SIZE]))
-            first = units[0][0]
-            if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
-                return self._cold(queue, offset)
-            found = self._side_by_side(queue, offset, units, min(limit.size, settings.memory_size))
+            view = view[: count * UNIT_SIZE]
+        first, _, _ = _unit(view)
+        if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
+            return self._cold(queue, offset)
+        if filter is None:
+            found = self._side_by_side(queue, offset, view, min(limit.size, settings.memory_size))
             if found is not None:
                 return found
-        else:
-            units = list(_units(view))
-            first = units[0][0]
-            if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
-                return self._cold(queue, offset)
+        units = list(_units(view))
         return self._pick(queue, offset, units, count, min(limit.size, settings.memory_size), filter)
 
     def read_cold(
@@ -140,45 +146,45 @@ class Reader:
 
     # -- from memory -------------------------------------------------------------------------------------------
 
-    def _side_by_side(
-        self, queue: ConsumeQueue, offset: int, units: Sequence[RawUnit], max_size: int
-    ) -> ReadResult | None:
+    def _side_by_side(self, queue: ConsumeQueue, offset: int, view: memoryview, max_size: int) -> ReadResult | None:
         """Answer with one slice where the records follow one another, the usual case; else C{None}."""
-        first = units[0][0]
-        last, last_size, _ = units[-1]
-        size = last + last_size - first
-        total = 0
-        for _, one, _ in units:
-            total += one
-        if total != size or size > max_size or queue.shared:
+        values = (_rows.get(len(view)) or _row(len(view)))(view)
+        first = values[0]
+        last = values[-3]
+        size = last + values[-2] - first
+        if sum(values[1::3]) != size or size > max_size or queue.shared:
             return None
         try:
             part = self._commitlog.slice(first, size)
         except NoSuchMessage:
             return None
-        queue_id = queue.queue_id
-        at = 0
-        number = offset
-        for physical, one, _ in units:
-            if _place(part, at) != (one, queue_id, number, physical):
-                return None
-            at += one
-            number += 1
-        if not self._is_of(queue, part):
+        count = len(view) // UNIT_SIZE
+        if offset < queue.own_from and not self._borne_out(queue, offset, view, part):
             return None
         return _result(
             ReadResult,
             (
                 ReadStatus.FOUND,
-                number,
+                offset + count,
                 queue.minimum,
                 queue.visible,
                 [part],
-                len(units),
+                count,
                 size,
                 self._commitlog.end - last > self._memory,
             ),
         )
+
+    def _borne_out(self, queue: ConsumeQueue, number: int, view: memoryview, part: memoryview) -> bool:
+        """Tell whether records that lie side by side are those that the units speak of."""
+        queue_id = queue.queue_id
+        at = 0
+        for physical, size, _ in _units(view):
+            if _place(part, at) != (size, queue_id, number, physical):
+                return False
+            at += size
+            number += 1
+        return self._is_of(queue, part)
 
     def _pick(
         self,

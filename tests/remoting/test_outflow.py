@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -48,6 +48,7 @@ class Socket(FileDescriptor):
         super().__init__(self.fake)  # type: ignore[arg-type]
         self.taken = bytearray()
         self.calls = 0
+        self.gathered = 0
         self.room = room
         self.lost = False
         self.ended = False
@@ -61,6 +62,22 @@ class Socket(FileDescriptor):
         if self.lost:
             return ConnectionLost()
         some = bytes(data)[: min(self.room, self.SEND_LIMIT)]
+        self.room -= len(some)
+        self.taken += some
+        return len(some)
+
+    def getHandle(self) -> Socket:
+        """The socket itself."""
+        return self
+
+    def sendmsg(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Gather what there is room for."""
+        self.gathered += 1
+        if self.lost:
+            raise BrokenPipeError
+        if not self.room:
+            raise BlockingIOError
+        some = b"".join(pieces)[: self.room]
         self.room -= len(some)
         self.taken += some
         return len(some)
@@ -164,6 +181,30 @@ class DirectTests(SynchronousTestCase):
             self.assertEqual(bytes(socket.taken), bytes(sent))
             self.assertEqual((flow.unsent, socket.producer, socket.fake.writers), (0, None, set()))
 
+    def test_gathered(self) -> None:
+        """Pieces go to the socket as they are; what it does not take follows, once, in order."""
+        pieces: list[bytes | memoryview] = [b"head", memoryview(b"x" * 50_000), b"", memoryview(b"y" * 50_000)]
+        whole = b"".join(pieces)
+        for room in (0, 3, 4, 60_000, len(whole), 1 << 30):
+            socket = Socket(room)
+            flow = outflow(socket)
+            flow.write_pieces(pieces, len(whole))
+            self.assertEqual(socket.gathered, 1)
+            self.assertEqual(flow.unsent, max(0, len(whole) - room))
+            flow.write(b"next")
+            flow.write_pieces([b"la", b"st"], 4)
+            socket.writable(1 << 30)
+            self.assertEqual(bytes(socket.taken), whole + b"nextlast")
+            self.assertEqual(flow.unsent, 0)
+
+    def test_gathered_lost(self) -> None:
+        """A socket that is lost takes nothing; the transport finds out by itself."""
+        socket = Socket()
+        socket.lost = True
+        flow = outflow(socket)
+        flow.write_pieces([b"ab", b"c"], 3)
+        self.assertEqual((bytes(socket.taken), flow.unsent), (b"", 3))
+
     def test_handed_over_in_slices(self) -> None:
         """The transport never holds more than a slice, so that what waits can be counted and dropped."""
         socket = Socket(room=0)
@@ -235,6 +276,12 @@ class BufferedTests(SynchronousTestCase):
         flow.write(b"def")
         self.assertEqual((transport.value(), flow.unsent), (b"abcdef", 0))
         self.assertTrue(transport.streaming)
+
+    def test_pieces(self) -> None:
+        """What has no socket of its own is given pieces in one."""
+        transport = StringTransport()
+        outflow(transport).write_pieces([b"ab", memoryview(b"c")], 3)
+        self.assertEqual(transport.value(), b"abc")
 
     def test_pushed_back(self) -> None:
         """From a push back on everything is counted and kept; resuming sends it in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -46,9 +47,16 @@ class Filter:
 
 
 class ReadTestCase(StoreTestCase):
+    SETTINGS = small(log_file_size=1 << 16, queue_file_size=20_000)
+
     def setUp(self) -> None:
         self.env = FakeEnvironment()
-        self.store = self.opened(self.env, small(log_file_size=1 << 16, queue_file_size=20_000))
+        self.store = self.opened(self.env, self.SETTINGS)
+
+    def again(self) -> None:
+        """Stop the store and open it again."""
+        self.stopped(self.store)
+        self.store = self.opened(self.env, self.SETTINGS)
 
     def read(self, offset: int, count: int = 10_000, size: int = 1 << 30, **changes: Any) -> ReadResult:
         """Read from the queue of the tests."""
@@ -229,12 +237,13 @@ class FilterTests(ReadTestCase):
 
 
 class DamageTests(ReadTestCase):
-    """Whatever a unit says, no reader is served bytes that are not its queue's (F6)."""
+    """Whatever a unit that was found on the disk says, no reader is served bytes that are not its queue's (F6)."""
 
     def setUp(self) -> None:
         super().setUp()
         self.sent = self.fill(self.store, 40)
         self.fill(self.store, 40, "Other")
+        self.again()
 
     def served(self, filter: Filter | None = None) -> list[int]:
         """The offsets that are read, each with its own body."""
@@ -279,6 +288,35 @@ class DamageTests(ReadTestCase):
             data[unit.commitlog_offset + at] ^= 4
             self.assertEqual([number for number in range(40) if number not in self.served()], [20])
             data[unit.commitlog_offset + at] ^= 4
+
+
+class OwnTests(ReadTestCase):
+    """Which units are believed without a look at every record."""
+
+    def own(self) -> tuple[int, int]:
+        """From where on units are this process's, and how many there are."""
+        queue = self.store._queues.by_key["T", 0]
+        return queue.own_from, queue.visible
+
+    def test_written_here(self) -> None:
+        """Those that this process wrote, and no others: after a restart only those that followed."""
+        self.fill(self.store, 30)
+        self.assertEqual(self.own(), (0, 30))
+        self.again()
+        self.assertEqual(self.own(), (sys.maxsize, 30))
+        self.fill(self.store, 5)
+        self.assertEqual(self.own(), (30, 35))
+        self.assertEqual(len(self.read_all(self.store)), 35)
+
+    def test_across(self) -> None:
+        """A read that begins among units of before is checked, to its end."""
+        self.fill(self.store, 10)
+        self.again()
+        self.fill(self.store, 10)
+        self.corrupt(5, self.store.units("T", 0, 4, 1)[0])
+        self.assertEqual(
+            [one.queue_offset for one in self.read_all(self.store)], [number for number in range(20) if number != 5]
+        )
 
 
 class ColdTests(ReadTestCase):
