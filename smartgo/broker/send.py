@@ -23,7 +23,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, Message
-from smartgo.schema.properties import Rewriter, encode, find, join, tag_code
+from smartgo.schema.properties import Rewriter, encode, join, stored_tag_code
 from smartgo.schema.responses import send_response
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, IMessageStore, PutStatus
@@ -303,7 +303,7 @@ class SendProcessor(Processor):
                 store_host,
                 reconsumed,
                 0,
-                tag_code(find(own, names.TAGS)),
+                stored_tag_code(own),
             )
             for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
         ]

@@ -134,6 +134,8 @@ _TAG_CODES: Final = 4096
 _TAG_LENGTH: Final = 128
 _tag_codes: dict[str | None, int] = {None: 0, "": 0}
 _pair_codes: dict[str, int] = {}
+_stored_codes: dict[bytes, int] = {}
+_TAGS: Final = f"{TAGS}{_MIDDLE}".encode()
 
 
 def tag_code(tags: str | None) -> int:
@@ -146,6 +148,26 @@ def tag_code(tags: str | None) -> int:
                 _tag_codes.clear()
                 _tag_codes.update({None: 0, "": 0})
             _tag_codes[tags] = code
+    return code
+
+
+def stored_tag_code(raw: bytes) -> int:
+    """Return the tag code of stored properties; the same as C{tag_code(find(raw, TAGS))}."""
+    at = raw.find(_TAGS)
+    if at < 0:
+        return 0
+    begin = at + len(_TAGS)
+    if (at and raw[at - 1] != ord(_END)) or raw.find(_TAGS, begin) >= 0:  # of another name's end, or in a value
+        return tag_code(find(raw, TAGS))
+    stop = raw.find(b"\x02", begin)
+    value = raw[begin:] if stop < 0 else raw[begin:stop]
+    code = _stored_codes.get(value)
+    if code is None:
+        code = tag_code(value.decode("utf-8", "replace"))
+        if len(value) <= _TAG_LENGTH:
+            if len(_stored_codes) >= _TAG_CODES:
+                _stored_codes.clear()
+            _stored_codes[value] = code
     return code
 
 

@@ -25,7 +25,7 @@ from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
-from smartgo.schema.properties import TAGS, find, tag_code
+from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
@@ -106,7 +106,7 @@ class Rebuild:
         if queue is None:
             queue = self._queues.create(*key)
         if queue.delay_ms is None:
-            code = tag_code(find(message.properties, TAGS))
+            code = stored_tag_code(message.properties)
         else:
             code = message.stored_ms + queue.delay_ms
         return key, message.queue_offset, _pack(message.physical_offset, message.size, code)

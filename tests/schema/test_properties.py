@@ -18,6 +18,7 @@ from smartgo.schema.properties import (
     java_hash,
     join,
     split_keys,
+    stored_tag_code,
     tag_code,
 )
 from tests import golden_store
@@ -114,6 +115,7 @@ class DecodeTests(SynchronousTestCase):
             everything = decode(raw)
             for name in ("TAGS", "KEYS", "a", "WAIT"):
                 self.assertEqual(find(raw, name), everything.get(name), raw)
+            self.assertEqual(stored_tag_code(raw), tag_code(everything.get("TAGS")), raw)
 
     def test_find_empty(self) -> None:
         """An empty value does not count, and an earlier one that is not empty does."""
@@ -121,6 +123,15 @@ class DecodeTests(SynchronousTestCase):
         self.assertIsNone(find(b"TAGS\x01\x02TAGS\x01\x02", "TAGS"))
         self.assertEqual(find(b"TAGS\x01a\x02TAGS\x01\x02k\x01v", "TAGS"), "a")
         self.assertEqual(find(b"xTAGS\x01a\x02TAGS\x01b\x02TAGSx\x01c", "TAGS"), "b")
+        for raw, tags in (
+            (b"TAGS\x01", None),
+            (b"TAGS\x01a\x02TAGS\x01\x02k\x01v", "a"),
+            (b"xTAGS\x01a\x02TAGS\x01b\x02TAGSx\x01c", "b"),
+            (b"xTAGS\x01a", None),
+            (b"k\x01v\x02TAGS\x01\xff", "\ufffd"),
+            (b"k\x01TAGS\x01a", None),
+        ):
+            self.assertEqual(stored_tag_code(raw), tag_code(tags), raw)
 
     def test_split_keys(self) -> None:
         """Keys are separated by blanks, however many."""
