@@ -319,6 +319,7 @@ class BrokerMetrics(Collector):
             ("rocketmq_storage_size", "Bytes of the log.", end - first),
             ("rocketmq_storage_flush_behind_bytes", "Bytes not yet on the disk.", end - broker.store.flushed),
             ("rocketmq_storage_message_reserve_time", "Milliseconds since the oldest message was stored.", reserve),
+            ("smartgo_store_index_behind_bytes", "Bytes whose keys cannot be searched yet.", broker.store.index_behind),
             ("smartgo_store_log_end_bytes", "Physical offset where the log ends.", end),
             ("smartgo_store_refusing", "1 while the store takes no messages.", broker.store.refusal is not None),
             ("smartgo_store_disk_bytes", "Bytes of the store's file system.", total),
