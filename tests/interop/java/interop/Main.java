@@ -57,6 +57,8 @@ public final class Main {
                 return Readers.await(command);
             case "view":
                 return Readers.view(command);
+            case "search":
+                return Searches.search(command);
             case "offsets":
                 return Readers.offsets(command);
             case "topic":
