@@ -28,7 +28,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.openapi import PREFIX, document
 from smartgo.ops.pages import docs_pages
 from smartgo.ops.problems import Problem, problem_of
-from smartgo.ops.routes import BODY_LIMIT, Call, Raw, Route, Stream, routes_of
+from smartgo.ops.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, Knock
 from smartgo.ops.security.principals import NOBODY, Principal
@@ -175,7 +175,7 @@ class Api:
             call = self._call(one, request, path, principal, knock)
             result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
             self._succeed(one, request, call, result)
-            if one.answer_type is Stream:
+            if one.answer_type in (Stream, Lines):
                 await request.notifyFinish().addBoth(lambda _: None)
         except CancelledError:
             problem = Problem(408, "the client went away")
@@ -214,6 +214,8 @@ class Api:
         request.setHeader(b"Cache-Control", b"no-store")
         if one.answer_type is Stream:
             self._streams.begin(request, result)
+        elif one.answer_type is Lines:
+            self._streams.begin_lines(request, result)
         elif one.answer_type is None:
             request.setResponseCode(one.status)
             request.finish()

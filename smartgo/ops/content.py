@@ -162,6 +162,11 @@ class Found(NamedTuple):
         """All of them."""
         return properties.decode(self.stored.properties)
 
+    @property
+    def message_id(self) -> str:
+        """The id that its producer gave it, else its offset id."""
+        return self.properties.get(properties.UNIQ_KEY, self.stored.message_id)
+
 
 def found(raw: bytes, broker: str) -> Found:
     """Return a message of the bytes that a broker gave. @raise CallFailed: they are no message."""

@@ -1,24 +1,30 @@
-"""Resources about dead letters: which groups have some, to look at them, mend them and give them out again."""
+"""Resources about dead letters: which groups have some, to look at them and take them out."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import base64
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.content import MessageId, OptionalBroker, TimeMs
-from smartgo.ops.lists import Cursor, Offset
-from smartgo.ops.names import GroupName
-from smartgo.ops.send import Keys, Properties, Tag
+from smartgo.client.administration.topics import TopicKind
+from smartgo.ops.content import Found, MessageRow, OptionalBroker, TimeMs, row_of, unpacked
+from smartgo.ops.letters import DeadLetters
+from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
+from smartgo.ops.matching import Filter
+from smartgo.ops.names import GroupPath
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.routes import READ, Call, Lines, route
+from smartgo.ops.view import ClusterView, TopicEntry, each
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import DLQ_PREFIX
 
-RESENT_FROM = "RESENT_FROM"
-"""The property of a message that was sent again which says the offset id of the one it is a copy of."""
-
-To = Annotated[
-    Literal["group", "topic"],
-    Meta(description="To this group alone, by its retry topic; or to the topic it came from, for all its groups."),
-]
+_GONE: Final = {404: "The group has no dead letters, or not this one."}
+_LINES: Final = 64 * 1024
+"""Bytes of an export that are written at once."""
 
 
 class DeadRow(msgspec.Struct, rename="camel"):
@@ -38,13 +44,6 @@ class DeadRow(msgspec.Struct, rename="camel"):
     newest_ms: int | None
 
 
-class LetterPath(msgspec.Struct):
-    """One dead letter of a group."""
-
-    name: GroupName
-    id: MessageId
-
-
 class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which of them."""
 
@@ -56,74 +55,6 @@ class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
         Meta(description="By time, queue by queue; with `-` before it the newest first."),
     ] = "-storedMs"
     broker: OptionalBroker = ""
-
-
-class Mending(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """
-    What to change of a message before it is sent; what is null stays. A body is C{text} or C{base64}.
-
-    @ivar properties: to be set; with an empty value, to be removed. The system's cannot be.
-    """
-
-    text: str | None = None
-    base64: str | None = None
-    tag: Tag | None = None
-    keys: Keys | None = None
-    properties: Properties = {}
-
-
-class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """How to send one dead letter again."""
-
-    to: To = "group"
-    mend: Mending | None = None
-    dry_run: bool = False
-
-
-class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """
-    Which dead letters to send again: those with one of C{ids}, or, if that is null, all that the filters let pass.
-    """
-
-    ids: Annotated[list[MessageId] | None, Meta(min_length=1, max_length=1000)] = None
-    from_ms: Annotated[TimeMs, Meta(description="Put aside then or later.")] = 0
-    until_ms: Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")] = 0
-    body: Annotated[str, Meta(max_length=255, description="Text that the body holds.")] = ""
-    key: Annotated[str, Meta(max_length=255, description="A key that it has.")] = ""
-    to: To = "group"
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="So many at most.")] = 10_000
-    dry_run: bool = False
-
-
-class ResentRow(msgspec.Struct, rename="camel"):
-    """
-    What became of one dead letter.
-
-    @ivar message_id, offset_id: the dead letter's.
-    @ivar topic: where its copy went to, or would go.
-    @ivar sent_id: the copy's unique id, C{sent_offset_id} its offset id; null where it was not sent.
-    @ivar error: why not.
-    """
-
-    message_id: str
-    offset_id: str
-    broker: str
-    queue_id: int
-    queue_offset: int
-    topic: str
-    sent_id: str | None
-    sent_offset_id: str | None
-    error: str | None
-
-
-class ResentResult(msgspec.Struct, rename="camel"):
-    """What came of sending dead letters again; the rows are L{ResentRow}s."""
-
-    found: int
-    sent: int
-    failed: int
-    missing: list[str]
-    dry_run: bool
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -150,3 +81,162 @@ class ExportedLine(msgspec.Struct, rename="camel"):
     properties: dict[str, str]
     body: str | None
     body_base64: str | None
+
+
+class DeadApi:
+    """Dead letters."""
+
+    def __init__(self, view: ClusterView, reader: QueueReader, letters: DeadLetters) -> None:
+        self._view = view
+        self._reader = reader
+        self._letters = letters
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
+    async def list(self, call: Call[None, ListQuery, None]) -> Page[DeadRow]:
+        """List groups that have had dead letters; sorted by group, messages, newestMs or oldestMs."""
+        entries = [one for one in (await self._view.topics.get()).values() if one.kind == TopicKind.DEAD]
+        query = call.query
+        if (query.sort or "group").lstrip("-") == "group":  # amounts are asked for those of the page alone
+            page = page_of(entries, query, {"group": _group}, _group, "group")
+            return Page(await each(page.items, self._row), page.total, page.next)
+        if query.q:
+            entries = [one for one in entries if query.q.lower() in _group(one).lower()]
+        rows = await each(entries, self._row)
+        return page_of(rows, query, _SORTS, lambda one: one.group, "group")
+
+    async def _row(self, entry: TopicEntry) -> DeadRow:
+        table = (await self._view.admin.topics.stats(entry.name)).offset_table
+        there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
+        oldest = []
+        for queue, one in there.items():
+            oldest += (await self._reader.pull(queue, one.min_offset, 1)).messages
+        return DeadRow(
+            _group(entry),
+            entry.name,
+            sorted(entry.configs),
+            sum(one.max_offset - one.min_offset for one in there.values()),
+            min((one.stored.stored_ms for one in oldest), default=None),
+            max((one.last_update_timestamp for one in there.values()), default=None),
+        )
+
+    @route(
+        "GET",
+        "/dlq/{name}",
+        scope=READ,
+        path_type=GroupPath,
+        query=LettersQuery,
+        answer=Page[MessageRow],
+        refuses=_GONE,
+    )
+    async def show(self, call: Call[GroupPath, LettersQuery, None]) -> Page[MessageRow]:
+        """List the dead letters of a group."""
+        query = call.query
+        bounds = []
+        for queue in await self._letters.queues(call.path.name, query.broker):
+            bounds.append((queue, *await self._reader.bounds(queue)))
+        total = sum(high - low for _, low, high in bounds)
+        wanted = ListQuery(limit=query.limit, cursor=query.cursor, offset=query.offset)
+        page = cut(range(total), wanted, query.sort)
+        down = query.sort.startswith("-")
+        rows: list[MessageRow] = []
+        for queue, begin, end in _runs(bounds, page.items, down):
+            piece = [row_of(one) for one in await self._reader.piece(queue, begin, end)]
+            rows += reversed(piece) if down else piece
+        return Page(rows, page.total, page.next)
+
+    @route(
+        "GET",
+        "/dlq/{name}/export",
+        scope=READ,
+        path_type=GroupPath,
+        query=ExportQuery,
+        answer=Lines,
+        refuses=_GONE,
+    )
+    async def export(self, call: Call[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:
+        """
+        Write the dead letters of a group as JSON lines, as they are read.
+
+        Each line is an `ExportedLine`. A connection that is cut means that not all were written.
+        """
+        query = call.query
+        queues = await self._letters.queues(call.path.name)
+        call.headers["Content-Disposition"] = f'attachment; filename="{call.path.name.replace("%", "_")}.jsonl"'
+        return self._lines(queues, Filter(from_ms=query.from_ms, until_ms=query.until_ms), query)
+
+    async def _lines(
+        self, queues: Sequence[MessageQueue], wanted: Filter, query: ExportQuery
+    ) -> AsyncGenerator[bytes, None]:
+        lines: list[bytes] = []
+        size = count = 0
+        async with aclosing(self._letters.matching(queues, wanted, query.from_ms, query.until_ms)) as messages:
+            async for one in messages:
+                lines.append(msgspec.json.encode(_line(one)) + b"\n")
+                size += len(lines[-1])
+                count += 1
+                if size >= _LINES:
+                    yield b"".join(lines)
+                    lines, size = [], 0
+                if count >= query.limit:
+                    break
+        yield b"".join(lines)
+
+
+def _group(entry: TopicEntry) -> str:
+    return entry.name.removeprefix(DLQ_PREFIX)
+
+
+def _runs(
+    bounds: Sequence[tuple[MessageQueue, int, int]], places: Sequence[int], down: bool
+) -> list[tuple[MessageQueue, int, int]]:
+    """
+    Return which pieces of some queues, laid end to end, lie at places of the whole.
+
+    @param places: some numbers in a row.
+    @param down: each queue is taken from its end.
+    """
+    found = []
+    base = 0
+    for queue, low, high in bounds:
+        count = high - low
+        if places:
+            begin, end = max(places[0] - base, 0), min(places[-1] + 1 - base, count)
+            if begin < end:
+                found.append((queue, high - end, high - begin) if down else (queue, low + begin, low + end))
+        base += count
+    return found
+
+
+def _line(one: Found) -> ExportedLine:
+    row = row_of(one)
+    body, _ = unpacked(one.stored)
+    text: str | None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return ExportedLine(
+        row.topic,
+        row.origin_topic,
+        row.broker,
+        row.queue_id,
+        row.queue_offset,
+        row.message_id,
+        row.offset_id,
+        row.born_ms,
+        row.stored_ms,
+        row.reconsume_times,
+        one.properties,
+        text,
+        None if text is not None else base64.b64encode(body).decode(),
+    )
+
+
+_SORTS: Final = {
+    "group": lambda one: one.group,
+    "messages": lambda one: one.messages,
+    "newestMs": lambda one: one.newest_ms or 0,
+    "oldestMs": lambda one: one.oldest_ms or 0,
+}

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from smartgo.ops.content import MessageRow
-from smartgo.ops.messages import WhichQuery
+from smartgo.client.route import READ as READABLE
+from smartgo.ops.content import Found, MessageRow, row_of
+from smartgo.ops.deliveries import Deliveries, passes, queue_of
+from smartgo.ops.lookup import Lookup
+from smartgo.ops.messages import MessagePath, WhichQuery
 from smartgo.ops.names import GroupName
+from smartgo.ops.plans import PlanTable
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.routes import READ, Call, route
+from smartgo.ops.view import ClusterView, GroupEntry
+from smartgo.schema import properties
+from smartgo.schema.bodies import ConsumerConnection, ConsumeType, MessageModel
+from smartgo.schema.topics import SCHEDULE_TOPIC, dlq_topic, retry_topic
 
 Outcome = Literal["well", "bad", "note", "unknown"]
 Verdict = Literal[
@@ -26,6 +37,9 @@ Verdict = Literal[
     "no-group",
     "unknown",
 ]
+
+
+Facts = dict[str, Any]
 
 
 class ExplainQuery(WhichQuery, kw_only=True):
@@ -57,7 +71,7 @@ class Explanation(msgspec.Struct, rename="camel"):
 
     @ivar verdict: C{consumed}: the group is past it; C{waiting}: it is before it; C{filtered}: the group's
         subscription leaves it out; C{retrying}: it was given back and will come again; C{dead}: it was given back too
-        often; C{skipped}: the group is past it, but never had it; C{offline}, C{not-subscribed}, C{disabled},
+        often; C{skipped}: the group was moved past it; C{offline}, C{not-subscribed}, C{disabled},
         C{no-permission}: so the group gets nothing.
     @ivar summary: the same in one sentence.
     @ivar message: null where it was not found.
@@ -67,3 +81,256 @@ class Explanation(msgspec.Struct, rename="camel"):
     summary: str
     message: MessageRow | None
     checks: list[Check]
+
+
+class ExplainApi:
+    """Explanations."""
+
+    def __init__(
+        self, view: ClusterView, reader: QueueReader, lookup: Lookup, deliveries: Deliveries, plans: PlanTable
+    ) -> None:
+        self._view = view
+        self._reader = reader
+        self._lookup = lookup
+        self._deliveries = deliveries
+        self._plans = plans
+
+    @route("GET", "/messages/{id}/explain", scope=READ, path_type=MessagePath, query=ExplainQuery, answer=Explanation)
+    async def explain(self, call: Call[MessagePath, ExplainQuery, None]) -> Explanation:
+        """Say why a message did, or did not, reach a group, and by what that is known."""
+        query = call.query
+        try:
+            message = await self._lookup.by_id(call.path.id, query.topic, query.broker)
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            check = Check("message", "bad", f"{problem}.", {})
+            return Explanation("no-message", f"{problem}.", None, [check])
+        return await Explaining(
+            self._view, self._reader, self._lookup, self._deliveries, self._plans, message, query.group
+        ).explain()
+
+
+class Explaining:
+    """One explanation."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        reader: QueueReader,
+        lookup: Lookup,
+        deliveries: Deliveries,
+        plans: PlanTable,
+        message: Found,
+        group: str,
+    ) -> None:
+        self._view = view
+        self._reader = reader
+        self._lookup = lookup
+        self._deliveries = deliveries
+        self._plans = plans
+        self._message = message
+        self._topic = message.stored.topic
+        self._group = group
+        self._checks: list[Check] = []
+        self._keeps_back: Verdict | None = None
+        self._filtered = False
+
+    async def explain(self) -> Explanation:
+        """Look at one thing after the other."""
+        stored = self._message.stored
+        broker = self._message.broker
+        facts = {"topic": self._topic, "broker": broker, "queueId": stored.queue_id, "offset": stored.queue_offset}
+        detail = f"It is in {self._topic}, queue {stored.queue_id} of broker {broker}, at {stored.queue_offset}."
+        self._note("message", "well", detail, facts={**facts, "storedMs": stored.stored_ms})
+        await self._check_permission()
+        entry = (await self._view.groups.get()).get(self._group)
+        if entry is None or broker not in entry.configs:
+            where = "" if entry is None else f" at broker {broker}"
+            self._note("group", "bad", f"There is no group {self._group}{where}.")
+            return self._done("no-group")
+        self._note("group", "well", f"Group {self._group} is known at broker {broker}.")
+        self._check_enabled(entry)
+        connection = await self._deliveries.connection(self._group)
+        self._check_members(connection)
+        if connection is not None:
+            self._check_subscription(connection)
+        verdict = await self._check_position(connection)
+        later = await self._check_copies()
+        if later is not None:
+            return self._done(later)
+        if self._filtered:
+            return self._done("filtered")
+        return self._done(verdict)
+
+    def _note(
+        self, name: str, outcome: Outcome, detail: str, keeps: Verdict | None = None, facts: Facts | None = None
+    ) -> None:
+        self._checks.append(Check(name, outcome, detail, facts or {}))
+        if keeps is not None and self._keeps_back is None:
+            self._keeps_back = keeps
+
+    def _done(self, verdict: Verdict) -> Explanation:
+        summary = _SUMMARIES[verdict].format(group=self._group, topic=self._topic)
+        return Explanation(verdict, summary, row_of(self._message), self._checks)
+
+    # -- what lets it through, or does not ---------------------------------------------------------------------
+
+    async def _check_permission(self) -> None:
+        entry = await self._view.topic(self._topic)
+        config = entry.configs.get(self._message.broker)
+        perm = config.perm if config is not None else 0
+        if perm & READABLE:
+            detail = f"Topic {self._topic} can be read at broker {self._message.broker}."
+            self._note("permission", "well", detail, facts={"perm": perm})
+        else:
+            detail = f"Topic {self._topic} cannot be read at broker {self._message.broker}."
+            self._note("permission", "bad", detail, "no-permission", {"perm": perm})
+
+    def _check_enabled(self, entry: GroupEntry) -> None:
+        config = entry.configs[self._message.broker]
+        if config.consume_enable:
+            self._note("enabled", "well", "The group may consume.")
+        else:
+            self._note("enabled", "bad", f"The group may not consume at broker {self._message.broker}.", "disabled")
+
+    def _check_members(self, connection: ConsumerConnection | None) -> None:
+        if connection is None or not connection.connection_set:
+            self._note("members", "bad", "No member of the group is connected.", "offline", {"members": 0})
+            return
+        names = sorted(one.client_id for one in connection.connection_set)
+        facts = {"members": len(names), "clients": names[:20]}
+        self._note("members", "well", f"{len(names)} members are connected.", facts=facts)
+
+    def _check_subscription(self, connection: ConsumerConnection) -> None:
+        wants = connection.subscription_table.get(self._topic)
+        if wants is None:
+            topics = sorted(connection.subscription_table)
+            detail = f"The group does not subscribe to {self._topic}."
+            self._note("subscription", "bad", detail, "not-subscribed", {"topics": topics[:20]})
+            return
+        expression = {"expression": wants.sub_string, "type": wants.expression_type}
+        self._note(
+            "subscription", "well", f"The group subscribes to {self._topic}: {wants.sub_string}.", facts=expression
+        )
+        tag = self._message.properties.get(properties.TAGS, "")
+        let_in = passes(wants, self._message)
+        if let_in is None:
+            detail = f"Whether {wants.sub_string} lets it in, its broker alone knows."
+            self._note("filter", "unknown", detail, facts={"tag": tag})
+        elif let_in:
+            self._note("filter", "well", "The subscription lets it in.", facts={"tag": tag})
+        else:
+            self._filtered = True
+            detail = f"The subscription wants {wants.sub_string}; the message has {f'tag {tag}' if tag else 'no tag'}."
+            self._note("filter", "bad", detail, facts={"tag": tag})
+
+    # -- how far the group is ----------------------------------------------------------------------------------
+
+    async def _check_position(self, connection: ConsumerConnection | None) -> Verdict:
+        offset = self._message.stored.queue_offset
+        if connection is not None and connection.message_model is MessageModel.BROADCASTING:
+            self._note("position", "unknown", "Each member keeps for itself how far it is (broadcast).")
+            return "unknown"
+        position = await self._reader.committed(self._group, queue_of(self._message))
+        facts = {"position": position, "offset": offset}
+        if position is None:
+            starts = None if connection is None else str(connection.consume_from_where)
+            detail = "The group has no position in this queue yet."
+            self._note("position", "note", detail, facts={**facts, "starts": starts})
+            return self._keeps_back or ("unknown" if connection is None else "waiting")
+        if position <= offset:
+            ahead = offset - position
+            detail = f"The group stands at {position}, {ahead} messages before it." if ahead else "It is the next one."
+            self._note("position", "note", detail, facts={**facts, "ahead": ahead})
+            return self._keeps_back or "waiting"
+        plan = self._skipping()
+        if plan is not None:
+            self._note(
+                "position", "bad", f"The group was moved past it, by plan {plan}.", facts={**facts, "plan": plan}
+            )
+            return "skipped"
+        if connection is not None and connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
+            detail = f"The group stands at {position}, past it; what its members pull is theirs to say."
+        else:
+            detail = f"The group stands at {position}, past it."
+        self._note("position", "well", detail, facts=facts)
+        return "consumed"
+
+    def _skipping(self) -> str | None:
+        """The id of a plan by which the group was moved past the message."""
+        offset = self._message.stored.queue_offset
+        for kept in self._plans.all():
+            plan = kept.plan
+            if kept.state == "applied" and (plan.group, plan.topic) == (self._group, self._topic):
+                for one in plan.moves:
+                    here = (one.broker, one.queue_id) == (self._message.broker, self._message.stored.queue_id)
+                    begin = one.minimum if one.before is None else one.before
+                    if here and begin <= offset < one.after:
+                        return kept.id
+        return None
+
+    # -- copies of it ------------------------------------------------------------------------------------------
+
+    async def _check_copies(self) -> Verdict | None:
+        """Look for copies that were made as it was given back; return what they mean, if there are some."""
+        retry = retry_topic(self._group)
+        delayed = await self._copies(SCHEDULE_TOPIC)
+        retries = [one for one in delayed if one.properties.get(properties.REAL_TOPIC) == retry]
+        retries += await self._copies(retry)
+        letters = await self._copies(dlq_topic(self._group))
+        verdict: Verdict | None = None
+        if retries:
+            newest = max(retries, key=_age)
+            facts: Facts = {"times": newest.stored.reconsume_times, "copies": len(retries), **_place(newest)}
+            if await self._is_to_come(newest):
+                self._note("retry", "bad", "It was given back, and will come again.", facts=facts)
+                verdict = "retrying"
+            else:
+                self._note("retry", "note", "It was given back and came again; the group is past that.", facts=facts)
+                verdict = "consumed"
+        else:
+            self._note("retry", "well", "It was not given back, as far as the index tells.")
+        if letters:
+            self._note("dead", "bad", "It was given back too often, and put aside.", facts=_place(letters[-1]))
+            # One that was given out again after that is on its way once more.
+            return verdict if verdict is not None and _age(newest) > _age(letters[-1]) else "dead"
+        self._note("dead", "well", "It is no dead letter, as far as the index tells.")
+        return verdict
+
+    async def _is_to_come(self, copy: Found) -> bool:
+        if copy.stored.topic == SCHEDULE_TOPIC:
+            return True
+        position = await self._reader.committed(self._group, queue_of(copy))
+        return position is None or position <= copy.stored.queue_offset
+
+    async def _copies(self, topic: str) -> list[Found]:
+        unique = self._message.properties.get(properties.UNIQ_KEY)
+        if unique is None or topic == self._topic or topic not in await self._view.topics.get():
+            return []
+        return await self._lookup.by_unique_key(topic, unique)
+
+
+def _age(one: Found) -> tuple[int, int]:
+    return one.stored.stored_ms, one.stored.physical_offset
+
+
+def _place(one: Found) -> Facts:
+    return {"topic": one.stored.topic, "offsetId": one.stored.message_id, "storedMs": one.stored.stored_ms}
+
+
+_SUMMARIES: Final[dict[Verdict, str]] = {
+    "consumed": "Group {group} has consumed it.",
+    "waiting": "Group {group} has not come to it yet.",
+    "filtered": "The subscription of group {group} leaves it out.",
+    "retrying": "Group {group} gave it back; it will come again.",
+    "dead": "Group {group} gave it back too often; it is a dead letter now.",
+    "skipped": "Group {group} was moved past it.",
+    "offline": "Group {group} has no member connected.",
+    "not-subscribed": "Group {group} does not subscribe to {topic}.",
+    "disabled": "Group {group} may not consume.",
+    "no-permission": "Topic {topic} cannot be read.",
+    "no-message": "There is no such message.",
+    "no-group": "There is no group {group}.",
+    "unknown": "What became of it in group {group} cannot be told.",
+}

@@ -1,17 +1,36 @@
-"""Resources about messages: to look them up and search for them, to see all of one, to have it consumed or sent again."""
+"""Resources about messages: to look them up, to see all of one, to have it consumed or sent again."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.content import MessageId, OptionalBroker, OptionalTopic, QueueId, QueueOffset, TimeMs
+from smartgo.ops.content import (
+    Found,
+    MessageId,
+    MessageRow,
+    MessageView,
+    OptionalBroker,
+    OptionalTopic,
+    QueueId,
+    QueueOffset,
+    TimeMs,
+    row_of,
+    unpacked,
+    view_of,
+)
+from smartgo.ops.copies import copy_to
+from smartgo.ops.deliveries import Deliveries
+from smartgo.ops.lists import Page
+from smartgo.ops.lookup import Lookup
 from smartgo.ops.names import BrokerName, ClientId, GroupName, TopicName
+from smartgo.ops.problems import Problem
+from smartgo.ops.routes import ADMIN, PUBLISH, READ, Call, Raw, route
+from smartgo.ops.send import Outbox, Sent
 
 Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
-Needle = Annotated[str, Meta(max_length=255)]
 
 
 class MessagePath(msgspec.Struct):
@@ -45,43 +64,6 @@ class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     from_ms: TimeMs = 0
     until_ms: Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")] = 0
     limit: Annotated[int, Meta(ge=1, le=64, description="Messages at most.")] = 64
-
-
-class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """
-    What to search for.
-
-    With C{key}, C{uniqueKey} or C{offsetId} (one of them) brokers' indexes are asked; without, the topic is read from
-    C{fromMs} to C{untilMs}. The other filters hold for what was found.
-    """
-
-    topic: TopicName
-    key: Word = ""
-    unique_key: Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")] = ""
-    offset_id: Annotated[str, Meta(max_length=56, pattern="^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})?$")] = ""
-    from_ms: TimeMs = 0
-    until_ms: Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")] = 0
-    broker: OptionalBroker = ""
-    queue_id: Annotated[int | None, Meta(ge=0, le=65535, description="This queue of each broker alone.")] = None
-    tag: Annotated[Needle, Meta(description="Messages with this tag alone; `A || B`: with either.")] = ""
-    body: Annotated[Needle, Meta(description="Text that the body holds.")] = ""
-    property: Annotated[Needle, Meta(description="The name of a property that it has.")] = ""
-    value: Annotated[Needle, Meta(description="Text that this property holds, or any where none is named.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="End after so many were found.")] = 1000
-    scan: Annotated[int, Meta(ge=1, le=1_000_000, description="End after so many were read.")] = 100_000
-
-
-class SearchResult(msgspec.Struct, rename="camel"):
-    """
-    What came out of a search; the messages are the job's rows.
-
-    @ivar found: messages; C{scanned}: how many were read for it.
-    @ivar ended: C{complete}; C{found-enough} and C{scanned-enough}: there may be more.
-    """
-
-    found: int
-    scanned: int
-    ended: str
 
 
 class GroupState(msgspec.Struct, rename="camel"):
@@ -128,3 +110,129 @@ class ResendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     topic: Annotated[OptionalTopic, Meta(description="Where to; by default the topic it was first sent to.")] = ""
     dry_run: bool = False
+
+
+_GONE: Final = {404: "There is no such message, topic or broker."}
+_WELL: Final = frozenset({"CR_SUCCESS", "CR_COMMIT"})
+
+
+class MessagesApi:
+    """Messages."""
+
+    def __init__(self, lookup: Lookup, deliveries: Deliveries, outbox: Outbox) -> None:
+        self._lookup = lookup
+        self._deliveries = deliveries
+        self._outbox = outbox
+
+    # -- at once -----------------------------------------------------------------------------------------------
+
+    @route("GET", "/messages", scope=READ, query=FindQuery, answer=Page[MessageRow], refuses=_GONE)
+    async def find(self, call: Call[None, FindQuery, None]) -> Page[MessageRow]:
+        """List messages of a topic with a key, or a unique id, the oldest first."""
+        query = call.query
+        if bool(query.key) == bool(query.unique_key):
+            raise Problem(400, "give key or uniqueKey, one of the two", "invalid-value")
+        if query.key:
+            messages = await self._lookup.by_key(query.topic, query.key, query.from_ms, query.until_ms, query.limit)
+        else:
+            messages = (await self._lookup.by_unique_key(query.topic, query.unique_key))[: query.limit]
+        return Page([row_of(one) for one in messages], len(messages))
+
+    @route("GET", "/messages/at", scope=READ, query=PlaceQuery, answer=MessageView, refuses=_GONE)
+    async def at(self, call: Call[None, PlaceQuery, None]) -> MessageView:
+        """Show the message at one place of a queue."""
+        query = call.query
+        return view_of(await self._lookup.at(query.topic, query.broker, query.queue_id, query.offset))
+
+    @route(
+        "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE
+    )
+    async def show(self, call: Call[MessagePath, WhichQuery, None]) -> MessageView:
+        """Show one message: all its fields, its body in all forms that fit it, its bytes field by field."""
+        return view_of(await self._found(call))
+
+    @route(
+        "GET",
+        "/messages/{id}/body",
+        scope=READ,
+        path_type=MessagePath,
+        query=WhichQuery,
+        answer=Raw,
+        media="application/octet-stream",
+        refuses={**_GONE, 409: "Its body cannot be unpacked, or a broker declined."},
+    )
+    async def body(self, call: Call[MessagePath, WhichQuery, None]) -> Raw:
+        """Give the body of a message, unpacked, as a file."""
+        one = await self._found(call)
+        body, error = unpacked(one.stored)
+        if error is not None:
+            raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable")
+        name = f'attachment; filename="{one.stored.message_id}.bin"'
+        return Raw(body, "application/octet-stream", {"Content-Disposition": name})
+
+    @route(
+        "GET",
+        "/messages/{id}/groups",
+        scope=READ,
+        path_type=MessagePath,
+        query=WhichQuery,
+        answer=Page[GroupState],
+        refuses=_GONE,
+    )
+    async def groups(self, call: Call[MessagePath, WhichQuery, None]) -> Page[GroupState]:
+        """Say what became of a message in each group that reads its topic, by the names of the groups."""
+        states = await self._deliveries.states(await self._found(call))
+        rows = [GroupState(group, state, detail) for group, state, detail in states]
+        return Page(rows, len(rows))
+
+    async def _found(self, call: Call[MessagePath, WhichQuery, Any]) -> Found:
+        return await self._lookup.by_id(call.path.id, call.query.topic, call.query.broker)
+
+    # -- again -------------------------------------------------------------------------------------------------
+
+    @route(
+        "POST",
+        "/messages/{id}/consume",
+        scope=ADMIN,
+        path_type=MessagePath,
+        query=WhichQuery,
+        body=ConsumeOrder,
+        answer=Consumed,
+        refuses=_GONE,
+    )
+    async def consume(self, call: Call[MessagePath, WhichQuery, ConsumeOrder]) -> Consumed:
+        """
+        Have a connected client of a group consume a message now.
+
+        Its listener is called once more, outside of its queues; no position moves.
+        """
+        order = call.body
+        one = await self._found(call)
+        result = await self._deliveries.consume(one, order.group, order.client_id, order.seconds)
+        word = result.consume_result or "CR_RETURN_NULL"
+        return Consumed(
+            word, word in _WELL, result.order, result.auto_commit, result.remark, int(result.spent_time_mills)
+        )
+
+    @route(
+        "POST",
+        "/messages/{id}/resend",
+        scope=PUBLISH,
+        path_type=MessagePath,
+        query=WhichQuery,
+        body=ResendOrder,
+        answer=Sent,
+        refuses={
+            **_GONE,
+            409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined.",
+        },
+    )
+    async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
+        """Send a copy of a message, with an id of its own; all groups of the topic get it."""
+        copy = copy_to(await self._found(call), call.body.topic)
+        if call.body.dry_run:
+            await self._outbox.check(copy.topic)
+            return Sent("DRY_RUN", copy.topic)
+        sent = await self._outbox.send(copy)
+        call.noted["sent"] = sent.offset_id
+        return sent

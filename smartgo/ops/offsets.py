@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
+from twisted.internet.defer import CancelledError
 
+from smartgo.client.administration.positions import Move, ResetPlan, Target
+from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.content import QueueId, QueueOffset
+from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerName, GroupName, TopicName
+from smartgo.ops.plans import Plan, PlanTable, State
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.routes import ADMIN, READ, Call, route
+from smartgo.ops.view import ClusterView
 
-State = Literal["planned", "applied", "undone", "failed"]
+_GONE: Final = {404: "There is no such plan, or no more."}
 
 
 class QueueTarget(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -36,7 +45,7 @@ class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
     topic: TopicName
     to: Literal["earliest", "latest", "time", "offset", "shift", "explicit"]
     value: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] = 0
-    queues: Annotated[list[QueueTarget] | None, Meta(min_length=1, max_length=1024)] = None
+    queues: Annotated[list[QueueTarget], Meta(min_length=1, max_length=1024)] | None = None
     dry_run: bool = False
 
 
@@ -110,3 +119,189 @@ class PlanPath(msgspec.Struct):
     """One plan."""
 
     id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The plan's id.")]
+
+
+class OffsetsApi:
+    """Where groups stand."""
+
+    def __init__(self, view: ClusterView, reader: QueueReader, plans: PlanTable) -> None:
+        self._view = view
+        self._reader = reader
+        self._plans = plans
+
+    @route(
+        "POST",
+        "/offsets/reset",
+        scope=ADMIN,
+        body=ResetOrder,
+        answer=PlanView,
+        refuses={404: "There is no such group, topic or queue.", 409: "A broker declined, or cannot do this."},
+    )
+    async def reset(self, call: Call[None, None, ResetOrder]) -> PlanView:
+        """
+        Move a group in a topic, and keep the plan by which that can be undone; with `dryRun` make the plan alone.
+
+        Members that are connected are told by their brokers, and go on from the new places within seconds.
+        """
+        order = call.body
+        _check(order)
+        await self._view.group(order.group)
+        await self._check_queues(order)
+        plan = await self._planned(order)
+        kept = await self._plans.add(call.principal.name, order.to, order.value, plan)
+        call.noted["plan"] = kept.id
+        if not order.dry_run:
+            await self._run(self._plans.take(kept.id, "planned"), plan, "applied")
+        return _view(kept)
+
+    async def _check_queues(self, order: ResetOrder) -> None:
+        there = {(one.broker_name, one.queue_id) for one in await self._reader.queues(order.topic)}
+        for one in order.queues or ():
+            if (one.broker, one.queue_id) not in there:
+                where = f"topic {order.topic} has no queue {one.queue_id} to read at broker {one.broker}"
+                raise Problem(404, where, "queue-not-found")
+
+    async def _planned(self, order: ResetOrder) -> ResetPlan:
+        queues = None if order.queues is None else [(one.broker, one.queue_id) for one in order.queues]
+        positions = self._view.admin.positions
+        if order.to != "explicit":
+            return await positions.plan(order.group, order.topic, Target(order.to, order.value), queues)
+        plan = await positions.plan(order.group, order.topic, Target("earliest"), queues)
+        places = {(one.broker, one.queue_id): one.offset for one in order.queues or ()}
+        moves = []
+        for one in plan.moves:
+            offset = places[one.broker, one.queue_id] or 0
+            moves.append(msgspec.structs.replace(one, after=min(max(offset, one.minimum), one.maximum)))
+        return msgspec.structs.replace(plan, target=None, moves=tuple(moves))
+
+    async def _run(self, kept: Plan, plan: ResetPlan, state: State) -> None:
+        """Carry out a plan, and keep what became of it."""
+        try:
+            applied = await self._view.admin.positions.apply(plan)
+        except (CallFailed, SettingError, CancelledError) as error:
+            await self._plans.ended(kept, "failed", error=str(error) or "it took too long")
+            if isinstance(error, SettingError):
+                raise Problem(409, str(error), "queue-gone") from None
+            raise
+        finally:
+            self._view.forget()
+        await self._plans.ended(kept, state, applied)
+
+    # -- plans -------------------------------------------------------------------------------------------------
+
+    @route("GET", "/offsets/plans", scope=READ, query=ListQuery, answer=Page[PlanRow], remote=False)
+    def list(self, call: Call[None, ListQuery, None]) -> Page[PlanRow]:
+        """List plans, the newest first; sorted by madeMs, group, topic or state."""
+        rows = [PlanRow(**_members(one)) for one in self._plans.all()]
+        return page_of(rows, call.query, _SORTS, lambda one: f"{one.group} {one.topic} {one.id}", "-madeMs")
+
+    @route("GET", "/offsets/plans/{id}", scope=READ, path_type=PlanPath, answer=PlanView, remote=False, refuses=_GONE)
+    def show(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """Show a plan, queue by queue."""
+        return _view(self._plans.get(call.path.id))
+
+    @route(
+        "POST",
+        "/offsets/plans/{id}/apply",
+        scope=ADMIN,
+        path_type=PlanPath,
+        answer=PlanView,
+        refuses={**_GONE, 409: "It was applied already, or a broker declined."},
+    )
+    async def apply(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """Do what was planned."""
+        kept = self._plans.take(call.path.id, "planned")
+        await self._run(kept, kept.plan, "applied")
+        return _view(kept)
+
+    @route(
+        "POST",
+        "/offsets/plans/{id}/undo",
+        scope=ADMIN,
+        path_type=PlanPath,
+        answer=PlanView,
+        refuses={**_GONE, 409: "It was not applied, the group had no positions before, or a broker declined."},
+    )
+    async def undo(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """
+        Bring a group back to where it stood before a plan was applied.
+
+        Queues where it had no position keep the new one.
+        """
+        kept = self._plans.take(call.path.id, "applied", "failed")
+        back = kept.plan.undone()
+        if not back.moves:
+            self._plans.release(kept)
+            raise Problem(409, "the group had no position before; nothing can be brought back", "not-undoable")
+        await self._run(kept, back, "undone")
+        return _view(kept)
+
+    @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses=_GONE)
+    async def delete(self, call: Call[PlanPath, None, None]) -> None:
+        """Forget a plan; what it did stays."""
+        await self._plans.delete(call.path.id)
+
+
+def _check(order: ResetOrder) -> None:
+    """Let an order pass that says where to. @raise Problem: 400."""
+    if order.to in ("time", "offset") and order.value < 0:
+        raise Problem(400, f"a {order.to} is not negative", "invalid-value")
+    if order.to == "explicit" and (order.queues is None or any(one.offset is None for one in order.queues)):
+        raise Problem(400, "name the queues, each with its offset", "invalid-value")
+    if order.to != "explicit" and any(one.offset is not None for one in order.queues or ()):
+        raise Problem(400, "queues have offsets of their own only if `to` is explicit", "invalid-value")
+    queues = [(one.broker, one.queue_id) for one in order.queues or ()]
+    if len(set(queues)) != len(queues):
+        raise Problem(400, "a queue is named twice", "invalid-value")
+
+
+def _members(kept: Plan) -> dict[str, Any]:
+    plan = kept.plan
+    return {
+        "id": kept.id,
+        "group": plan.group,
+        "topic": plan.topic,
+        "to": kept.to,
+        "value": kept.value,
+        "state": kept.state,
+        "who": kept.who,
+        "made_ms": plan.made_ms,
+        "applied_ms": kept.applied_ms,
+        "undone_ms": kept.undone_ms,
+        "expires_ms": kept.expires_ms,
+        "members": plan.members,
+        "queues": sum(one.before != one.after for one in plan.moves),
+        "skipped": sum(max(0, _change(one)) for one in plan.moves),
+        "repeated": sum(max(0, -_change(one)) for one in plan.moves),
+        "undoable": kept.state in ("applied", "failed") and any(one.before is not None for one in plan.moves),
+        "error": kept.error,
+    }
+
+
+def _view(kept: Plan) -> PlanView:
+    moves = [
+        MoveView(
+            one.broker,
+            one.queue_id,
+            one.before,
+            one.after,
+            one.minimum,
+            one.maximum,
+            max(0, _change(one)),
+            max(0, -_change(one)),
+        )
+        for one in kept.plan.moves
+    ]
+    return PlanView(**_members(kept), moves=moves, written=[*kept.written], told=[*kept.told])
+
+
+def _change(one: Move) -> int:
+    return 0 if one.before == one.after else one.change
+
+
+_SORTS: Final = {
+    "madeMs": lambda one: one.made_ms,
+    "group": lambda one: one.group,
+    "topic": lambda one: one.topic,
+    "state": lambda one: one.state,
+}

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from smartgo.ops.problems import TITLES, ProblemBody
-from smartgo.ops.routes import Raw, Route, Stream
+from smartgo.ops.routes import Lines, Raw, Route, Stream
 
 PREFIX: Final = "/api/v1"
 PROBLEM: Final = "application/problem+json"
+LINES: Final = "application/x-ndjson"
 
 ALWAYS: Final[Mapping[int, str]] = {
     400: "The request is malformed, or a value in it is not allowed.",
@@ -98,7 +99,7 @@ def _types(declared: list[Route]) -> list[Any]:
     found: list[Any] = [ProblemBody]
     for one in declared:
         for kind in (one.path_type, one.query_type, one.body_type, one.answer_type):
-            if kind is not None and kind not in (Raw, Stream) and _key(kind) not in map(_key, found):
+            if kind is not None and kind not in (Raw, Stream, Lines) and _key(kind) not in map(_key, found):
                 found.append(kind)
     return found
 
@@ -140,12 +141,14 @@ def _responses(one: Route, by_type: Mapping[str, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "Done." if one.answer_type is None else "The answer."}
     if one.answer_type is Stream:
         success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    elif one.answer_type is Lines:
+        success["content"] = {LINES: {"schema": {"type": "string"}}}
     elif one.answer_type is Raw:
         success["content"] = {one.media: {"schema": {"type": "string"}}}
     elif one.answer_type is not None:
         success["content"] = {one.media: {"schema": by_type[_key(one.answer_type)]}}
     responses = {str(one.status): success}
-    if one.method == "GET" and one.answer_type not in (None, Stream):
+    if one.method == "GET" and one.answer_type not in (None, Stream, Lines):
         responses["304"] = {"description": "The answer is the one that If-None-Match names."}
     problem = {PROBLEM: {"schema": by_type[_key(ProblemBody)]}}
     for status, when in codes_of(one).items():

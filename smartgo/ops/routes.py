@@ -20,7 +20,7 @@ import msgspec
 
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
 
-__all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Raw", "Route", "Stream", "route", "routes_of"]
+__all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Lines", "Raw", "Route", "Stream", "route", "routes_of"]
 
 BODY_LIMIT: Final = 64 * 1024
 """Bytes of a request's body (reliability L22)."""
@@ -80,6 +80,13 @@ class Stream:
     """
 
 
+class Lines:
+    """
+    An answer of JSON lines that are made while they are sent: declared by a route whose C{answer} is this. The method
+    returns an async generator of bytes; what can be refused is refused before.
+    """
+
+
 class Route(NamedTuple):
     """One declaration."""
 
@@ -92,7 +99,7 @@ class Route(NamedTuple):
     query_type: type[msgspec.Struct] | None
     body_type: Any
     answer_type: Any
-    """A type that msgspec writes; C{None} for 204; L{Raw} or L{Stream}."""
+    """A type that msgspec writes; C{None} for 204; L{Raw}, L{Stream} or L{Lines}."""
     status: int
     refuses: Mapping[int, str]
     """Codes beyond those that any request may get, and when."""
@@ -141,7 +148,7 @@ def route(
     @param path_type: struct of the path's parts, all text.
     @param query: struct of the parameters behind the question mark; unknown ones are refused.
     @param body: type of the JSON body; unknown members are refused if its structs forbid them.
-    @param answer: type of the JSON answer; C{None} answers 204; L{Raw} or L{Stream} anything else, of type C{media}.
+    @param answer: type of the JSON answer; C{None} answers 204; L{Raw}, L{Stream} or L{Lines} anything else.
     @param status: of success; by default 200, 201 where C{PUT} or C{POST} ask for it here, 204 without an answer.
     @param refuses: codes that this route may answer beyond the usual ones: code to when.
     @param audit: whether the audit log has it; by default whatever is no GET.

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import base64
+import binascii
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.instance import Client
+from smartgo.client.messages import Message, SendResult
+from smartgo.client.producer import Producer
 from smartgo.ops.content import QueueId
+from smartgo.ops.copies import is_own
 from smartgo.ops.names import BrokerName, TopicName
+from smartgo.ops.problems import Problem
+from smartgo.ops.routes import PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.ops.view import ClusterView
+from smartgo.schema.bodies import MessageQueue
+
+GROUP: Final = "smartgo-ops"
+"""The producer group of what is sent over the API."""
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="A word without blanks.")]
 Tag = Annotated[str, Meta(max_length=255, description="One word by which consumers may filter.")]
@@ -60,3 +73,110 @@ class Sent(msgspec.Struct, rename="camel"):
     broker: str | None = None
     queue_id: int | None = None
     queue_offset: int | None = None
+
+
+class Outbox:
+    """Sends messages. It is no member of its group before it has sent one."""
+
+    def __init__(self, client: Client, view: ClusterView) -> None:
+        self._view = view
+        self._producer = Producer(client, GROUP)
+        self._started = False
+
+    async def send(self, message: Message, queue: QueueChoice | None = None) -> Sent:
+        """
+        Send a message to a topic that is there.
+
+        @raise Problem: 404, there is no such topic, or it has no such queue to write.
+        @raise MessageIllegal: no broker would take the message.
+        @raise PeerRefused: the broker declined; C{CallFailed}: it did not answer.
+        """
+        message.check()
+        await self.check(message.topic, queue)
+        if not self._started:
+            self._started = True
+            self._producer.start()  # its heartbeat need not be waited for
+        if queue is None:
+            return _sent(await self._producer.send(message))
+        place = MessageQueue(message.topic, queue.broker, queue.queue_id)
+        return _sent(await self._producer.send_to(message, place))
+
+    async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
+        """Let a topic pass that is there, with that queue. @raise Problem: 404."""
+        entry = await self._view.topic(topic)
+        if queue is not None:
+            config = entry.configs.get(queue.broker)
+            if config is None or queue.queue_id >= config.write_queue_nums:
+                where = f"topic {topic} has no queue {queue.queue_id} to write at broker {queue.broker}"
+                raise Problem(404, where, "queue-not-found")
+
+
+def body_of(text: str | None, encoded: str | None) -> bytes:
+    """
+    Return the body that a request holds, as text or as base64.
+
+    @raise Problem: 400, it holds both, or none, or no base64.
+    """
+    if (text is None) == (encoded is None):
+        raise Problem(400, "give the body as text or as base64, one of the two", "invalid-value")
+    try:
+        return text.encode() if text is not None else base64.b64decode(encoded or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem(400, "the body is no text, or no base64", "invalid-value") from None
+
+
+def check_own(named: dict[str, str]) -> None:
+    """Let properties pass that are the application's own. @raise Problem: 400, one is not."""
+    for name in named:
+        if not is_own(name):
+            raise Problem(400, f"property {name!r} is not the application's to set", "invalid-value")
+
+
+def _sent(result: SendResult) -> Sent:
+    return Sent(
+        result.status.name,
+        result.queue.topic,
+        result.message_id,
+        result.offset_id,
+        result.queue.broker_name,
+        result.queue.queue_id,
+        result.queue_offset,
+    )
+
+
+class SendApi:
+    """Test sends."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    @route(
+        "POST",
+        "/send",
+        scope=PUBLISH,
+        body=SendOrder,
+        answer=Sent,
+        body_limit=PUBLISH_LIMIT,
+        refuses={404: "There is no such topic, or it has no such queue."},
+    )
+    async def send(self, call: Call[None, None, SendOrder]) -> Sent:
+        """
+        Send a message to a topic that is there.
+
+        Its body may have 4 MiB as text, and 3 MiB where it comes as base64.
+        """
+        order = call.body
+        body = body_of(order.text, order.base64)
+        check_own(order.properties)
+        message = Message(
+            topic=order.topic,
+            body=body,
+            tag=order.tag,
+            keys=order.keys,
+            delay_level=order.delay_level,
+            flag=order.flag,
+            properties=order.properties,
+        )
+        sent = await self._outbox.send(message, order.queue)
+        call.noted["sent"] = sent.offset_id
+        return sent

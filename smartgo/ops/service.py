@@ -26,7 +26,9 @@ from smartgo.ops.groups import GroupsApi
 from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.jobs import JobsApi, JobTable
+from smartgo.ops.messaging import message_resources
 from smartgo.ops.pages import console_pages
+from smartgo.ops.plans import PlanTable
 from smartgo.ops.progress import GroupProgress
 from smartgo.ops.sampler import Sampler
 from smartgo.ops.security.audit import AuditLog
@@ -92,7 +94,12 @@ class Ops(Service):
         self.view = ClusterView(env.clock, self.admin)
         file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))
         self.tokens = TokenTable(env, file, parse_configured(_words(config.ops_tokens)))
-        self.tables: list[tuple[TableFile, Callable[[], object]]] = [(file, self.tokens.load)]
+        plans = TableFile(env, posixpath.join(config.ops_path, "offset-plans.json"))
+        self.plans = PlanTable(env, plans)
+        self.tables: list[tuple[TableFile, Callable[[], object]]] = [
+            (file, self.tokens.load),
+            (plans, self.plans.load),
+        ]
         self.sessions = SessionTable(env, self.tokens)
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
         self.streams = Streams(env.clock)
@@ -122,6 +129,7 @@ class Ops(Service):
             GroupsApi(self.view, progress),
             EventsApi(env.clock, self.sampler, progress),
             JobsApi(self.jobs),
+            *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),
             MetricsApi(metrics or (lambda: registry)),
             *([DebugApi()] if config.ops_debug else []),
@@ -157,6 +165,7 @@ class Ops(Service):
     async def _start(self) -> Ops:
         self._env.files.make_directories(self._config.ops_path)
         self.tokens.load()
+        self.plans.load()
         self.audit.load()
         self.sampler.load()
         check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from zope.interface import Interface, implementer
 
 from smartgo.env.interfaces import IClock
+from smartgo.ops.lines import LineStream
 from smartgo.ops.problems import Problem
 from smartgo.ops.site import OpsRequest
 
@@ -162,16 +163,22 @@ class Streams:
 
     def __init__(self, clock: IClock) -> None:
         self._clock = clock
-        self._streams: set[EventStream] = set()
+        self._streams: set[EventStream | LineStream] = set()
 
     def __len__(self) -> int:
         return len(self._streams)
 
     def begin(self, request: OpsRequest, source: Any) -> None:
         """Answer a request by a stream. @raise Problem: 503, there are too many."""
+        self._begin(request, EventStream(self._clock, request, source, self._streams.discard))
+
+    def begin_lines(self, request: OpsRequest, chunks: AsyncGenerator[bytes, None]) -> None:
+        """Answer a request by lines. @raise Problem: 503, there are too many streams."""
+        self._begin(request, LineStream(self._clock, request, chunks, self._streams.discard, STUCK_SECONDS))
+
+    def _begin(self, request: OpsRequest, stream: EventStream | LineStream) -> None:
         if len(self._streams) >= STREAMS:
             raise Problem(503, f"more than {STREAMS} streams at once", "too-many-streams", {"Retry-After": "5"})
-        stream = EventStream(self._clock, request, source, self._streams.discard)
         self._streams.add(stream)
         request.uncount()
         stream.begin()

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
-from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, QueueOffset
+from smartgo.client.pauses import Pauses
+from smartgo.env.interfaces import IClock
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.content import Found, MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
+from smartgo.ops.matching import Filter
 from smartgo.ops.names import BrokerName, TopicName
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import BATCH, QueueReader
+from smartgo.ops.routes import READ, Call, Stream, route
+from smartgo.ops.streams import EventStream, IStreamSource
+from smartgo.schema.bodies import MessageQueue
 
-PEEK_LIMIT = 64
+PEEK_LIMIT: Final = 64
+"""Messages of one look."""
+TAILS: Final = 8
+"""At once."""
+QUEUES: Final = 256
+"""Followed by one tail."""
+SECONDS: Final = 3600.0
+"""Until a tail ends."""
+
+_HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
+_WINDOW: Final = 1.0  # seconds
 
 
 class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which piece of a queue."""
+    """Which piece of a queue; without C{offset} the last one."""
 
     topic: TopicName
     broker: BrokerName
     queue_id: QueueId
-    offset: Annotated[int | None, Meta(ge=0, le=(1 << 63) - 1, description="Where to begin; by default the last.")] = (
-        None
-    )
+    offset: QueueOffset | None = None
     count: Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="Messages at most.")] = 32
 
 
@@ -44,11 +67,11 @@ class PeekPage(msgspec.Struct, rename="camel"):
 
 
 class TailQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to follow."""
+    """What to follow; with C{queueId} this queue of each broker alone."""
 
     topic: TopicName
     broker: OptionalBroker = ""
-    queue_id: Annotated[int | None, Meta(ge=0, le=65535, description="This queue of each broker alone.")] = None
+    queue_id: QueueId | None = None
     tag: Annotated[str, Meta(max_length=255, description="With this tag alone; `A || B`: with either.")] = ""
     key: Annotated[str, Meta(max_length=255, description="With this key alone.")] = ""
     body: Annotated[str, Meta(max_length=255, description="Text that the body holds.")] = ""
@@ -82,3 +105,183 @@ class TailEnded(msgspec.Struct, rename="camel"):
 
     why: str
     detail: str | None
+
+
+class TailApi:
+    """Queues, read."""
+
+    def __init__(self, clock: IClock, reader: QueueReader) -> None:
+        self._clock = clock
+        self._reader = reader
+        self._tails: set[Tail] = set()
+
+    @route(
+        "GET",
+        "/messages/peek",
+        scope=READ,
+        query=PeekQuery,
+        answer=PeekPage,
+        refuses={404: "There is no such topic, broker or queue."},
+    )
+    async def peek(self, call: Call[None, PeekQuery, None]) -> PeekPage:
+        """Show a piece of a queue; by default the last one."""
+        query = call.query
+        (queue,) = await self._reader.queues(query.topic, query.broker, query.queue_id)
+        low, high = await self._reader.bounds(queue)
+        begin = high - query.count if query.offset is None else query.offset
+        begin = min(max(begin, low), high)
+        end = min(begin + query.count, high)
+        messages = await self._reader.piece(queue, begin, end)
+        return PeekPage(
+            [row_of(one) for one in messages],
+            begin,
+            end if end < high else None,
+            max(low, begin - query.count) if begin > low else None,
+            low,
+            high,
+        )
+
+    @route(
+        "GET",
+        "/tail",
+        scope=READ,
+        query=TailQuery,
+        answer=Stream,
+        refuses={404: "There is no such topic, broker or queue.", 409: "It has too many queues to follow all."},
+    )
+    async def tail(self, call: Call[None, TailQuery, None]) -> Tail:
+        """
+        Send messages as they come, by server-sent events.
+
+        Events are `begun`, `message`, `skipped`, `trouble`, `ended` and `dropped`. No group is joined.
+        """
+        query = call.query
+        if len(self._tails) >= TAILS:
+            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", {"Retry-After": "5"})
+        queues = await self._reader.queues(query.topic, query.broker, query.queue_id)
+        if len(queues) > QUEUES:
+            raise Problem(
+                409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
+            )
+        return Tail(self._clock, self._reader, queues, query, self._tails)
+
+
+@implementer(IStreamSource)
+class Tail:
+    """
+    One tail.
+
+    What comes faster than is wanted is left out: a queue that runs ahead is followed from near its end on.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IClock, reader: QueueReader, queues: Sequence[MessageQueue], query: TailQuery, tails: set[Tail]
+    ) -> None:
+        """@param tails: those that run; this one is among them from C{started} to C{stopped}."""
+        self._clock = clock
+        self._reader = reader
+        self._queues = queues
+        self._query = query
+        self._tails = tails
+        self._filter = Filter(tag=query.tag, key=query.key, body=query.body)
+        self._pauses = Pauses(clock)
+        self._stream: EventStream | None = None
+        self._loops: list[Deferred[None]] = []
+        self._ending: IDelayedCall | None = None
+        self._room = query.rate
+        self._shown = 0
+        self._skipped = 0
+
+    # -- IStreamSource -----------------------------------------------------------------------------------------
+
+    def started(self, stream: EventStream) -> None:
+        """Begin."""
+        self._tails.add(self)
+        self._stream = stream
+        stream.send("begun", TailBegun(self._query.topic, len(self._queues)))
+        works = [self._windows(), self._time_out(), *(self._follow(queue) for queue in self._queues)]
+        self._loops = [Deferred.fromCoroutine(work).addErrback(self._failed) for work in works]
+
+    def stopped(self) -> None:
+        """End."""
+        self._tails.discard(self)
+        self._stream = None
+        if self._ending is not None and self._ending.active():
+            self._ending.cancel()
+        for loop in self._loops:
+            loop.cancel()
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None and self._stream is not None:
+            self._log.failure("a tail of {topic} failed", failure, topic=self._query.topic)
+            self._stream.abort()
+
+    # -- following ---------------------------------------------------------------------------------------------
+
+    async def _windows(self) -> None:
+        """Let messages pass by the second."""
+        while True:
+            await self._pauses.of(_WINDOW)
+            self._room = self._query.rate
+            if self._skipped:
+                self._send("skipped", TailSkipped(self._skipped))
+                self._skipped = 0
+
+    async def _time_out(self) -> None:
+        await self._pauses.of(SECONDS)
+        self._end("time")
+
+    async def _follow(self, queue: MessageQueue) -> None:
+        at: int | None = None
+        while self._ending is None:
+            began = self._clock.seconds()
+            try:
+                if at is None:
+                    low, high = await self._reader.bounds(queue)
+                    at = max(low, high - self._query.last)
+                pulled = await self._reader.pull(queue, at, BATCH, self._filter.wants, _HOLD)
+            except PeerRefused as refusal:
+                self._end("declined", str(refusal))
+                return
+            except CallFailed as error:
+                self._send("trouble", TailTrouble(queue.broker_name, str(error)))
+                await self._pauses.of(_WINDOW)
+                continue
+            self._show(pulled.messages)
+            before, at = at, pulled.next_offset
+            if not self._room:
+                await self._pauses.of(_WINDOW)
+                near = pulled.maximum - BATCH
+                self._skipped += max(0, near - at)
+                at = max(at, near)
+            elif at <= before and self._clock.seconds() - began < _WINDOW:
+                await self._pauses.of(_WINDOW)  # a broker that does not hold pulls is not to be asked in a circle
+
+    def _show(self, messages: Sequence[Found]) -> None:
+        for one in messages:
+            if self._ending is not None or not self._filter.lets_in(one):
+                continue
+            if not self._room:
+                self._skipped += 1
+                continue
+            self._room -= 1
+            self._shown += 1
+            self._send("message", row_of(one))
+            if self._shown >= self._query.count:
+                self._end("count")
+
+    def _send(self, event: str, data: msgspec.Struct) -> None:
+        if self._stream is not None:
+            self._stream.send(event, data)
+
+    def _end(self, why: str, detail: str | None = None) -> None:
+        """End the stream in order, at the next turn: whoever notices is in the midst of something."""
+        if self._ending is None:
+            self._ending = self._clock.callLater(0, self._say_end, why, detail)
+
+    def _say_end(self, why: str, detail: str | None) -> None:
+        if self._stream is not None:
+            self._send("ended", TailEnded(why, detail))
+            self._stream.end()

@@ -1,0 +1,63 @@
+"""Reads dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from smartgo.ops.content import Found
+from smartgo.ops.jobs import Job
+from smartgo.ops.lookup import Lookup
+from smartgo.ops.matching import Filter
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.view import ClusterView
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import dlq_topic
+
+
+class DeadLetters:
+    """The dead letters of groups. Fails as L{QueueReader} does."""
+
+    def __init__(self, view: ClusterView, reader: QueueReader, lookup: Lookup) -> None:
+        self._view = view
+        self._reader = reader
+        self._lookup = lookup
+
+    async def queues(self, group: str, broker: str = "") -> Sequence[MessageQueue]:
+        """Return the queues of a group's dead letters. @raise Problem: 404, it has none."""
+        topic = dlq_topic(group)
+        if topic not in await self._view.topics.get():
+            raise Problem(404, f"group {group} has no dead letters", "no-dead-letters")
+        return await self._reader.queues(topic, broker)
+
+    async def letter(self, group: str, id: str) -> Found:
+        """Return one of a group. @raise Problem: 404, it is none."""
+        topic = dlq_topic(group)
+        one = await self._lookup.by_id(id, topic)
+        if one.stored.topic != topic:
+            raise Problem(404, f"message {id} is no dead letter of group {group}", "message-not-found")
+        return one
+
+    async def matching(
+        self, queues: Sequence[MessageQueue], wanted: Filter, from_ms: int, until_ms: int, job: Job | None = None
+    ) -> AsyncGenerator[Found, None]:
+        """
+        Give out the dead letters that a filter lets in; to be closed by C{aclosing}.
+
+        @param from_ms: where to begin to read; C{until_ms}: 0 for at the end.
+        @param job: is told how far it is.
+        """
+        spans = await self._reader.spans(queues, from_ms, until_ms)
+        total = sum(one.end - one.begin for one in spans)
+        done = 0
+        for span in spans:
+            async with aclosing(self._reader.scan(span)) as pulls:
+                async for pulled in pulls:
+                    for one in pulled.messages:
+                        if wanted.lets_in(one):
+                            yield one
+                    if job is not None:
+                        read = done + min(pulled.next_offset, span.end) - span.begin
+                        job.progress(read, total, "going through the dead letters")
+            done += span.end - span.begin

@@ -1,0 +1,117 @@
+"""Answers of many lines, made as fast as the client takes them: exports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock
+from smartgo.ops.openapi import LINES
+from smartgo.ops.problems import problem_of
+from smartgo.ops.site import OpsRequest
+
+
+@implementer(IPushProducer)
+class LineStream:
+    """
+    One answer to one client. Nothing is made ahead of what the client takes; one that takes nothing is cut. Where the
+    lines cannot be made to their end the connection is cut too, so that nobody takes them for all.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IClock,
+        request: OpsRequest,
+        chunks: AsyncGenerator[bytes, None],
+        ended: Callable[[LineStream], None],
+        stuck: float,
+    ) -> None:
+        """
+        @param chunks: whole lines; it is closed at the end.
+        @param ended: called once at the end.
+        @param stuck: seconds after which a client that reads nothing is cut.
+        """
+        self._clock = clock
+        self._request = request
+        self._chunks = chunks
+        self._ended = ended
+        self._stuck = stuck
+        self._work: Deferred[None] | None = None
+        self._paused: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+        self._over = False
+
+    def begin(self) -> None:
+        """Send the head, and begin with the lines."""
+        request = self._request
+        request.setHeader(b"Content-Type", LINES.encode())
+        request.notifyFinish().addBoth(self._close)
+        request.registerProducer(self, True)
+        self._work = Deferred.fromCoroutine(self._run())
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(self._chunks) as chunks:
+                async for chunk in chunks:
+                    self._request.write(chunk)
+                    if self._paused is not None:
+                        await self._paused
+        except CancelledError:
+            return  # the client is gone
+        except Exception as error:
+            if problem_of(error) is None:
+                self._log.failure("the lines for request {id} failed", id=self._request.id)
+            else:
+                self._log.warn("the lines for request {id} end early: {error}", id=self._request.id, error=str(error))
+            self.abort()
+            return
+        self._request.unregisterProducer()
+        self._request.finish()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if not self._over:
+            transport: Any = self._request.transport
+            transport.abortConnection()
+
+    # -- flow --------------------------------------------------------------------------------------------------
+
+    def pauseProducing(self) -> None:
+        """The client does not keep up."""
+        if self._paused is None:
+            self._paused = Deferred()
+            self._timer = self._clock.callLater(self._stuck, self._cut)
+
+    def resumeProducing(self) -> None:
+        """It does again."""
+        paused, self._paused = self._paused, None
+        self._stop_timer()
+        if paused is not None and not paused.called:
+            paused.callback(None)
+
+    def stopProducing(self) -> None:
+        """The connection is gone; its end follows."""
+
+    def _cut(self) -> None:
+        self._timer = None
+        self.abort()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self, _: object) -> None:
+        self._over = True
+        self._stop_timer()
+        if self._work is not None:
+            self._work.cancel()
+        self._ended(self)

@@ -1,0 +1,220 @@
+"""Reads the queues of brokers, as no member of any group: nothing is kept of it there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, NamedTuple
+
+from twisted.internet.defer import Deferred
+
+from smartgo.client.administration.asking import header_of
+from smartgo.client.instance import Client
+from smartgo.client.pull import ANSWER, MAY_WAIT, SUBSCRIBES, PullStatus
+from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.errors import BadRecord, PeerRefused
+from smartgo.ops.content import Found
+from smartgo.ops.problems import Problem
+from smartgo.ops.view import ClusterView
+from smartgo.schema.bodies import MessageQueue, SubscriptionData
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.messages import ViewMessageRequest
+from smartgo.schema.headers.offsets import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetResponse,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+)
+from smartgo.schema.headers.pull import PullRequest, PullResponse
+from smartgo.schema.record import decode
+
+GROUP: Final = "TOOLS_CONSUMER"
+"""RocketMQ's own name for who looks without being a member."""
+BATCH: Final = 32
+"""Messages of one pull."""
+
+_ASK_SECONDS: Final = 5.0
+_STATUSES: Final = {status.value: status for status in PullStatus}
+
+
+class Pulled(NamedTuple):
+    """What a pull brought."""
+
+    messages: list[Found]
+    next_offset: int
+    minimum: int
+    maximum: int
+
+
+class Span(NamedTuple):
+    """What is to be read of one queue: from C{begin} to before C{end}."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+class QueueReader:
+    """
+    Asks brokers about queues and what is in them.
+
+    All methods raise L{PeerRefused<smartgo.errors.PeerRefused>} where a broker declines, and
+    L{CallFailed<smartgo.errors.CallFailed>} where it does not answer.
+    """
+
+    def __init__(self, client: Client, view: ClusterView) -> None:
+        self._client = client
+        self._view = view
+
+    async def queues(self, topic: str, broker: str = "", queue_id: int | None = None) -> list[MessageQueue]:
+        """
+        Return the queues of a topic, sorted.
+
+        @param broker: those of one broker alone; C{queue_id}: those with this id alone.
+        @raise Problem: 404, there is no such topic, or no such queue.
+        """
+        entry = await self._view.topic(topic)
+        found = [
+            MessageQueue(topic, name, number)
+            for name, config in sorted(entry.configs.items())
+            if broker in ("", name)
+            for number in range(config.read_queue_nums)
+            if queue_id in (None, number)
+        ]
+        if not found:
+            where = f" at broker {broker}" if broker else ""
+            which = "queue" if queue_id is None else f"queue {queue_id}"
+            raise Problem(404, f"topic {topic} has no {which} to read{where}", "queue-not-found")
+        return found
+
+    async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """Return the offset of the first message that is there, and that of the next one to come."""
+        low = MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        high = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return (
+            await self._offset(queue, RequestCode.GET_MIN_OFFSET, low),
+            await self._offset(queue, RequestCode.GET_MAX_OFFSET, high),
+        )
+
+    async def offset_from(self, queue: MessageQueue, from_ms: int) -> int:
+        """Return an offset before which nothing was stored at a time or later; few older ones may lie behind it."""
+        # Brokers look for the nearest message, which may be any of several of one time: a moment earlier it is not.
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=max(0, from_ms - 1))
+        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """Return where a group stands in a queue; C{None} where it has no position."""
+        header = QueryOffsetRequest(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        try:
+            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def spans(self, queues: Sequence[MessageQueue], from_ms: int = 0, until_ms: int = 0) -> list[Span]:
+        """
+        Return what of some queues was stored in a range of time; a few older or younger ones may be at its ends.
+
+        @param until_ms: 0 for until now.
+        """
+        found = []
+        for queue in queues:
+            low, high = await self.bounds(queue)
+            begin = low if from_ms == 0 else await self.offset_from(queue, from_ms)
+            found.append(Span(queue, min(max(begin, low), high), high))
+        return found
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        limit: int = BATCH,
+        wants: SubscriptionData | None = None,
+        hold: float = 0,
+    ) -> Pulled:
+        """
+        Read messages of a queue; of those with other tags than wanted some may come too.
+
+        @param limit: so many at most; brokers have limits of their own.
+        @param hold: seconds that the broker may wait for one to come.
+        """
+        if wants is None:
+            wants = subscription(queue.topic, EVERYTHING, 0)
+        header = PullRequest(
+            consumer_group=GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=limit,
+            sys_flag=SUBSCRIBES | (MAY_WAIT if hold else 0),
+            commit_offset=0,
+            suspend_timeout_millis=round(hold * 1000),
+            sub_version=wants.sub_version,
+            subscription=wants.sub_string,
+            expression_type=wants.expression_type,
+            bname=queue.broker_name,
+        )
+        command = Command.request(RequestCode.PULL_MESSAGE, header)
+        answer = await self._client.remoting.ask(await self._address(queue.broker_name), command, hold + ANSWER)
+        status = _STATUSES.get(answer.code)
+        if status is None:
+            raise PeerRefused(answer.code, answer.remark or "")
+        place = header_of(PullResponse, answer)
+        messages = decoded(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
+        return Pulled(messages, place.next_begin_offset, place.min_offset, place.max_offset)
+
+    async def scan(self, span: Span, wants: SubscriptionData | None = None) -> AsyncGenerator[Pulled, None]:
+        """Read a piece of a queue from its beginning; to be closed by C{aclosing}."""
+        at = span.begin
+        while at < span.end:
+            pulled = await self.pull(span.queue, at, BATCH, wants)
+            pulled = pulled._replace(messages=[one for one in pulled.messages if one.stored.queue_offset < span.end])
+            if pulled.next_offset <= at:
+                return  # the rest has been removed meanwhile, or cannot be read
+            at = pulled.next_offset
+            yield pulled
+
+    async def piece(self, queue: MessageQueue, begin: int, end: int) -> list[Found]:
+        """Return what lies between two offsets of a queue."""
+        found: list[Found] = []
+        async with aclosing(self.scan(Span(queue, begin, end))) as pulls:
+            async for pulled in pulls:
+                found += pulled.messages
+        return found
+
+    async def record(self, broker: str, log_offset: int) -> bytes:
+        """Return the bytes of the message at a place of a broker's log."""
+        header = ViewMessageRequest(offset=log_offset)
+        command = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, header)
+        return (await self._client.ask(await self._address(broker), command, _ASK_SECONDS)).body
+
+    def ask(self, address: str, command: Command, seconds: float = _ASK_SECONDS) -> Deferred[Command]:
+        """Ask a broker; return its answer, a success."""
+        return self._client.ask(address, command, seconds)
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        address = await self._address(queue.broker_name)
+        return header_of(OffsetResponse, await self.ask(address, Command.request(code, header))).offset
+
+    async def _address(self, broker: str) -> str:
+        return (await self._view.broker(broker)).address
+
+
+def decoded(body: bytes, broker: str) -> list[Found]:
+    """Return the messages of an answer; the first that cannot be read ends them."""
+    messages = []
+    at = 0
+    while at < len(body):
+        try:
+            stored = decode(body, at)
+        except BadRecord:
+            break
+        messages.append(Found(broker, body[at : at + stored.size], stored))
+        at += stored.size
+    return messages

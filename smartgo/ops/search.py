@@ -1,0 +1,170 @@
+"""The resource that searches for messages: a job."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.ops.content import Found, OptionalBroker, QueueId, TimeMs, row_of
+from smartgo.ops.jobs import Job, JobTable, JobView
+from smartgo.ops.lookup import Lookup
+from smartgo.ops.matching import Filter
+from smartgo.ops.names import TopicName
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.routes import READ, Call, route
+from smartgo.schema.bodies import MessageQueue
+
+Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
+Needle = Annotated[str, Meta(max_length=255)]
+
+
+class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    What to search for.
+
+    With C{key}, C{uniqueKey} or C{offsetId} (one of them) brokers' indexes are asked; without, the topic is read from
+    C{fromMs} to C{untilMs}. The other filters hold for what was found.
+
+    @ivar queue_id: this queue of each broker alone.
+    """
+
+    topic: TopicName
+    key: Word = ""
+    unique_key: Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")] = ""
+    offset_id: Annotated[str, Meta(max_length=56, pattern="^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})?$")] = ""
+    from_ms: TimeMs = 0
+    until_ms: Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")] = 0
+    broker: OptionalBroker = ""
+    queue_id: QueueId | None = None
+    tag: Annotated[Needle, Meta(description="Messages with this tag alone; `A || B`: with either.")] = ""
+    body: Annotated[Needle, Meta(description="Text that the body holds.")] = ""
+    property: Annotated[Needle, Meta(description="The name of a property that it has.")] = ""
+    value: Annotated[Needle, Meta(description="Text that this property holds, or any where none is named.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="End after so many were found.")] = 1000
+    scan: Annotated[int, Meta(ge=1, le=1_000_000, description="End after so many were read.")] = 100_000
+
+
+class SearchResult(msgspec.Struct, rename="camel"):
+    """
+    What came out of a search; the messages are the job's rows.
+
+    @ivar found: messages; C{scanned}: how many were read for it.
+    @ivar ended: C{complete}; C{found-enough} and C{scanned-enough}: there may be more.
+    """
+
+    found: int
+    scanned: int
+    ended: str
+
+
+class SearchApi:
+    """Searches."""
+
+    def __init__(self, reader: QueueReader, lookup: Lookup, jobs: JobTable) -> None:
+        self._reader = reader
+        self._lookup = lookup
+        self._jobs = jobs
+
+    @route(
+        "POST",
+        "/messages/search",
+        scope=READ,
+        body=SearchOrder,
+        answer=JobView,
+        status=202,
+        refuses={404: "There is no such topic, or no such queue.", 409: "Too many jobs run."},
+    )
+    async def search(self, call: Call[None, None, SearchOrder]) -> JobView:
+        """
+        Search for messages by key, or by reading the topic; a job whose rows are messages.
+
+        Its result is a `SearchResult`: found, scanned, and how it ended: complete, found-enough or scanned-enough.
+        """
+        order = call.body
+        if sum(map(bool, (order.key, order.unique_key, order.offset_id))) > 1:
+            raise Problem(400, "give key, uniqueKey or offsetId, one of the three", "invalid-value")
+        if order.until_ms and order.until_ms < order.from_ms:
+            raise Problem(400, "untilMs is before fromMs", "invalid-value")
+        queues = await self._reader.queues(order.topic, order.broker, order.queue_id)
+        return self._jobs.start("search", call.principal, Search(self._reader, self._lookup, order, queues).run)
+
+
+class Search:
+    """One search."""
+
+    def __init__(self, reader: QueueReader, lookup: Lookup, order: SearchOrder, queues: list[MessageQueue]) -> None:
+        self._reader = reader
+        self._lookup = lookup
+        self._order = order
+        self._queues = queues
+        self._filter = Filter(
+            tag=order.tag,
+            key=order.key,
+            body=order.body,
+            property=order.property,
+            value=order.value,
+            from_ms=order.from_ms,
+            until_ms=order.until_ms,
+        )
+        self._scanned = 0
+
+    async def run(self, job: Job) -> SearchResult:
+        """Search, and let the job keep what is found."""
+        order = self._order
+        if order.key or order.unique_key or order.offset_id:
+            job.progress(0, 1, "asking the brokers' indexes")
+            hits = await self._indexed()
+            for one in [one for one in hits if self._filter.lets_in(one)][: order.limit]:
+                job.add(row_of(one))
+            job.progress(1, 1)
+            return SearchResult(len(job.rows), len(hits), "complete")
+        ended = await self._scan(job)
+        return SearchResult(len(job.rows), self._scanned, ended)
+
+    async def _indexed(self) -> list[Found]:
+        order = self._order
+        if order.offset_id:
+            try:
+                one = await self._lookup.by_id(order.offset_id, "", order.broker)
+            except Problem:
+                return []
+            return [one] if one.stored.topic == order.topic else []
+        if order.unique_key:
+            return await self._lookup.by_unique_key(order.topic, order.unique_key, order.broker)
+        return await self._lookup.by_key(order.topic, order.key, order.from_ms, order.until_ms)
+
+    async def _scan(self, job: Job) -> str:
+        """Read the topic; return how that ended."""
+        order = self._order
+        job.progress(0, 0, "looking for the range of time")
+        spans = await self._reader.spans(self._queues, order.from_ms, order.until_ms)
+        total = min(sum(one.end - one.begin for one in spans), order.scan)
+        done = 0
+        for span in spans:
+            doing = f"queue {span.queue.queue_id} of {span.queue.broker_name}"
+            async with aclosing(self._reader.scan(span, self._filter.wants)) as pulls:
+                at = span.begin
+                async for pulled in pulls:
+                    moved = min(pulled.next_offset, span.end) - at
+                    at += moved
+                    self._scanned += moved
+                    job.progress(min(done + at - span.begin, total), total, doing)
+                    for one in pulled.messages:
+                        if self._filter.lets_in(one):
+                            job.add(row_of(one))
+                            if len(job.rows) >= order.limit:
+                                return "found-enough"
+                    if self._scanned >= order.scan:
+                        return "scanned-enough"
+                    if self._is_past(pulled.messages):
+                        break
+            done += span.end - span.begin
+            job.progress(min(done, total), total, doing)
+        return "complete"
+
+    def _is_past(self, messages: list[Found]) -> bool:
+        return bool(self._order.until_ms and messages and messages[-1].stored.stored_ms > self._order.until_ms)
