@@ -148,7 +148,9 @@ class GroupsQuery(ListQuery, kw_only=True):
     """Which groups."""
 
     broker: Annotated[str, Meta(max_length=127, description="Those of one broker alone.")] = ""
-    progress: Annotated[bool, Meta(description="Add members and progress of each group of the page.")] = False
+    progress: Annotated[
+        bool, Meta(description="Add members and progress, without putTps, of each group of the page.")
+    ] = False
 
 
 class LagQuery(ListQuery, kw_only=True):
@@ -209,7 +211,7 @@ class GroupsApi:
     async def _complete(self, row: GroupRow) -> None:
         try:
             await self._add_members(row)
-            row.progress = await self._progress.progress(row.name)
+            row.progress = await self._progress.progress(row.name, rates=False)
         except CallFailed:
             row.progress = None  # gone since the list was made, or its broker does not answer: the rest counts
 

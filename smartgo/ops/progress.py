@@ -78,9 +78,15 @@ class GroupProgress:
         self._stats.move_to_end(group)
         return await found.get()
 
-    async def progress(self, group: str) -> Progress:
-        """Return how far a group is, over all."""
+    async def progress(self, group: str, rates: bool = True) -> Progress:
+        """
+        Return how far a group is, over all.
+
+        @param rates: ask too what comes into its topics; without, C{put_tps} and C{drain_seconds} are C{None}.
+        """
         stats = await self.stats(group)
+        if not rates:
+            return self._summed(stats, None)
         return self._summed(stats, await self._put_tps(stats))
 
     async def _put_tps(self, stats: ConsumeStats) -> float | None:
@@ -102,6 +108,9 @@ class GroupProgress:
             lag += behind
             if behind and one.last_timestamp > 0:
                 lag_ms = max(lag_ms, now - one.last_timestamp)
-        pace = stats.consume_tps - (put_tps or 0.0)
-        drain = 0.0 if lag == 0 else lag / pace if pace > 0 else None
+        drain: float | None = None
+        if lag == 0:
+            drain = 0.0
+        elif put_tps is not None and stats.consume_tps > put_tps:
+            drain = lag / (stats.consume_tps - put_tps)
         return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain)

@@ -335,7 +335,7 @@ class OpsFactory(ServerFactory):
         self._channels.add(channel)
         if self._tls is None:
             return channel
-        return TLSMemoryBIOProtocol(self._tls.factory(), channel, False)
+        return TLSMemoryBIOProtocol(self._tls.factory(), channel)
 
     def ended(self, channel: Channel) -> None:
         """A connection is over."""

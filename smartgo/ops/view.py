@@ -22,6 +22,8 @@ from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 
 FRESH: Final = 2.0
 """Seconds for which an answer of brokers is shown again."""
+_REST: Final = 10
+"""Times as long as a question took, its answer is shown again."""
 AT_ONCE: Final = 16
 """Questions of one page that are asked at a time."""
 
@@ -30,7 +32,10 @@ R = TypeVar("R")
 
 
 class Cached(Generic[T]):
-    """One answer, asked for by whoever comes first, and shared while it is fresh."""
+    """
+    One answer, asked for by whoever comes first, and shared while it is fresh: the longer it took, the longer it is, so
+    that no question keeps brokers busy for more than a tenth of the time.
+    """
 
     def __init__(
         self, clock: IClock, ask: Callable[[], Coroutine[Deferred[Any], Any, T]], fresh: float = FRESH
@@ -39,19 +44,19 @@ class Cached(Generic[T]):
         self._ask = ask
         self._fresh = fresh
         self._value: T | None = None
-        self._asked = float("-inf")
+        self._stale = 0.0
         self._waiting: list[Deferred[T]] | None = None
 
     def get(self) -> Deferred[T]:
         """Return the answer. A cancelled wait leaves the question going on for others."""
         waiter: Deferred[T] = Deferred()
-        if self._value is not None and self._clock.seconds() - self._asked < self._fresh:
+        if self._value is not None and self._clock.seconds() < self._stale:
             waiter.callback(self._value)
         elif self._waiting is not None:
             self._waiting.append(waiter)
         else:
             self._waiting = waiting = [waiter]
-            Deferred.fromCoroutine(self._ask()).addBoth(self._answered, waiting)
+            Deferred.fromCoroutine(self._ask()).addBoth(self._answered, waiting, self._clock.seconds())
         return waiter
 
     def forget(self) -> None:
@@ -59,14 +64,19 @@ class Cached(Generic[T]):
         self._value = None
         self._waiting = None
 
-    def _answered(self, result: T | Failure, waiting: list[Deferred[T]]) -> None:
+    def _answered(self, result: T | Failure, waiting: list[Deferred[T]], asked: float) -> None:
         if waiting is self._waiting:
             self._waiting = None
             if not isinstance(result, Failure):
                 self._value = result
-                self._asked = self._clock.seconds()
+                now = self._clock.seconds()
+                self._stale = now + max(self._fresh, _REST * (now - asked))
         for waiter in waiting:
-            if not waiter.called:
+            if waiter.called:
+                continue
+            if isinstance(result, Failure):
+                waiter.errback(result)
+            else:
                 waiter.callback(result)
 
 

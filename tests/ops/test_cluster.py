@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.errors import CallFailed
+from smartgo.ops.view import FRESH, Cached
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
+from tests.fakes import FakeClock
 from tests.ops.front import Front
 
 
@@ -176,3 +180,58 @@ class BrokerTests(ClusterCase):
         self.assertEqual(self.order("DELETE", "/kv/N/k"), (204, None))
         self.assertEqual(self.order("GET", "/kv/N/k")[1]["code"], "value-not-found")
         self.assertEqual(self.order("DELETE", "/kv/N/k")[0], 404)
+
+
+class CachedTests(SynchronousTestCase):
+    """Answers that are kept for a moment."""
+
+    def setUp(self) -> None:
+        self.clock = FakeClock()
+        self.asked: list[Deferred[int]] = []
+        self.cached: Cached[int] = Cached(self.clock, self.ask)
+
+    async def ask(self) -> int:
+        """A question that the test answers."""
+        self.asked.append(Deferred())
+        return await self.asked[-1]
+
+    def test_shared(self) -> None:
+        """Who asks while another waits waits with him; who asks soon after gets the same."""
+        first, second = self.cached.get(), self.cached.get()
+        self.asked[0].callback(1)
+        self.assertEqual((self.successResultOf(first), self.successResultOf(second)), (1, 1))
+        self.assertEqual((self.successResultOf(self.cached.get()), len(self.asked)), (1, 1))
+        self.clock.advance(FRESH + 0.1)
+        self.cached.get()
+        self.assertEqual(len(self.asked), 2)
+
+    def test_costly(self) -> None:
+        """What took long to answer is kept ten times as long."""
+        self.cached.get()
+        self.clock.advance(3.0)
+        self.asked[0].callback(1)
+        self.clock.advance(29.0)
+        self.assertEqual(self.successResultOf(self.cached.get()), 1)
+        self.clock.advance(2.0)
+        self.assertNoResult(self.cached.get())
+
+    def test_forget(self) -> None:
+        """After a change nobody gets what was asked for before, not even where that is still under way."""
+        before = self.cached.get()
+        self.cached.forget()
+        after = self.cached.get()
+        self.asked[0].callback(1)
+        self.assertEqual(self.successResultOf(before), 1)
+        self.assertNoResult(after)
+        self.asked[1].callback(2)
+        self.assertEqual((self.successResultOf(after), self.successResultOf(self.cached.get())), (2, 2))
+
+    def test_failed(self) -> None:
+        """A failure is told to all who wait, and not kept; a cancelled wait does no harm."""
+        first, second = self.cached.get(), self.cached.get()
+        second.cancel()
+        self.failureResultOf(second)
+        self.asked[0].errback(CallFailed("no"))
+        self.failureResultOf(first, CallFailed)
+        self.cached.get()
+        self.assertEqual(len(self.asked), 2)

@@ -54,7 +54,7 @@ class FuzzTests(TestCase):
 
     def mktemp_folder(self) -> str:
         """A folder for what schemathesis leaves behind."""
-        folder = os.path.abspath(self.mktemp())
+        folder: str = os.path.abspath(self.mktemp())
         os.makedirs(folder)
         return folder
 
