@@ -22,13 +22,13 @@ from smartgo.schema.fixed import Field, flatten, runs
 from smartgo.schema.message import HOSTS_MASK
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import (
-    HEAD,
+    HEAD_SIZE,
     MAGIC,
     MAGIC_V2,
     MESSAGE_MAGICS,
     RECORD,
     RECORD_MINIMUM,
-    own_offsets,
+    SMARTGO_MAGIC,
     start_struct,
 )
 
@@ -102,21 +102,21 @@ def record_positions(view: bytes | memoryview, begin: int = 0, base: int | None 
         takes a fifth of the time and finds the same.
     """
     np = _numpy()
-    at, found = begin, []
-    if base is not None and len(view) - begin > 2 * _LANE:
-        positions, at = _walk_in_lanes(view, begin, base)
-        found.append(positions)
-    found.append(np.array(_walk(view, at), "i8"))
-    together: ndarray[Any, Any] = np.concatenate(found)
+    first = _walk(view, begin, _SAMPLE)
+    if base is None or len(first) < _SAMPLE:
+        positions: ndarray[Any, Any] = np.array(first if len(first) < _SAMPLE else _walk(view, begin), "i8")
+        return positions
+    found, at = _walk_in_lanes(view, begin, base, (first[-1] - begin) // (_SAMPLE - 1))
+    together: ndarray[Any, Any] = np.concatenate([found, np.array(_walk(view, at), "i8")])
     return together
 
 
-def _walk(view: bytes | memoryview, at: int) -> list[int]:
-    """Go from record to record."""
+def _walk(view: bytes | memoryview, at: int, most: int = sys.maxsize) -> list[int]:
+    """Go from record to record, up to so many."""
     last = len(view) - RECORD_MINIMUM
     unpack, room = start_struct.unpack_from, len(view)
-    found = []
-    while at <= last:
+    found: list[int] = []
+    while at <= last and len(found) < most:
         size, magic = unpack(view, at)
         if magic not in MESSAGE_MAGICS or not RECORD_MINIMUM <= size <= room - at:
             break
@@ -125,47 +125,77 @@ def _walk(view: bytes | memoryview, at: int) -> list[int]:
     return found
 
 
-_LANE: Final = 32768
+_SAMPLE: Final = 16
+_LANE: Final = 16
+"""Records of a lane, about: more make more steps, fewer more lanes to find the begin of."""
+_LOOK: Final = 2
+"""Where the first record of a lane is searched: within so many times the usual size of a record."""
 
 
-def _walk_in_lanes(view: bytes | memoryview, begin: int, base: int) -> tuple[ndarray[Any, Any], int]:
+def _walk_in_lanes(view: bytes | memoryview, begin: int, base: int, usual: int) -> tuple[ndarray[Any, Any], int]:
     """
     Walk from many records at once; return where records begin, and a record's end from which on that is unknown.
 
     The view is cut into lanes. The first record of each is told by its magic and by its own physical offset, then all
     lanes go on record by record, in step. A lane counts only if the one before it ends where it begins, so the walk is
     the same as one record after another, whatever looks like a record inside a body.
+
+    @param usual: about the size of a record.
     """
     np = _numpy()
-    starts = [begin]
-    for cut in range(begin + _LANE, len(view) - _LANE // 2, _LANE):
-        found = next(own_offsets(view, cut, base, cut + _LANE), None)
-        if found is not None:
-            starts.append(found)
-    first = np.array(starts, "i8")
-    ends = np.append(first[1:], len(view))
-    sizes = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))
+    first = _lane_begins(view, begin, base, usual)
+    ends = np.append(first[1:], len(view) - start_struct.size)
+    numbers = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))
     steps = []
     at = first
     while True:
         steps.append(at)
-        size = sizes[np.minimum(at, len(sizes) - 1)]
+        size = numbers[at]
         onward = at + size
-        # A lane that is through, or lost, stays where it is: it counts as one more step of no length.
-        at = np.where((size >= RECORD_MINIMUM) & (onward <= ends), onward, at)
-        if not (at != steps[-1]).any():
+        goes_on = (size >= RECORD_MINIMUM) & (onward <= ends)
+        if not goes_on.any():
             break
-    whole = np.flatnonzero(np.append(at[:-1] != ends[:-1], True))[0] + 1
+        # A lane that is through, or lost, stays where it is: it counts as one more step of no length.
+        at = np.where(goes_on, onward, at)
+    whole = int(np.argmax(np.append(at[:-1] != ends[:-1], True))) + 1
     tracks = np.stack(steps, 1)[:whole]
-    positions = tracks[tracks != np.concatenate([tracks[:, 1:], tracks[:, -1:]], 1)]
-    magics = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))[positions + 4]
-    strange = np.flatnonzero(~np.isin(magics, _MAGICS))
-    if len(strange):
-        return positions[: strange[0]], int(positions[strange[0]])
+    moves = np.empty(tracks.shape, bool)
+    moves[:, -1] = False
+    np.not_equal(tracks[:, :-1], tracks[:, 1:], out=moves[:, :-1])
+    positions = tracks[moves]
+    strange = ~_is_message(numbers[positions + _MAGIC_AT])
+    if strange.any():
+        count = int(np.argmax(strange))
+        return positions[:count], int(positions[count])
     return positions, int(at[whole - 1])
 
 
-_MAGICS: Final = tuple(MESSAGE_MAGICS)
+def _lane_begins(view: bytes | memoryview, begin: int, base: int, usual: int) -> ndarray[Any, Any]:
+    """Return C{begin}, and the first record in each of many windows that have one, all windows being equally far."""
+    np = _numpy()
+    stride, width = usual * _LANE, usual * _LOOK
+    lanes = max(0, (len(view) - HEAD_SIZE - width - begin) // stride)
+    windows = np.ndarray((lanes, width), "u1", view, begin + stride + _MAGIC_AT, (stride, 1)) if lanes else None
+    if windows is None:
+        return np.array([begin], "i8")
+    lane, column = np.divmod(np.flatnonzero(windows == _MAGIC_BYTE), width)
+    at = begin + stride * (lane + 1) + column
+    numbers = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))
+    magic = _is_message(numbers[at + _MAGIC_AT])
+    lane, at = lane[magic], at[magic]
+    offsets = np.ndarray(len(view) - 7, ">i8", view, strides=(1,))
+    own = offsets[at + _OFFSET_AT] == base + at
+    lane, at = lane[own], at[own]
+    return np.append(begin, at[np.diff(lane, prepend=-1) > 0])
+
+
+def _is_message(magics: ndarray[Any, Any]) -> Any:
+    return (magics == MAGIC) | (magics == MAGIC_V2) | (magics == SMARTGO_MAGIC)
+
+
+_MAGIC_AT: Final = 4
+_MAGIC_BYTE: Final = MAGIC >> 24 & 0xFF
+_OFFSET_AT: Final = 28
 
 
 class _Lazy(Mapping[str, Any]):
@@ -214,8 +244,7 @@ def gather(
     valid = at >= 0
     values = _Lazy()
     spans: dict[str, Any] = {}
-    for run, variable in runs(flatten(schema, known)):
-        row = _row(run)
+    for row, variable in _rows(schema, tuple(known.items())):
         valid = valid & (at <= len(view) - row.itemsize)
         if len(view) >= row.itemsize:
             # Rows as opaque bytes: copied whole, several times as fast as field by field.
@@ -244,19 +273,25 @@ def records(view: bytes | memoryview, positions: Sequence[int] | ndarray[Any, An
     """
     np = _numpy()
     at = np.asarray(positions, "i8")
-    heads = gather(view, at, HEAD, {"sys_flag": 0})
-    known = heads.valid & np.isin(heads.values["magic"], list(MESSAGE_MAGICS))
-    variants = (heads.values["sys_flag"] & HOSTS_MASK) | (heads.values["magic"] == MAGIC_V2)
+    found = gather(view, at, RECORD, {"sys_flag": 0, "magic": MAGIC})
+    variants = (found.values["sys_flag"] & HOSTS_MASK) | (found.values["magic"] == MAGIC_V2)
+    if not variants.any():
+        return _checked(found, at)
     parts = []
     for variant in np.unique(variants).tolist():
         chosen = variants == variant
         magic = MAGIC_V2 if variant & 1 else MAGIC
-        part = gather(view, at[chosen], RECORD, {"sys_flag": variant, "magic": magic})
-        adds_up = at[chosen] + part.values["size"] == part.spans["properties"][1]
-        parts.append((chosen, part._replace(valid=part.valid & adds_up & known[chosen])))
-    if len(parts) > 1:
-        return _merge(parts, len(at))
-    return parts[0][1] if parts else gather(view, at, RECORD, {"sys_flag": 0, "magic": MAGIC})
+        parts.append(
+            (chosen, _checked(gather(view, at[chosen], RECORD, {"sys_flag": variant, "magic": magic}), at[chosen]))
+        )
+    return _merge(parts, len(at)) if len(parts) > 1 else parts[0][1]
+
+
+def _checked(found: Columns, at: ndarray[Any, Any]) -> Columns:
+    """Mark what has no record's magic, and records whose lengths do not add up."""
+    values = found.values
+    adds_up = at + values["size"] == found.spans["properties"][1]
+    return found._replace(valid=found.valid & adds_up & _is_message(values["magic"]))
 
 
 def java_hashes(texts: Sequence[str]) -> list[int]:
@@ -286,6 +321,12 @@ def _powers(np: Any, count: int) -> Any:
     powers = np.full(max(count, 1), 31, "u4")
     powers[0] = 1
     return np.cumprod(powers, dtype="u4")
+
+
+@lru_cache(maxsize=64)
+def _rows(schema: Construct, known: tuple[tuple[str, Any], ...]) -> list[tuple[dtype[Any], Field | None]]:
+    """Return the runs of a schema's fields, each as the type of an array's items."""
+    return [(_row(run), variable) for run, variable in runs(flatten(schema, dict(known)))]
 
 
 def _row(fields: Sequence[Field]) -> dtype[Any]:

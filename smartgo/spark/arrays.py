@@ -10,16 +10,13 @@ import pyarrow as pa
 from numpy import ndarray
 
 
-def texts(
-    data: Any, begin: ndarray[Any, Any], end: ndarray[Any, Any], kind: pa.DataType, missing: Any = None
-) -> pa.Array:
+def texts(data: Any, begin: ndarray[Any, Any], end: ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
     """
     Return pieces of a buffer as an array of strings or byte strings.
 
     @param data: a buffer of less than 2 GiB, or a C{pa.Buffer}.
     @param begin: where each piece begins, C{end} where it ends; pieces do not overlap and come in the buffer's order.
     @param kind: C{pa.string()} or C{pa.binary()}.
-    @param missing: true for rows that are to be null, C{None} for none.
     """
     # One array over the whole buffer in which every second entry is what lies between two pieces.
     bounds = np.empty(2 * len(begin), "i4")
@@ -29,8 +26,7 @@ def texts(
     if not len(begin):
         return pa.array([], kind)
     whole = pa.Array.from_buffers(kind, len(bounds) - 1, [None, pa.py_buffer(bounds), buffer])
-    taken = pa.array(np.arange(0, len(bounds) - 1, 2, dtype="i4"), mask=missing)
-    return whole.take(taken)
+    return whole.take(numbers(np.arange(0, len(bounds) - 1, 2, dtype="i4"), pa.int32()))
 
 
 def of_even_texts(raw: ndarray[Any, Any]) -> pa.Array:
@@ -40,21 +36,40 @@ def of_even_texts(raw: ndarray[Any, Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(raw)])
 
 
-def numbers(values: ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
-    """Return numbers as an array of a type of the same width."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+def numbers(values: ndarray[Any, Any], kind: pa.DataType, missing: ndarray[Any, Any] | None = None) -> pa.Array:
+    """
+    Return numbers as an array of a type of the same width.
+
+    C{pa.array} does the same, but brings in pandas first, which costs a worker more than many a file.
+
+    @param missing: true for rows that are to be null, C{None} for none.
+    """
+    return pa.Array.from_buffers(
+        kind,
+        len(values),
+        [None if missing is None else _bits(~missing), pa.py_buffer(np.ascontiguousarray(values))],
+    )
+
+
+def truths(values: ndarray[Any, Any]) -> pa.Array:
+    """Return truth values as an array."""
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def _bits(values: ndarray[Any, Any]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
 def constant(value: str, count: int) -> pa.Array:
     """Return one string many times."""
-    return pa.array([value], pa.string()).take(pa.array(np.zeros(count, "i4")))
+    return pa.array([value], pa.string()).take(numbers(np.zeros(count, "i4"), pa.int32()))
 
 
 def lists(counts: ndarray[Any, Any]) -> pa.Array:
     """Return the offsets of lists of so many items each."""
     offsets = np.zeros(len(counts) + 1, "i4")
     np.cumsum(counts, out=offsets[1:])
-    return pa.array(offsets)
+    return numbers(offsets, pa.int32())
 
 
 def merged(parts: Sequence[tuple[ndarray[Any, Any], pa.Array]], count: int) -> pa.Array:
@@ -67,4 +82,4 @@ def merged(parts: Sequence[tuple[ndarray[Any, Any], pa.Array]], count: int) -> p
         return parts[0][1]
     place = np.empty(count, "i4")
     place[np.concatenate([rows for rows, _ in parts])] = np.arange(count, dtype="i4")
-    return pa.concat_arrays([values for _, values in parts]).take(pa.array(place))
+    return pa.concat_arrays([values for _, values in parts]).take(numbers(place, pa.int32()))

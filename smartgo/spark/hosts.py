@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -58,6 +59,7 @@ def _texts_of(rows: ndarray[Any, Any]) -> pa.Array:
     return words.take(known.indices)
 
 
+@lru_cache(maxsize=4096)
 def _text(raw: bytes) -> str:
     ip, port = unpack_host(raw)
     return f"[{ip}]:{port}" if len(raw) == _V6 else f"{ip}:{port}"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy import ndarray
 
 from smartgo.schema import properties
-from smartgo.spark.arrays import lists, texts
+from smartgo.spark.arrays import lists, numbers, texts, truths
 from smartgo.spark.columns import KEYS, PROPERTIES
 
 _MIDDLE: Final = 1
@@ -69,15 +69,23 @@ class Pairs:
 
     def _find(self, is_separator: ndarray[Any, Any]) -> None:
         """Find where names and values lie."""
-        separators = np.append(np.flatnonzero(is_separator), len(self._data))
-        kinds = np.append(self._data[separators[:-1]], _FIRST)
+        separators = np.append(np.flatnonzero(is_separator).astype("i4"), np.int32(len(self._data)))
+        kinds = np.append(self._data[separators[:-1]], np.uint8(_FIRST))
+        if len(kinds) % 2 and (kinds[1::2] == _MIDDLE).all() and not (kinds[::2] == _MIDDLE).any():
+            self._leads = np.flatnonzero(kinds[:-1:2] == _FIRST)
+            self._begin, self._middle, self._end = separators[:-1:2] + 1, separators[1::2], separators[2::2]
+            self._keep((self._middle > self._begin) & (self._end > self._middle + 1))
+            return
         outer = np.flatnonzero(kinds != _MIDDLE)  # what lies before a pair, and the end
         inner = outer[:-1] + 1
         self._leads = np.flatnonzero(kinds[outer[:-1]] == _FIRST)
         self._begin = separators[outer[:-1]] + 1
         self._middle = separators[inner]
         self._end = separators[outer[1:]]
-        kept = (kinds[inner] == _MIDDLE) & (self._middle > self._begin) & (self._end > self._middle + 1)
+        self._keep((kinds[inner] == _MIDDLE) & (self._middle > self._begin) & (self._end > self._middle + 1))
+
+    def _keep(self, kept: ndarray[Any, Any]) -> None:
+        """Drop the other pairs."""
         if kept.all():
             self._counts = np.diff(np.append(self._leads, len(kept)))
         else:
@@ -114,8 +122,8 @@ class Pairs:
         if missing.any():
             there = chosen[~missing]
             found = texts(self._buffer, self._middle[there] + 1, self._end[there], pa.string())
-            place = np.cumsum(~missing) - 1
-            return found.take(pa.array(place, pa.int32(), mask=missing))
+            place = np.cumsum(~missing, dtype="i4") - 1
+            return found.take(numbers(place, pa.int32(), missing))
         return texts(self._buffer, self._middle[chosen] + 1, self._end[chosen], pa.string())
 
     def _chosen(self, name: str) -> ndarray[Any, Any]:
@@ -133,16 +141,16 @@ class Pairs:
         raw = self.value(properties.KEYS)
         filled = raw.drop_null()
         if not pc.any(pc.match_substring(filled, " ")).as_py():
-            return raw, pa.ListArray.from_arrays(lists(np.asarray(raw.is_valid()).astype("i4")), filled, KEYS)
+            return raw, pa.ListArray.from_arrays(lists(_is_there(raw)), filled, KEYS)
         split = pc.split_pattern(filled, " ")
         words = split.flatten()
         there = np.asarray(pc.binary_length(words)) > 0
         begins = np.asarray(split.offsets)[:-1]
         counts = np.zeros(self._count, "i4")
-        counts[np.asarray(raw.is_valid())] = np.add.reduceat(there, begins, dtype="i4")
-        words = words.filter(pa.array(there))
+        counts[_is_there(raw)] = np.add.reduceat(there, begins, dtype="i4")
+        words = words.filter(truths(there))
         offsets = lists(counts)
-        firsts = pa.array(np.asarray(offsets)[:-1], mask=counts == 0)
+        firsts = numbers(np.asarray(offsets)[:-1], pa.int32(), counts == 0)
         return words.take(firsts), pa.ListArray.from_arrays(offsets, words, KEYS)
 
     def as_map(self) -> pa.Array:
@@ -155,7 +163,7 @@ class Pairs:
         keys = self._names
         values = texts(self._buffer, self._middle + 1, self._end, pa.string())
         if order is not None:
-            keys, values = keys.take(pa.array(order[0])), values.take(pa.array(order[1]))
+            keys, values = (keys.take(numbers(order[0], pa.int64())), values.take(numbers(order[1], pa.int64())))
         return pa.MapArray.from_arrays(lists(counts), keys, values, PROPERTIES)
 
     def _without_repeats(self) -> tuple[ndarray[Any, Any], tuple[ndarray[Any, Any], ndarray[Any, Any]]]:
@@ -167,3 +175,7 @@ class Pairs:
         last[group] = np.arange(len(told))
         order = np.argsort(first)
         return np.bincount(self._rows[first], minlength=self._count), (first[order], last[order])
+
+
+def _is_there(values: pa.Array) -> ndarray[Any, Any]:
+    return np.asarray(values.is_valid().cast(pa.uint8())).astype(bool)

@@ -14,6 +14,7 @@ from numpy import ndarray
 from smartgo.errors import StoreError
 from smartgo.schema.record import SIZE_LIMIT
 from smartgo.spark import files
+from smartgo.spark.arrays import numbers
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.options import ReadOptions
@@ -111,7 +112,7 @@ class _Reading:
         """Make batches of those records of a piece that are wanted and sound."""
         chosen = self._chosen(piece)
         if chosen is not None:
-            piece = Piece(piece.view, piece.columns.take(chosen), piece.topics.take(pa.array(chosen)))
+            piece = Piece(piece.view, piece.columns.take(chosen), piece.topics.take(numbers(chosen, pa.int64())))
         if not len(piece.topics):
             return
         holds = checksums_hold(piece.view, piece.columns) if self._checks else None
@@ -122,7 +123,7 @@ class _Reading:
             self._judge(piece, wrong)
             if wrong and not self._tells:
                 sound = np.flatnonzero(holds)
-                piece = Piece(piece.view, piece.columns.take(sound), piece.topics.take(pa.array(sound)))
+                piece = Piece(piece.view, piece.columns.take(sound), piece.topics.take(numbers(sound, pa.int64())))
                 holds, reasons = holds[sound], {}
         yield from self._build(piece, holds, reasons)
 

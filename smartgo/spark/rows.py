@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from smartgo.schema import properties
 from smartgo.schema.message import BORN_V6, STORE_V6
-from smartgo.spark.arrays import constant, numbers, texts
+from smartgo.spark.arrays import constant, numbers, texts, truths
 from smartgo.spark.columns import CORRUPT, TIMESTAMP
 from smartgo.spark.hosts import host_texts, id_texts
 from smartgo.spark.pairs import Pairs
@@ -74,7 +74,7 @@ class Rows:
         if stamps.min() >= _EARLIEST_MS and stamps.max() <= _LATEST_MS:
             return numbers(stamps * 1000, TIMESTAMP)
         strange = (stamps < _EARLIEST_MS) | (stamps > _LATEST_MS)
-        return pa.array(np.where(strange, 0, stamps) * 1000, pa.int64(), mask=strange).cast(TIMESTAMP)
+        return numbers(np.where(strange, 0, stamps) * 1000, TIMESTAMP, strange)
 
     def _host(self, name: str, flag: int) -> pa.Array:
         return host_texts(self._values[name], self._has(flag))
@@ -121,5 +121,5 @@ _MAKERS: Final[Mapping[str, Callable[[Any], pa.Array]]] = {
     ),
     "unique_id": lambda rows: rows._pairs.value(properties.UNIQ_KEY),
     "crc": lambda rows: rows._number("crc", pa.int32()),
-    "crc_ok": lambda rows: pa.array(rows._holds),
+    "crc_ok": lambda rows: truths(rows._holds),
 }
