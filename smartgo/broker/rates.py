@@ -106,10 +106,10 @@ class Flow:
     @ivar calls: requests that they came or went by.
     """
 
-    __slots__ = ("_bytes", "_calls", "_nums", "_past_count", "_past_size", "calls", "count", "size", "slot")
+    __slots__ = ("_bytes", "_calls", "_last", "_nums", "_past_count", "_past_size", "calls", "count", "size", "slot")
 
     def __init__(self, now: float) -> None:
-        self.slot = int(now) // SLOT
+        self.slot = self._last = int(now) // SLOT
         self.count = self.size = self.calls = 0
         self._past_count = self._past_size = 0
         self._nums = Ring(self.slot, now)
@@ -122,10 +122,16 @@ class Flow:
         self._nums.turn(slot)
         self._bytes.turn(slot)
         self._calls.turn(slot)
+        self._last = self.last
         self._past_count += self.count
         self._past_size += self.size
         self.slot = slot
         self.count = self.size = self.calls = 0
+
+    @property
+    def last(self) -> int:
+        """The last slot in which something was counted; asking does not change it."""
+        return self.slot if self.count else self._last
 
     @property
     def total(self) -> tuple[int, int]:

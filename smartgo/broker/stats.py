@@ -23,6 +23,8 @@ _FLOWS: Final = {
 }
 """What RocketMQ's names count, by topic or by C{topic@group}."""
 
+_SWEEP: Final = 360  # slots from one sweep to the next: an hour
+
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -60,7 +62,7 @@ class BrokerStats:
         """
         @param cluster: the name by which tools ask for the broker's totals.
         @param utc_offset: seconds by which the local midnight that "today" begins with is ahead of UTC's.
-        @param limit: the most flows to keep; those idle for a day give way to new ones.
+        @param limit: the most flows to keep.
         """
         self._clock = clock
         self._cluster = cluster
@@ -69,7 +71,7 @@ class BrokerStats:
         self._limit = limit
         self._due = 0.0  # when the running second is over
         self._slot = -1
-        self._swept = -1
+        self._swept = int(self._seconds()) // SLOT
         self._puts: dict[str, Flow] = {}
         self._gets: dict[tuple[str, str], Flow] = {}
         self._back: dict[tuple[str, str], Flow] = {}
@@ -166,26 +168,27 @@ class BrokerStats:
 
     def _new(self, flows: dict[_Key, Flow], key: _Key) -> Flow | None:
         now = self._seconds()
-        if len(self._puts) + len(self._gets) + len(self._back) >= self._limit and not self._make_room(now):
+        slot = int(now) // SLOT
+        full = self._flow_count() >= self._limit
+        if slot >= self._swept + (1 if full else _SWEEP):
+            self._sweep(slot)
+            full = self._flow_count() >= self._limit
+        if full:
             self.overflowed += 1
             return None
         flow = flows[key] = Flow(now)
         return flow
 
-    def _make_room(self, now: float) -> bool:
-        """Drop what was idle for a day; false where there is no such flow. Asked at most once a slot when full."""
-        slot = int(now) // SLOT
-        if slot == self._swept:
-            return False
+    def _flow_count(self) -> int:
+        return len(self._puts) + len(self._gets) + len(self._back)
+
+    def _sweep(self, slot: int) -> None:
+        """Drop what was idle for a day: done once an hour as new flows come, and once a slot where there is no room."""
         self._swept = slot
-        oldest = slot - SLOTS_A_DAY
-        dropped = 0
         tables: tuple[dict[Any, Flow], ...] = (self._puts, self._gets, self._back)
         for flows in tables:
-            for key in [key for key, flow in flows.items() if flow.slot < oldest]:
+            for key in [key for key, flow in flows.items() if flow.last < slot - SLOTS_A_DAY]:
                 del flows[key]
-                dropped += 1
-        return dropped > 0
 
     # -- asking --------------------------------------------------------------------------------------------
 

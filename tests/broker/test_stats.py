@@ -274,6 +274,19 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertIsNotNone(stats.counted("TOPIC_PUT_NUMS", "T0"))
         self.assertIsNone(stats.counted("TOPIC_PUT_NUMS", "T1"))
 
+    def test_idle_flows_go(self) -> None:
+        """What was idle for a day is dropped as others come, however often somebody asked for it meanwhile."""
+        self.stats.stored("Idle", 1, 1)
+        self.stats.found("g", "Idle", 1, 1)
+        for _ in range(25):
+            self.clock.advance(3600)
+            list(self.stats.put_totals())
+            self.stats.consume_tps("g", "Idle")
+            self.stats.stored("Busy", 1, 1)
+        self.stats.stored("New", 1, 1)
+        self.assertEqual([one.topic for one in self.stats.put_totals()], ["Busy", "New"])
+        self.assertEqual(self.stats.flow_counts, (2, 0, 0))
+
     def test_no_timers(self) -> None:
         """Counting and asking leave no timer behind."""
         self.stats.stored("T", 1, 1)
