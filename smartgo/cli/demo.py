@@ -151,7 +151,7 @@ class Demo:
 
     async def _find(self, client: Client) -> None:
         result = list(self._sent.values())[self._count // 2]
-        found = await Admin(client).message(result.offset_id)
+        found = await Admin(client).messages.by_id(result.offset_id)
         if found.message_id != result.message_id:
             raise Refusal(f"looking for message {result.message_id} found {found.message_id}")
         self._console.print(f"Found {result.message_id} by its id: {found.body.decode()!r}, key {found.keys[0]}.")

@@ -10,9 +10,19 @@ import click
 import msgspec
 
 from smartgo.cli.annotate import annotated, hex_dump
+from smartgo.cli.finding import TOPIC, push, search, track
 from smartgo.cli.message import as_members, as_text, print_message, sent_to
 from smartgo.cli.moving import read_queues
-from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_members, print_table, print_value, printable
+from smartgo.cli.output import (
+    OUTPUT,
+    TEXT,
+    moment,
+    plain,
+    print_members,
+    print_table,
+    print_value,
+    printable,
+)
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, read_place
 from smartgo.cli.running import Refusal, examples
@@ -46,18 +56,15 @@ TAG = click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these:
 
 @click.group(
     epilog=examples(
+        "smartgo msg search Orders --key order-7",
         "smartgo msg show 7F0000010000277E0000000000000190",
+        "smartgo msg track 7F0000010000277E0000000000000190",
         "smartgo msg tail Orders",
         "smartgo msg export Orders --from 2030-12-31T08:00 > orders.jsonl",
     )
 )
 def msg() -> None:
-    """Look at messages, follow them, take them out, send them again."""
-
-
-async def find(there: Connected, message_id: str, topic: str | None) -> ReceivedMessage:
-    """Return a message by its offset id."""
-    return await there.admin.message(message_id)
+    """Find messages, look at them, see who consumed them, follow them, take them out, send them again."""
 
 
 @msg.command(
@@ -69,7 +76,7 @@ async def find(there: Connected, message_id: str, topic: str | None) -> Received
     ),
 )
 @click.argument("message_id", metavar="ID")
-@click.option("-T", "--topic", metavar="NAME", help="Its topic, where ID is the one its producer gave it.")
+@TOPIC
 @click.option(
     "--as",
     "form",
@@ -84,9 +91,9 @@ def show(cluster: Cluster, message_id: str, topic: str | None, form: str, output
     """Show the message that has this ID."""
 
     async def work(there: Connected) -> None:
-        message = await find(there, message_id, topic)
+        message = await there.admin.messages.find(message_id, topic)
         if form == "record":
-            raw = await there.admin.record(message.offset_id)
+            raw = await there.admin.messages.record(message.offset_id)
             _print_record(raw, output)
         elif output != TEXT:
             print_value(output, as_members(message))
@@ -249,11 +256,7 @@ async def take_out(
     @param path: a file that is not there yet; C{None} for standard output.
     """
     reader = Reader(there, topic)
-    spans = [
-        span
-        for span in await reader.spans(begin, end)
-        if not queues or (span.queue.broker_name, span.queue.queue_id) in queues
-    ]
+    spans = await reader.spans(begin, end, queues)
     files = there.env.files
     if path is not None:
         try:
@@ -295,7 +298,7 @@ async def take_out(
     ),
 )
 @click.argument("message_id", metavar="ID")
-@click.option("-T", "--topic", metavar="NAME", help="Its topic, where ID is the one its producer gave it.")
+@TOPIC
 @click.option("--to", "target", metavar="TOPIC", help="Another topic.  [default: the one it was sent to]")
 @DRY_RUN
 @YES
@@ -307,7 +310,7 @@ def resend(
     """Send a copy of a message again: same body, tag, keys and properties, a new id. All groups of the topic get it."""
 
     async def work(there: Connected) -> None:
-        message = await find(there, message_id, topic)
+        message = await there.admin.messages.find(message_id, topic)
         copy = again(message, target or sent_to(message))
         if dry_run:
             if output != TEXT:
@@ -332,3 +335,7 @@ def resend(
             click.echo(f"sent as {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}")
 
     cluster.do(work)
+
+
+for _command in (search, track, push):
+    msg.add_command(_command)

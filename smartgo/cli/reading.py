@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -75,17 +75,17 @@ class Reader:
         self._topic = topic
         self._puller = PullConsumer(there.client, GROUP)
 
-    async def spans(self, begin: Place, end: Place | None = None, only: tuple[str, int] | None = None) -> list[Span]:
+    async def spans(self, begin: Place, end: Place | None = None, only: Collection[tuple[str, int]] = ()) -> list[Span]:
         """
         Return what lies between two places, by queue.
 
         @param end: C{None} for the end as it is now.
-        @param only: broker name and id of this queue alone.
+        @param only: broker names and ids of these queues alone; none for all.
         @raise PeerRefused: with code 17, there is no such topic.
         """
         found = []
         for queue in await self._puller.queues(self._topic):
-            if only in (None, (queue.broker_name, queue.queue_id)):
+            if not only or (queue.broker_name, queue.queue_id) in only:
                 low, high = await self._puller.min_offset(queue), await self._puller.max_offset(queue)
                 first = await self._offset(queue, begin, low, high)
                 last = high if end is None else await self._offset(queue, end, low, high)

@@ -46,9 +46,65 @@ class MessageTests(ClusterCase):
         self.assertEqual(sum(one["size"] for one in record["fields"]), record["size"])
         self.assertIn("physical_offset", self.out("msg", "show", self.ids[1], "--as", "record"))
 
+    def test_search(self) -> None:
+        """Messages are found by key, also within a time, by either id, by place, and by what their bodies hold."""
+
+        def bodies(*arguments: str) -> list[str]:
+            return [one["body"] for one in self.json("msg", "search", "T", *arguments)]
+
+        self.assertEqual(bodies("--key", "k3"), ['{"n": 3}'])
+        self.assertEqual(len(bodies("--key", "all")), 6)
+        later = ("--from", "2023-11-14T22:13:23+00:00")
+        self.assertEqual(bodies("--key", "all", *later), bodies(*later))
+        self.assertTrue(0 < len(bodies(*later)) < 6)
+        self.assertEqual(bodies("--id", f"{4:032X}"), ['{"n": 4}'])
+        self.assertEqual(bodies("--id", self.ids[5]), ['{"n": 5}'])
+        self.assertEqual(bodies("--queue", "broker-a:1", "--offset", "1"), ['{"n": 5}'])
+        self.assertEqual(bodies("--grep", '"n": 2'), ['{"n": 2}'])
+        self.assertEqual(bodies("--grep", "n", "-n", "2", "--queue", "broker-a:1"), ['{"n": 4}', '{"n": 5}'])
+        self.assertIn("k3, all", self.out("msg", "search", "T", "--key", "k3"))
+
+    def test_search_missing(self) -> None:
+        """What is not found ends with 66, what cannot be meant with 2."""
+        self.refused("msg", "search", "T", "--key", "none", status=66)
+        self.refused("msg", "search", "T", "--key", "all", "--from", "2030-01-01", status=66)
+        self.refused("msg", "search", "T", "--id", "F" * 32, status=66)
+        self.refused("msg", "search", "T", "--id", "nonsense", status=66)
+        self.refused("msg", "search", "T", "--queue", "broker-a:1", "--offset", "7", status=66)
+        self.refused("msg", "search", "T", "--grep", "none", status=66)
+        self.refused("msg", "search", "Nowhere", "--key", "k", status=66)
+        for words in ([], ["--key", "k", "--id", "i"], ["--offset", "1"], ["--key", "k", "--from", "3"]):
+            self.invoke("msg", "search", "T", *words, status=2)
+
+    def test_unique(self) -> None:
+        """An id that the producer gave finds the message where its topic is named; else that is asked for."""
+        self.assertEqual(self.json("msg", "show", f"{2:032X}", "--topic", "T")["body"], '{"n": 2}')
+        self.assertIn("name its topic", self.refused("msg", "show", f"{2:032X}", status=66))
+        self.assertEqual(self.json("msg", "show", self.ids[2], "--topic", "T")["offset"], 2)
+
+    def test_track(self) -> None:
+        """What each group made of a message is told: consumed, filtered, not yet, or nobody is there."""
+        self.assertIn("Nobody reads", self.out("msg", "track", self.ids[0]))
+        self.out("group", "reset", "gone", "T", "--to", "2", "--yes", "--plan", "/p")
+        self.out("group", "reset", "here", "T", "--to", "2", "--yes", "--plan", "/q")
+        self.cluster.heartbeat("here", "T", tags="A")
+        for number, states in enumerate(
+            (("CONSUMED", "NOT_ONLINE"), ("CONSUMED_BUT_FILTERED", "NOT_ONLINE"), ("NOT_CONSUME_YET", "NOT_ONLINE"))
+        ):
+            rows = {row["group"]: row for row in self.json("msg", "track", self.ids[number])}
+            self.assertEqual((rows["here"]["state"], rows["gone"]["state"]), states, number)
+            self.assertEqual((rows["here"]["position"], rows["here"]["wants"]), (2, "A"))
+        self.assertIn("NOT_ONLINE", self.out("msg", "track", f"{0:032X}", "--topic", "T"))
+
+    def test_push(self) -> None:
+        """A member that is not there cannot consume; nobody is asked without a yes."""
+        words = ("msg", "push", self.ids[0], "--group", "cg", "--client", "nobody")
+        self.assertIn("--yes", self.refused(*words, status=2))
+        self.assertIn("not online", self.refused(*words, "--yes", status=1))
+
     def test_missing(self) -> None:
-        """An id that leads nowhere ends with 1, one that is none with 2, a topic that is none with 66."""
-        self.refused("msg", "show", self.ids[0][:-4] + "7FFF", status=1)
+        """An id that leads nowhere and a topic that is none end with 66, an id that is none with 2."""
+        self.refused("msg", "show", self.ids[0][:-4] + "7FFF", status=66)
         self.refused("msg", "show", "nonsense", status=2)
         self.refused("msg", "export", "Nowhere", status=66)
         self.refused("msg", "tail", "Nowhere", status=66)

@@ -184,7 +184,7 @@ class ManyBrokerTests(AdminCase):
     def test_message(self) -> None:
         """A message found by its id knows its broker's name."""
         answer = self.cluster.send("T", b"x")
-        found = self.result(self.admin.message(answer.fields["msgId"]))
+        found = self.result(self.admin.messages.by_id(answer.fields["msgId"]))
         self.assertEqual((found.body, found.queue.broker_name), (b"x", "broker-a"))
 
 
@@ -199,7 +199,8 @@ class PlanTests(AdminCase):
 
     def plan(self, kind: Any, value: int = 0, **more: Any) -> ResetPlan:
         """A plan."""
-        return self.result(self.admin.positions.plan("g", "T", Target(kind, value), **more))
+        plan: ResetPlan = self.result(self.admin.positions.plan("g", "T", Target(kind, value), **more))
+        return plan
 
     def test_targets(self) -> None:
         """Where a target leads lies within the bounds; nothing is changed by planning."""

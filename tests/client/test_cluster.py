@@ -21,7 +21,7 @@ from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.client.pull import PullConsumer, PullStatus
 from smartgo.env.real import RealEnvironment
-from smartgo.errors import CallFailed, PeerRefused, SettingError
+from smartgo.errors import CallFailed, NoSuchMessage, SettingError
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel, MessageQueue
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -249,9 +249,9 @@ class ClusterTests(ClusterCase):
         self.assertEqual(list((await admin.brokers.cluster()).broker_addr_table), ["b"])
         await self.assertFailure(admin.topics.create("Made", brokers=["nobody"]), CallFailed)
         result = await self.producer.send(Message(topic="Made", body=b"x" * 9000, keys=["k"]))
-        found = await admin.message(result.offset_id)
+        found = await admin.messages.by_id(result.offset_id)
         self.assertEqual((found.body, found.message_id, found.keys), (b"x" * 9000, result.message_id, ["k"]))
-        await self.assertFailure(admin.message(result.offset_id[:-4] + "7FFF"), PeerRefused)
+        await self.assertFailure(admin.messages.by_id(result.offset_id[:-4] + "7FFF"), NoSuchMessage)
 
     @coroutine
     async def test_misuse(self) -> None:

@@ -133,6 +133,14 @@ class Topics:
             found = {name: body_of(TopicConfig, answer) for name, answer in answers.items()}
         return found
 
+    @deferred
+    async def places(self, topic: str) -> dict[str, str]:
+        """Return where to ask about a topic: an address by the name of each broker that has it. Fails as L{route}."""
+        route = await self.route(topic)
+        return {
+            one.broker_name: one.broker_addrs[min(one.broker_addrs)] for one in route.broker_datas if one.broker_addrs
+        }
+
     # -- what is in them -------------------------------------------------------------------------------------
 
     @deferred
@@ -144,12 +152,8 @@ class Topics:
 
         @raise PeerRefused: through the Deferred: code 17, no broker has the topic.
         """
-        route = await self.route(topic)
-        brokers = {
-            one.broker_name: one.broker_addrs[min(one.broker_addrs)] for one in route.broker_datas if one.broker_addrs
-        }
         answers = await self._asking.question(
-            brokers, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsRequest(topic=topic), none=_NO_TOPIC
+            await self.places(topic), RequestCode.GET_TOPIC_STATS_INFO, TopicStatsRequest(topic=topic), none=_NO_TOPIC
         )
         total = TopicStatsTable()
         for answer in answers.values():
