@@ -44,7 +44,10 @@ setup(
     # sys.path and does not see them through setuptools' import hook.
     package_dir={"": "."},
     packages=[*find_packages(include=["smartgo", "smartgo.*"]), "twisted.plugins"],
-    package_data={"smartgo": ["py.typed"]},
+    package_data={
+        "smartgo": ["py.typed"],
+        "smartgo.ops.console": ["static/*", "static/*/*", "vendor/*"],
+    },
     include_package_data=False,
     install_requires=[
         "attrs>=23.2",
@@ -63,7 +66,7 @@ setup(
         "zope.interface>=6.4",
         "zstandard>=0.22",
     ],
-    extras_require={"spark": SPARK},
+    extras_require={"spark": SPARK, "speed": ["numpy"]},
     entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"]},
     zip_safe=False,
 )

@@ -1,62 +1,24 @@
-"""
-Documents outside the API: the console's files, and the API's own page.
-
-The console is what lies in C{smartgo/ops/console/static}: C{index.html} is C{/}, any other file its own path. The files
-are read once, at the start.
-"""
+"""Documents outside the API: the console's files, and the API's own page."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+from smartgo.ops.console.files import TYPES, console_pages
 from smartgo.ops.routes import Raw
 
-_TYPES: Final[Mapping[str, str]] = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "mjs": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "json": "application/json",
-    "map": "application/json",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "ico": "image/x-icon",
-    "woff2": "font/woff2",
-    "txt": "text/plain; charset=utf-8",
-}
+__all__ = ["console_pages", "docs_pages"]
+
 _CACHE: Final = {"Cache-Control": "no-cache"}  # ask each time, by ETag
-
-
-def console_pages() -> dict[str, Raw]:
-    """Return the console's files by path; empty where there are none. Blocking."""
-    root = files("smartgo.ops") / "console" / "static"
-    found: dict[str, Raw] = {}
-    if root.is_dir():
-        _collect(root, "/", found)
-    if "/index.html" in found:
-        found["/"] = found["/index.html"]
-    return found
-
-
-def _collect(folder: Traversable, path: str, found: dict[str, Raw]) -> None:
-    for one in folder.iterdir():
-        if one.is_dir():
-            _collect(one, f"{path}{one.name}/", found)
-            continue
-        kind = _TYPES.get(one.name.rpartition(".")[2])
-        if kind is not None:
-            found[path + one.name] = Raw(one.read_bytes(), kind, _CACHE)
 
 
 def docs_pages(document: Mapping[str, Any]) -> dict[str, Raw]:
     """Return the API's page, made of its OpenAPI document, and the style sheet that goes with it."""
     return {
-        "/docs": Raw(_page(document).encode(), _TYPES["html"], _CACHE),
-        "/docs/style.css": Raw(_STYLE.encode(), _TYPES["css"], _CACHE),
+        "/docs": Raw(_page(document).encode(), TYPES["html"], _CACHE),
+        "/docs/style.css": Raw(_STYLE.encode(), TYPES["css"], _CACHE),
     }
 
 

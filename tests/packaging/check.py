@@ -101,6 +101,12 @@ def main() -> None:
             "list(getPlugins(IPlugin, smartgo.plugins)); print('found', 'pyspark' in sys.modules)"
         )
         expect("found False" in run(python, "-c", code, cwd=away), "the extensions are found, Spark is not loaded")
+        code = (
+            "from smartgo.ops.console.files import console_pages; pages = console_pages(); "
+            "kinds = {path.rpartition('.')[2] for path in pages}; print('/' in pages, sorted(kinds - {'/'}))"
+        )
+        console = run(python, "-c", code, cwd=away)
+        expect("True ['css', 'js', 'json', 'md', 'mjs', 'svg', 'txt']" in console, "the console is in the wheel, whole")
         files = run(python, "-m", "pip", "show", "-f", "smartgo", cwd=away)
         expect("tests/" not in files and "benchmarks/" not in files, "no tests are installed")
         expect("twisted/plugins/__init__.py" not in files, "Twisted's own files are left alone")

@@ -1,0 +1,177 @@
+// The one client of the API: sessions and their CSRF token, problems as errors, pages, jobs, live events.
+import { signal } from "./html.js";
+
+const PREFIX = "/api/v1";
+
+// Who we are, as GET /session says; null until it has answered.
+export const session = signal(null);
+// Whether somebody has to log in before anything more can be done.
+export const loginWanted = signal(false);
+// Whether the last request reached the server.
+export const online = signal(true);
+
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `HTTP ${status}`);
+    this.status = status;
+    this.code = problem.code ?? "";
+    this.requestId = problem.requestId ?? "";
+  }
+}
+
+// A path with its parts percent-encoded once: path`/topics/${name}/queues`.
+export function path(strings, ...parts) {
+  return strings.reduce((whole, text, at) => whole + encodeURIComponent(parts[at - 1]) + text);
+}
+
+export function queryText(query) {
+  const found = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const one of Array.isArray(value) ? value : [value]) found.append(name, one);
+  }
+  const text = found.toString();
+  return text ? `?${text}` : "";
+}
+
+async function problemOf(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    return { title: answer.statusText };
+  }
+}
+
+async function ask(method, where, { query, body, signal: abort } = {}) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET" && session.value?.csrfToken) headers["X-CSRF-Token"] = session.value.csrfToken;
+  let answer;
+  try {
+    answer = await fetch(PREFIX + where + queryText(query), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: abort,
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    if (error.name !== "AbortError") online.value = false;
+    throw error;
+  }
+  online.value = true;
+  if (answer.ok) return answer;
+  const error = new ApiError(answer.status, await problemOf(answer));
+  if (error.status === 401 && where !== "/session") loginWanted.value = true;
+  throw error;
+}
+
+async function json(answer) {
+  return answer.status === 204 ? null : answer.json();
+}
+
+export const get = async (where, query, abort) => json(await ask("GET", where, { query, signal: abort }));
+export const post = async (where, body, query) => json(await ask("POST", where, { body: body ?? {}, query }));
+export const put = async (where, body) => json(await ask("PUT", where, { body }));
+export const del = async (where, query) => json(await ask("DELETE", where, { query }));
+
+// Every row of a list, page by page, up to a limit: for exports and small lists only.
+export async function all(where, query, limit = 2000) {
+  const rows = [];
+  let cursor = "";
+  do {
+    const page = await get(where, { ...query, limit: 200, cursor });
+    rows.push(...page.items);
+    cursor = page.next;
+  } while (cursor && rows.length < limit);
+  return rows;
+}
+
+// What is no JSON: for downloads.
+export async function file(where, query) {
+  const answer = await ask("GET", where, { query });
+  return answer.blob();
+}
+
+// -- the session -------------------------------------------------------------------------------------------------
+
+export async function whoAmI() {
+  session.value = await get("/session");
+  loginWanted.value = session.value.loginNeeded && session.value.scopes.length === 0;
+}
+
+export async function logIn(with_) {
+  session.value = await post("/session", with_);
+  loginWanted.value = false;
+}
+
+export async function logOut() {
+  await ask("DELETE", "/session");
+  await whoAmI();
+}
+
+export function may(scope) {
+  const scopes = session.value?.scopes ?? [];
+  return scopes.includes("admin") || scopes.includes(scope);
+}
+
+// -- jobs --------------------------------------------------------------------------------------------------------
+
+// Follow a job until it ends; `told` hears of each state of it.
+export async function follow(id, told, abort) {
+  for (let wait = 150; ; wait = Math.min(wait * 1.5, 1500)) {
+    const job = await get(path`/jobs/${id}`, null, abort);
+    told(job);
+    if (job.state !== "running") return job;
+    await new Promise((resolve, reject) => {
+      const timer = setTimeout(resolve, wait);
+      abort?.addEventListener("abort", () => {
+        clearTimeout(timer);
+        reject(new DOMException("left", "AbortError"));
+      });
+    });
+  }
+}
+
+// -- live events -------------------------------------------------------------------------------------------------
+
+const EASY = 1000;
+const HARD = 30000;
+
+// Listen to server-sent events, and again after every break; returns what stops it.
+// `handlers` are by the event's name, besides `open` and `lost`.
+export function listen(where, query, handlers) {
+  let source = null;
+  let timer = null;
+  let wait = EASY;
+  let over = false;
+
+  function open() {
+    source = new EventSource(PREFIX + where + queryText(query));
+    source.onopen = () => {
+      wait = EASY;
+      online.value = true;
+      handlers.open?.();
+    };
+    // The browser's own reconnecting gives up where the answer is an error; ours does not.
+    source.onerror = () => {
+      source.close();
+      handlers.lost?.();
+      if (!over) {
+        timer = setTimeout(open, wait);
+        wait = Math.min(wait * 2, HARD);
+      }
+    };
+    for (const [name, handler] of Object.entries(handlers)) {
+      if (name === "open" || name === "lost") continue;
+      source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+    }
+  }
+
+  open();
+  return () => {
+    over = true;
+    clearTimeout(timer);
+    source.close();
+  };
+}

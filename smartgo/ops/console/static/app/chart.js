@@ -1,0 +1,84 @@
+// A line chart over time, by uPlot, in the colours of the theme, with a legend of our own that is text.
+import uPlot from "../../vendor/uPlot.mjs";
+import { html, useEffect, useRef, useState } from "./html.js";
+import { clock } from "./format.js";
+import { t } from "./i18n.js";
+import { colour, isDark } from "./theme.js";
+
+// `series`: [{ name, colour (of the style sheet), values: [number or null] }]; `times`: seconds since 1970.
+export function Chart({ times, series, format, height = 180, label }) {
+  const box = useRef(null);
+  const plot = useRef(null);
+  const [at, setAt] = useState(null);
+  const dark = isDark.value;
+  const names = series.map((one) => one.name).join("|");
+
+  useEffect(() => {
+    const node = box.current;
+    const grid = { stroke: colour("chart-grid"), width: 1 };
+    const axis = { stroke: colour("text-soft"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const made = new uPlot(
+      {
+        width: node.clientWidth || 300,
+        height,
+        legend: { show: false },
+        cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false } },
+        scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+        axes: [
+          { ...axis, values: (_, splits) => splits.map((one) => clock(one * 1000)), space: 90, size: 28 },
+          { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: 58, space: 34 },
+        ],
+        series: [
+          {},
+          ...series.map((one) => ({
+            stroke: colour(one.colour),
+            fill: `${colour(one.colour)}1f`,
+            width: 1.75,
+            points: { show: false },
+            spanGaps: false,
+          })),
+        ],
+        hooks: { setCursor: [(one) => setAt(one.cursor.idx ?? null)] },
+      },
+      [times, ...series.map((one) => one.values)],
+      node,
+    );
+    plot.current = made;
+    const watch = new ResizeObserver(() => made.setSize({ width: node.clientWidth || 300, height }));
+    watch.observe(node);
+    return () => {
+      watch.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [dark, names, height]);
+
+  useEffect(() => {
+    plot.current?.setData([times, ...series.map((one) => one.values)]);
+  }, [times, series]);
+
+  const index = at !== null && at < times.length ? at : times.length - 1;
+  const last = series.map((one) => one.values[index]);
+  return html`<figure class="chart" aria-label=${label} data-points=${times.length} data-last=${times.at(-1) ?? ""}>
+    <div class="chart-legend">
+      ${series.map(
+        (one, order) =>
+          html`<span key=${one.name} class="chart-name"
+            ><i class=${`chart-key bg-${one.colour}`} aria-hidden="true"></i>${one.name}
+            <b>${last[order] === null || last[order] === undefined ? "–" : format(last[order])}</b></span
+          >`,
+      )}
+      <span class="chart-time">${times.length ? clock(times[index] * 1000) : t("chart.waiting")}</span>
+    </div>
+    <div class="chart-plot" ref=${box} style=${{ height: `${height}px` }}></div>
+  </figure>`;
+}
+
+// Points that come one by one, the oldest leaving: { times, columns }.
+export function pushed(before, seconds, values, most) {
+  const from = before.times.length >= most ? before.times.length - most + 1 : 0;
+  return {
+    times: [...before.times.slice(from), seconds],
+    columns: values.map((value, at) => [...(before.columns[at] ?? before.times.map(() => null)).slice(from), value]),
+  };
+}

@@ -1,0 +1,13 @@
+// What every module draws with. All values become text nodes or properties; nothing here takes markup from data.
+import { h, render, Fragment } from "../../vendor/preact.mjs";
+import htm from "../../vendor/htm.mjs";
+
+export { render, Fragment };
+export { useEffect, useLayoutEffect, useMemo, useRef, useState, useCallback } from "../../vendor/hooks.mjs";
+export { signal, computed, effect, batch, useSignal, useComputed } from "../../vendor/signals.mjs";
+export const html = htm.bind(h);
+
+// Join class names, leaving out what does not hold.
+export function cx(...names) {
+  return names.filter(Boolean).join(" ");
+}

@@ -1,0 +1,51 @@
+// Sentences in the languages there are. A table is one flat object; all tables have the same keys (a test says so).
+import { effect, signal } from "./html.js";
+import { keep, kept } from "./store.js";
+
+export const LANGUAGES = { en: "English", zh: "中文" };
+
+const tables = {};
+
+function preferred() {
+  const chosen = kept("language");
+  if (chosen in LANGUAGES) return chosen;
+  return (navigator.languages ?? []).some((one) => one.toLowerCase().startsWith("zh")) &&
+    !(navigator.language ?? "").toLowerCase().startsWith("en")
+    ? "zh"
+    : "en";
+}
+
+async function load(language) {
+  if (tables[language]) return;
+  const answer = await fetch(new URL(`../i18n/${language}.json`, import.meta.url));
+  if (!answer.ok) throw new Error(`no table for ${language}: ${answer.status}`);
+  tables[language] = await answer.json();
+}
+
+const first = preferred();
+await load(first);
+
+export const language = signal(first);
+
+effect(() => {
+  document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
+});
+
+export async function setLanguage(wanted) {
+  await load(wanted);
+  keep("language", wanted);
+  language.value = wanted;
+}
+
+// The sentence of a key, with {names} replaced. An unknown key is shown as it is: better than nothing at all.
+export function t(key, values) {
+  const sentence = tables[language.value][key] ?? key;
+  if (!values) return sentence;
+  return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+// As t, for a number of things: the key's ".one" or ".other", with {n} the number as people write it.
+export function tn(key, count, values) {
+  const rule = new Intl.PluralRules(language.value).select(count) === "one" ? "one" : "other";
+  return t(`${key}.${rule}`, { n: new Intl.NumberFormat(language.value).format(count), ...values });
+}

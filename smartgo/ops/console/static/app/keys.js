@@ -1,0 +1,72 @@
+// Keys: g and a letter go to a page, / to the filter or the search, ? shows all of them.
+import { html } from "./html.js";
+import { closeDialog, openDialog } from "./dialog.js";
+import { t } from "./i18n.js";
+import { PAGES } from "./places.js";
+import { go } from "./router.js";
+import { nextTheme } from "./theme.js";
+
+const WAIT = 1200; // ms between g and the letter
+
+let pending = 0;
+
+function typing(target) {
+  return target.closest?.("input, textarea, select, [contenteditable]");
+}
+
+export function showKeys() {
+  openDialog(
+    t("keys.title"),
+    () => html`<div class="keys">
+      <dl>
+        ${[
+          ["/", t("keys.filter")],
+          ["Ctrl K", t("keys.search")],
+          ["↑ ↓ Enter", t("keys.rows")],
+          ["t", t("keys.theme")],
+          ["?", t("keys.help")],
+          ["Esc", t("keys.escape")],
+        ].map(([key, text]) => html`<div><dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd>`)}</dt><dd>${text}</dd></div>`)}
+      </dl>
+      <dl>
+        ${PAGES.filter((one) => one.key).map(
+          (one) => html`<div><dt><kbd>g</kbd><kbd>${one.key}</kbd></dt><dd>${t(`nav.${one.id}`)}</dd></div>`,
+        )}
+      </dl>
+    </div>`,
+    true,
+  );
+}
+
+export function listenToKeys() {
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+      event.preventDefault();
+      document.querySelector("[data-search]")?.focus();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (typing(event.target)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (document.querySelector("dialog[open]")) return;
+    const now = performance.now();
+    if (now - pending < WAIT) {
+      pending = 0;
+      const page = PAGES.find((one) => one.key === event.key);
+      if (page) {
+        event.preventDefault();
+        go([page.id]);
+      }
+      return;
+    }
+    if (event.key === "g") pending = now;
+    else if (event.key === "?") showKeys();
+    else if (event.key === "t") nextTheme();
+    else if (event.key === "/") (document.querySelector("[data-filter]") ?? document.querySelector("[data-search]"))?.focus();
+    else if (event.key === "Escape") closeDialog();
+    else return;
+    event.preventDefault();
+  });
+}

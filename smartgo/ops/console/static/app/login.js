@@ -1,0 +1,59 @@
+// Logging in with a token, or looking around without one where that is allowed.
+import { html, useState } from "./html.js";
+import { logIn, loginWanted, session } from "./api.js";
+import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
+import { Button, Field } from "./parts.js";
+
+export function Login() {
+  const [token, setToken] = useState("");
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  const mayLook = (session.value?.scopes.length ?? 0) > 0;
+  const other = Object.keys(LANGUAGES).find((one) => one !== language.value);
+
+  async function submit(event) {
+    event.preventDefault();
+    const written = token.trim();
+    if (!written) return;
+    setBusy(true);
+    setError("");
+    try {
+      // A whole login link may be pasted too.
+      const code = /#login=([\w-]+)$/.exec(written)?.[1];
+      await logIn(code ? { code } : { token: written });
+    } catch (problem) {
+      setError(problem.message);
+    }
+    setBusy(false);
+  }
+
+  return html`<div class="login">
+    <form class="login-box" onSubmit=${submit} aria-labelledby="login-title">
+      <svg width="44" height="44" viewBox="0 0 32 32" aria-hidden="true">
+        <rect width="32" height="32" rx="7" fill="#0d7a6f" />
+        <path d="M8 10.5h9a4 4 0 0 1 0 8h-2a3 3 0 0 0 0 6h9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" />
+        <circle cx="24" cy="10.5" r="2.4" fill="#9ff0dd" />
+      </svg>
+      <h1 id="login-title">${t("login.title")}</h1>
+      <p class="faint">${t("login.about")}</p>
+      <${Field} label=${t("login.token")} hint=${t("login.hint")} error=${error}>
+        ${(field) =>
+          html`<input
+            ...${field}
+            type="password"
+            class="mono"
+            autocomplete="current-password"
+            autofocus
+            value=${token}
+            onInput=${(event) => setToken(event.currentTarget.value)}
+          />`}
+      <//>
+      <button type="submit" class="button button-primary button-full" disabled=${busy || !token.trim()}>${t("login.action")}</button>
+      ${mayLook &&
+      html`<${Button} kind="ghost" class="button-full" onClick=${() => (loginWanted.value = false)}>${t("login.look")}<//>`}
+      <p class="login-foot">
+        <button type="button" class="link" onClick=${() => setLanguage(other)}>${LANGUAGES[other]}</button>
+      </p>
+    </form>
+  </div>`;
+}

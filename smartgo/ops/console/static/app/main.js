@@ -1,0 +1,34 @@
+// The beginning: who we are, then the shell.
+import { html, render } from "./html.js";
+import { logIn, whoAmI } from "./api.js";
+import { toast } from "./dialog.js";
+import { t } from "./i18n.js";
+import { listenToKeys } from "./keys.js";
+import { Shell } from "./shell.js";
+import "./theme.js";
+
+// A login link ends in #login=CODE. The code leaves the address, and so the browser's history, before it is used.
+async function begin() {
+  const code = /^#login=([\w-]+)$/.exec(location.hash)?.[1];
+  if (code) {
+    history.replaceState(null, "", "#/overview");
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    try {
+      await logIn({ code });
+      return;
+    } catch (error) {
+      toast(`${t("login.failed")} ${error.message}`, "bad");
+    }
+  }
+  await whoAmI();
+}
+
+const root = document.getElementById("root");
+
+begin()
+  .catch((error) => toast(error.message, "bad"))
+  .finally(() => {
+    root.replaceChildren();
+    render(html`<${Shell} />`, root);
+    listenToKeys();
+  });

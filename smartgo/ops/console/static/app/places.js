@@ -1,0 +1,20 @@
+// The pages there are: their place in the navigation, their key after g, and who draws them, loaded when needed.
+export const PAGES = [
+  { id: "overview", key: "o", section: "watch", load: () => import("../pages/overview.js") },
+  { id: "cluster", key: "c", section: "watch", load: () => import("../pages/cluster.js") },
+  { id: "topics", key: "t", section: "data", load: () => import("../pages/topics.js") },
+  { id: "groups", key: "g", section: "data", load: () => import("../pages/groups.js") },
+  { id: "messages", key: "m", section: "data", load: () => import("../pages/messages.js") },
+  { id: "dlq", key: "d", section: "data", load: () => import("../pages/dlq.js") },
+  { id: "clients", key: "l", section: "data", load: () => import("../pages/clients.js") },
+  { id: "tail", key: "f", section: "tools", load: () => import("../pages/tail.js") },
+  { id: "send", key: "s", section: "tools", load: () => import("../pages/send.js") },
+  { id: "explain", key: "w", section: "tools", load: () => import("../pages/explain.js") },
+  { id: "jobs", key: "j", section: "tools", load: () => import("../pages/jobs.js") },
+  { id: "config", key: "x", section: "admin", scope: "admin", load: () => import("../pages/config.js") },
+  { id: "kv", key: "k", section: "admin", load: () => import("../pages/kv.js") },
+  { id: "audit", key: "a", section: "admin", scope: "admin", load: () => import("../pages/audit.js") },
+  { id: "tokens", key: "n", section: "admin", scope: "admin", load: () => import("../pages/tokens.js") },
+];
+
+export const SECTIONS = ["watch", "data", "tools", "admin"];

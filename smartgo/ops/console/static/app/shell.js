@@ -1,0 +1,194 @@
+// What is around every page: navigation, the bar with cluster, health and search, the login.
+import { cx, html, signal, useEffect, useState } from "./html.js";
+import { get, loginWanted, logOut, may, online, session } from "./api.js";
+import { attempt, Overlays } from "./dialog.js";
+import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
+import { Icon } from "./icons.js";
+import { showKeys } from "./keys.js";
+import { Login } from "./login.js";
+import { Button, Empty, Failure, Skeleton } from "./parts.js";
+import { PAGES, SECTIONS } from "./places.js";
+import { useResource } from "./resource.js";
+import { href, place } from "./router.js";
+import { Search } from "./search.js";
+import { keep } from "./store.js";
+import { nextTheme, theme } from "./theme.js";
+
+const navOpen = signal(false);
+
+function Nav({ current }) {
+  function narrow() {
+    const root = document.documentElement;
+    const now = root.dataset.nav !== "narrow";
+    if (now) root.dataset.nav = "narrow";
+    else delete root.dataset.nav;
+    keep("nav", now ? "narrow" : null);
+  }
+  return html`<nav class=${cx("nav", navOpen.value && "nav-open")} aria-label=${t("nav.main")}>
+    <a class="nav-brand" href="#/overview" aria-label="smartgo">
+      <svg width="26" height="26" viewBox="0 0 32 32" aria-hidden="true">
+        <rect width="32" height="32" rx="7" fill="#0d7a6f" />
+        <path d="M8 10.5h9a4 4 0 0 1 0 8h-2a3 3 0 0 0 0 6h9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" />
+        <circle cx="24" cy="10.5" r="2.4" fill="#9ff0dd" />
+      </svg>
+      <span>smartgo</span>
+    </a>
+    ${SECTIONS.map((section) => {
+      const pages = PAGES.filter((one) => one.section === section && (!one.scope || may(one.scope)));
+      return (
+        pages.length > 0 &&
+        html`<div class="nav-section" key=${section}>
+          <p class="nav-title">${t(`nav.section.${section}`)}</p>
+          ${pages.map(
+            (one) =>
+              html`<a
+                key=${one.id}
+                href=${href([one.id])}
+                class=${cx("nav-link", one.id === current && "nav-current")}
+                aria-current=${one.id === current ? "page" : undefined}
+                title=${t(`nav.${one.id}`)}
+                ><${Icon} name=${one.id} /><span>${t(`nav.${one.id}`)}</span></a
+              >`,
+          )}
+        </div>`
+      );
+    })}
+    <div class="nav-foot">
+      <a class="nav-link" href="/docs" title=${t("nav.api")}><${Icon} name="external" /><span>${t("nav.api")}</span></a>
+      <button type="button" class="nav-link nav-narrow" onClick=${narrow} title=${t("nav.narrow")}>
+        <${Icon} name="left" /><span>${t("nav.narrow")}</span>
+      </button>
+    </div>
+  </nav>`;
+}
+
+function ClusterName() {
+  const { data, error } = useResource((abort) => get("/cluster", null, abort), [session.value?.name], 10000);
+  if (error) {
+    return html`<a class="bar-cluster" href="#/cluster"><span class="dot dot-bad"></span><b>${t("bar.unreachable")}</b></a>`;
+  }
+  if (!data) return html`<span class="bar-cluster faint">…</span>`;
+  const tone = data.brokers === 0 ? "bad" : data.brokersDown ? "warn" : "good";
+  const words = data.brokersDown
+    ? t("bar.down", { n: data.brokersDown, total: data.brokers })
+    : data.brokers === 0
+      ? t("bar.nobroker")
+      : t("bar.well");
+  return html`<a class="bar-cluster" href="#/cluster" title=${words}>
+    <span class=${`dot dot-${tone}`} aria-hidden="true"></span>
+    <b>${data.clusters.map((one) => one.name).join(", ") || t("bar.nocluster")}</b>
+    <span class="bar-health">${words}</span>
+  </a>`;
+}
+
+function Account() {
+  const who = session.value;
+  if (!who) return null;
+  if (!who.csrfToken) {
+    return html`<span class="bar-readonly" title=${t("bar.readonly.why")}>${t("bar.readonly")}</span>
+      <${Button} small kind="primary" onClick=${() => (loginWanted.value = true)}>${t("login.action")}<//>`;
+  }
+  return html`<span class="bar-user" title=${who.scopes.join(", ")}><${Icon} name="user" size=${15} />${who.name}</span>
+    <${Button}
+      small
+      kind="ghost"
+      icon="logout"
+      aria-label=${t("login.out")}
+      title=${t("login.out")}
+      onClick=${() => attempt(logOut, t("login.gone"))}
+    />`;
+}
+
+function Bar() {
+  const other = Object.keys(LANGUAGES).find((one) => one !== language.value);
+  const icons = { auto: "auto", light: "sun", dark: "moon" };
+  return html`<header class="bar">
+    <button
+      type="button"
+      class="button button-ghost button-icon bar-menu"
+      aria-label=${t("nav.menu")}
+      aria-expanded=${navOpen.value ? "true" : "false"}
+      onClick=${() => (navOpen.value = !navOpen.value)}
+    >
+      <${Icon} name="menu" />
+    </button>
+    <${ClusterName} />
+    <${Search} />
+    <div class="bar-tools">
+      ${!online.value && html`<span class="bar-offline" role="alert">${t("bar.offline")}</span>`}
+      <button
+        type="button"
+        class="button button-ghost button-small bar-language"
+        lang=${other === "zh" ? "zh-CN" : "en"}
+        onClick=${() => attempt(() => setLanguage(other))}
+        data-test="language"
+      >
+        ${LANGUAGES[other]}
+      </button>
+      <${Button}
+        small
+        kind="ghost"
+        icon=${icons[theme.value]}
+        onClick=${nextTheme}
+        aria-label=${t(`theme.${theme.value}`)}
+        title=${t(`theme.${theme.value}`)}
+        data-test="theme"
+      />
+      <${Button} class="bar-keys" small kind="ghost" icon="keyboard" onClick=${showKeys} aria-label=${t("keys.title")} title=${t("keys.title")} />
+      <${Account} />
+    </div>
+  </header>`;
+}
+
+// The page of a place, loaded the first time somebody goes there.
+function Content({ page, parts, query }) {
+  const [loaded, setLoaded] = useState({ id: null, Draw: null, error: null });
+  useEffect(() => {
+    let left = false;
+    page
+      .load()
+      .then((module) => !left && setLoaded({ id: page.id, Draw: module.default, error: null }))
+      .catch((error) => !left && setLoaded({ id: page.id, Draw: null, error }));
+    return () => {
+      left = true;
+    };
+  }, [page.id]);
+  if (loaded.id !== page.id) return html`<div class="page"><${Skeleton} /></div>`;
+  if (loaded.error) {
+    return html`<div class="page"><${Failure} error=${loaded.error} again=${() => location.reload()} /></div>`;
+  }
+  return html`<${loaded.Draw} parts=${parts} query=${query} />`;
+}
+
+export function Shell() {
+  const { parts, query } = place.value;
+  const [id = "overview", ...rest] = parts;
+  const page = PAGES.find((one) => one.id === id);
+  useEffect(() => {
+    navOpen.value = false;
+    document.getElementById("main")?.scrollTo(0, 0);
+  }, [parts.join("/")]);
+  if (loginWanted.value) return html`<${Login} /><${Overlays} />`;
+  return html`<a class="skip" href="#main" onClick=${skip}>${t("nav.skip")}</a>
+    <div class="shell">
+      <${Nav} current=${page?.id} />
+      ${navOpen.value && html`<div class="nav-shade" onClick=${() => (navOpen.value = false)}></div>`}
+      <${Bar} />
+      <main id="main" class="main" tabindex="-1">
+        ${page?.scope && !may(page.scope)
+          ? html`<${Empty} icon="tokens" title=${t("page.forbidden", { scope: t(`scope.${page.scope}`) })}>
+              ${!session.value?.csrfToken && html`<${Button} kind="primary" onClick=${() => (loginWanted.value = true)}>${t("login.action")}<//>`}
+            <//>`
+          : page
+          ? html`<${Content} key=${session.value?.name} page=${page} parts=${rest} query=${query} />`
+          : html`<${Empty} title=${t("nowhere.title")}><a href="#/overview">${t("nowhere.back")}</a><//>`}
+      </main>
+    </div>
+    <${Overlays} />`;
+}
+
+// The fragment is a place here, so that the link must not change it.
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}

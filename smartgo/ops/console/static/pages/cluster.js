@@ -1,0 +1,148 @@
+// The cluster's map: registries, brokers with their slaves; and one broker with all that it tells.
+import { html } from "../app/html.js";
+import { get, may, path, post, put } from "../app/api.js";
+import { attempt, confirm } from "../app/dialog.js";
+import { bytes, duration, number, percent, rate, short } from "../app/format.js";
+import { t } from "../app/i18n.js";
+import { Badge, Button, Card, Empty, Health, Loaded, Meter, Page, Stat, Tabs, Time } from "../app/parts.js";
+import { useResource } from "../app/resource.js";
+import { href } from "../app/router.js";
+import { RemoteTable, Table } from "../app/table.js";
+
+export default function Cluster({ parts }) {
+  return parts.length ? html`<${Broker} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "figures"} />` : html`<${Everything} />`;
+}
+
+function Everything() {
+  const brokers = useResource((abort) => get("/brokers", { limit: 200 }, abort), [], 5000);
+  const registries = useResource((abort) => get("/registries", null, abort), [], 10000);
+  return html`<${Page} title=${t("nav.cluster")}>
+    <${Card} title=${t("cluster.registries")}>
+      <${Loaded} from=${registries} lines=${1}>
+        ${(rows) => html`<div class="nodes">
+          ${rows.map(
+            (one) => html`<div class=${`node ${one.up ? "" : "node-down"}`} key=${one.address}>
+              <${Health} well=${one.up}><code>${one.address}</code><//>
+              <p class="sub">
+                ${one.up ? t("cluster.registry.up", { n: number(one.brokers), ms: number(one.milliseconds) }) : one.error}
+              </p>
+            </div>`,
+          )}
+        </div>`}
+      <//>
+    <//>
+    <${Loaded} from=${brokers} lines=${6}>
+      ${(page) => (page.items.length ? clusters(page.items) : html`<${Card}><${Empty} icon="cluster" title=${t("cluster.none")}>${t("cluster.none.text")}<//><//>`)}
+    <//>
+  <//>`;
+}
+
+// Brokers by cluster, masters before their slaves.
+function clusters(rows) {
+  const found = new Map();
+  for (const row of rows) {
+    if (!found.has(row.cluster)) found.set(row.cluster, new Map());
+    const names = found.get(row.cluster);
+    if (!names.has(row.name)) names.set(row.name, []);
+    names.get(row.name).push(row);
+  }
+  return [...found].map(
+    ([cluster, names]) => html`<${Card} key=${cluster} title=${cluster} actions=${html`<span class="sub">${t("cluster.count", { n: names.size })}</span>`}>
+      <div class="nodes">
+        ${[...names].map(([name, members]) => members.sort((one, other) => one.id - other.id).map((one) => html`<${Node} key=${one.address} one=${one} />`))}
+      </div>
+    <//>`,
+  );
+}
+
+function Node({ one }) {
+  return html`<a class=${`node node-broker ${one.up ? "" : "node-down"}`} href=${href(["cluster", one.name])}>
+    <div class="node-head">
+      <${Health} well=${one.up}><b>${one.name}</b><//>
+      <${Badge} tone=${one.id === 0 ? "info" : "plain"}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>
+    </div>
+    <code class="sub">${one.address}</code>
+    ${one.up
+      ? html`<dl class="node-facts">
+          <div><dt>${t("figure.put")}</dt><dd>${rate(one.putTps)}/s</dd></div>
+          <div><dt>${t("figure.get")}</dt><dd>${rate(one.getTps)}/s</dd></div>
+          <div><dt>${t("figure.log")}</dt><dd>${bytes(one.logBytes)}</dd></div>
+          <div><dt>${t("figure.disk")}</dt><dd>${percent(one.diskRatio)}</dd></div>
+          <div><dt>${t("cluster.version")}</dt><dd>${one.version ?? "–"}</dd></div>
+          <div><dt>${t("cluster.uptime")}</dt><dd>${one.bootMs ? duration((Date.now() - one.bootMs) / 1000) : "–"}</dd></div>
+        </dl>`
+      : html`<p class="sub tone-bad">${one.error}</p>`}
+  </a>`;
+}
+
+const CLEANS = ["queues", "topics", "log"];
+
+function Broker({ name, tab }) {
+  const broker = useResource((abort) => get(path`/brokers/${name}`, null, abort), [name], 5000);
+  const tabs = ["figures", ...(may("admin") ? ["config", "care"] : [])].map((id) => [id, t(`cluster.tab.${id}`), href(["cluster", name, id])]);
+  return html`<${Page} title=${name} crumbs=${[[t("nav.cluster"), "#/cluster"]]}>
+    <${Loaded} from=${broker}>
+      ${(one) => html`<div class="stats">
+          <${Stat} label=${t("cluster.state")} value=${t(one.up ? "cluster.up" : "cluster.down")} tone=${one.up ? "good" : "bad"} note=${one.address} />
+          <${Stat} label=${t("figure.putTps")} value=${rate(one.putTps)} note=${t("figure.perSecond")} />
+          <${Stat} label=${t("figure.getTps")} value=${rate(one.getTps)} note=${t("figure.perSecond")} />
+          <${Stat} label=${t("figure.putToday")} value=${short(one.putToday)} note=${t("figure.getToday", { n: short(one.getToday) })} />
+          <${Stat} label=${t("figure.log")} value=${bytes(one.logBytes)} note=${html`${t("cluster.oldest")} <${Time} ms=${one.earliestMs} relative />`} />
+          <${Stat} label=${t("figure.disk")} value=${percent(one.diskRatio)} note=${html`<${Meter} ratio=${one.diskRatio ?? 0} label=${t("figure.disk")} />`} />
+        </div>
+        ${one.error && html`<p class="hint hint-warn">${one.error}</p>`}
+        <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
+        ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : html`<${Runtime} runtime=${one.runtime} />`}`}
+    <//>
+  <//>`;
+}
+
+function nameAndValue(sort) {
+  return [
+    { id: "name", title: t("column.name"), sort, cell: (one) => html`<code>${one.name}</code>` },
+    { id: "value", title: t("column.value"), cell: (one) => html`<code>${one.value}</code>` },
+  ];
+}
+
+function Runtime({ runtime }) {
+  const rows = Object.entries(runtime)
+    .map(([name, value]) => ({ name, value }))
+    .sort((one, other) => one.name.localeCompare(other.name));
+  return html`<${Card} flush><${Table} columns=${nameAndValue()} rows=${rows} label=${t("cluster.tab.figures")} rowKey=${(one) => one.name} /><//>`;
+}
+
+function BrokerConfig({ name }) {
+  return html`<${Card} flush>
+    <${RemoteTable} where=${path`/brokers/${name}/config`} columns=${nameAndValue("name")} defaultSort="name" label=${t("cluster.tab.config")} filterText=${t("config.filter")} rowKey=${(one) => one.name} />
+  <//>`;
+}
+
+function Care({ name }) {
+  async function writable(on) {
+    if (!on && !(await confirm({ title: t("cluster.wipe"), text: t("cluster.wipe.text", { name }), action: t("cluster.wipe"), typed: name }))) return;
+    await attempt(() => put(path`/brokers/${name}/writable`, { writable: on }), t(on ? "cluster.restored" : "cluster.wiped", { name }));
+  }
+  async function clean(what) {
+    const sure = await confirm({ title: t(`cluster.clean.${what}`), text: t(`cluster.clean.${what}.text`), action: t("cluster.clean"), typed: what === "log" ? name : undefined });
+    if (sure) await attempt(() => post(path`/brokers/${name}/clean`, { what }), t("cluster.cleaned"));
+  }
+  return html`<div class="cards">
+    <${Card} title=${t("cluster.writes")}>
+      <p class="soft">${t("cluster.writes.text")}</p>
+      <div class="form-foot space-above">
+        <${Button} kind="danger-plain" icon="pause" onClick=${() => writable(false)}>${t("cluster.wipe")}<//>
+        <${Button} icon="play" onClick=${() => writable(true)}>${t("cluster.restore")}<//>
+      </div>
+    <//>
+    <${Card} title=${t("cluster.clean.title")}>
+      <dl class="care">
+        ${CLEANS.map(
+          (what) => html`<div key=${what}>
+            <dt>${t(`cluster.clean.${what}`)}<p class="sub">${t(`cluster.clean.${what}.text`)}</p></dt>
+            <dd><${Button} small onClick=${() => clean(what)}>${t("cluster.clean")}<//></dd>
+          </div>`,
+        )}
+      </dl>
+    <//>
+  </div>`;
+}

@@ -1,0 +1,249 @@
+// Dead letters: which groups have some; those of one, to be looked at, mended, given out again, exported.
+import { html, useState } from "../app/html.js";
+import { del, file, get, may, path, post } from "../app/api.js";
+import { attempt, confirm, openDialog, toast } from "../app/dialog.js";
+import { number } from "../app/format.js";
+import { t, tn } from "../app/i18n.js";
+import { Button, Card, Empty, Failure, Field, LinkButton, Loaded, Page, Progress, Select, Skeleton, Time } from "../app/parts.js";
+import { useResource } from "../app/resource.js";
+import { href, setQuery } from "../app/router.js";
+import { RemoteTable, Table } from "../app/table.js";
+import { save } from "./message.js";
+import { messageColumns, messagePlace } from "./messagetable.js";
+
+const PAGE = 50;
+
+export default function Dlq({ parts, query }) {
+  return parts.length ? html`<${Letters} key=${parts[0]} group=${parts[0]} query=${query} />` : html`<${List} />`;
+}
+
+function List() {
+  const columns = [
+    { id: "group", title: t("column.group"), sort: "group", cell: (one) => html`<a class="name" href=${href(["dlq", one.group])}>${one.group}</a>` },
+    { id: "messages", title: t("column.dead"), sort: "messages", num: true, cell: (one) => html`<span class=${one.messages ? "tone-bad" : "faint"}>${number(one.messages)}</span>` },
+    { id: "oldest", title: t("dlq.oldest"), sort: "oldestMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.oldestMs} relative />` },
+    { id: "newest", title: t("dlq.newest"), sort: "newestMs", num: true, cell: (one) => html`<${Time} ms=${one.newestMs} relative />` },
+    { id: "brokers", title: t("column.brokers"), hide: true, cell: (one) => one.brokers.join(", ") },
+  ];
+  return html`<${Page} title=${t("nav.dlq")} about=${t("dlq.about")}>
+    <${Card} flush>
+      <${RemoteTable}
+        where="/dlq"
+        columns=${columns}
+        defaultSort="-messages"
+        label=${t("nav.dlq")}
+        filterText=${t("group.filter")}
+        rowKey=${(one) => one.group}
+        rowPlace=${(one) => [["dlq", one.group]]}
+        every=${15000}
+        empty=${html`<${Empty} icon="check" title=${t("dlq.none")}>${t("dlq.none.text")}<//>`}
+      />
+    <//>
+  <//>`;
+}
+
+function Letters({ group, query }) {
+  const at = Math.max(0, Number.parseInt(query.from ?? "0", 10) || 0);
+  const sort = query.sort === "storedMs" ? "storedMs" : "-storedMs";
+  const letters = useResource((abort) => get(path`/dlq/${group}`, { sort, offset: at, limit: PAGE }, abort), [group, sort, at]);
+  const [chosen, setChosen] = useState(() => new Set());
+  const page = letters.data;
+  const toggle = (id, on) =>
+    setChosen((before) => {
+      const now = new Set(before);
+      if (on) now.add(id);
+      else now.delete(id);
+      return now;
+    });
+  const shown = page?.items.map((one) => one.offsetId) ?? [];
+  const whole = shown.length > 0 && shown.every((one) => chosen.has(one));
+
+  async function resend(ids) {
+    const to = await openDialog(t("dlq.resend"), (close) => html`<${Where} count=${ids ? ids.length : page.total} group=${group} close=${close} />`);
+    if (!to) return;
+    await attempt(async () => {
+      const job = await post(path`/dlq/${group}/resend`, { ids, to });
+      await openDialog(t("dlq.resending"), (close) => html`<${Resending} id=${job.id} close=${close} />`);
+    });
+    setChosen(new Set());
+    letters.reload();
+  }
+  function mend(one) {
+    openDialog(t("dlq.mend"), (close) => html`<${Mend} group=${group} row=${one} close=${(done) => (close(done), done && letters.reload())} />`, true);
+  }
+  const columns = messageColumns({
+    extra: may("publish")
+      ? [
+          {
+            id: "choose",
+            title: html`<input
+              type="checkbox"
+              aria-label=${t("dlq.all")}
+              checked=${whole}
+              onChange=${(event) => {
+                const on = event.currentTarget.checked;
+                for (const id of shown) toggle(id, on);
+              }}
+            />`,
+            tight: true,
+            cell: (one) => html`<input type="checkbox" aria-label=${t("dlq.choose", { id: one.offsetId })} checked=${chosen.has(one.offsetId)} onChange=${(event) => toggle(one.offsetId, event.currentTarget.checked)} />`,
+          },
+        ]
+      : [],
+  });
+  columns.push(
+    { id: "origin", title: t("dlq.origin"), hide: true, cell: (one) => html`<span class="soft">${one.originTopic ?? "–"}</span>` },
+    {
+      id: "actions",
+      title: "",
+      tight: true,
+      cell: (one) => may("publish") && html`<span class="badges"><${Button} small icon="edit" onClick=${() => mend(one)}>${t("dlq.mend.short")}<//></span>`,
+    },
+  );
+  return html`<${Page}
+    title=${group}
+    crumbs=${[[t("nav.dlq"), "#/dlq"]]}
+    actions=${html`<${LinkButton} icon="groups" href=${href(["groups", group])}>${t("dlq.group")}<//>
+      ${page?.total > 0 && html`<${Button} icon="download" onClick=${() => attempt(async () => save(await file(path`/dlq/${group}/export`), `${group}-dead.jsonl`))}>${t("dlq.export")}<//>`}
+      ${may("publish") && page?.total > 0 && html`<${Button} kind="primary" icon="send" onClick=${() => resend(null)}>${t("dlq.resend.all", { n: number(page.total) })}<//>`}`}
+  >
+    <${Card} flush>
+      <div class="table-bar">
+        <${Select} aria-label=${t("dlq.order")} value=${sort} options=${[["-storedMs", t("dlq.newest.first")], ["storedMs", t("dlq.oldest.first")]]} onChange=${(one) => setQuery({ sort: one, from: "" })} />
+        ${chosen.size > 0 && html`<${Button} small kind="primary" icon="send" onClick=${() => resend([...chosen])}>${tn("dlq.resend.some", chosen.size)}<//>`}
+        <span class="table-space"></span>
+        ${page &&
+        html`<span class="pager-text">${page.total ? `${number(at + 1)}–${number(at + page.items.length)}` : 0} ${t("table.of")} <b>${number(page.total)}</b></span>
+          <${Button} small kind="ghost" icon="left" disabled=${at === 0} onClick=${() => setQuery({ from: Math.max(0, at - PAGE) || "" })} aria-label=${t("table.previous")} />
+          <${Button} small kind="ghost" icon="right" disabled=${at + page.items.length >= page.total} onClick=${() => setQuery({ from: at + PAGE })} aria-label=${t("table.next")} />`}
+        <${Button} small kind="ghost" icon="reload" onClick=${letters.reload} aria-label=${t("action.reload")} />
+      </div>
+      <${Loaded} from=${letters}>
+        ${(found) =>
+          found.items.length
+            ? html`<${Table} columns=${columns} rows=${found.items} label=${t("nav.dlq")} rowKey=${(one) => `${one.offsetId}`} rowPlace=${messagePlace} chosen=${(one) => chosen.has(one.offsetId)} />`
+            : html`<${Empty} icon="check" title=${t("dlq.empty")} />`}
+      <//>
+    <//>
+  <//>`;
+}
+
+function ToField({ to, setTo }) {
+  return html`<div class="choices-list" role="radiogroup" aria-label=${t("dlq.to")}>
+    ${["group", "topic"].map(
+      (one) => html`<label class="check" key=${one}><input type="radio" name="to" checked=${to === one} onChange=${() => setTo(one)} /><span>${t(`dlq.to.${one}`)}<br /><span class="sub">${t(`dlq.to.${one}.text`)}</span></span></label>`,
+    )}
+  </div>`;
+}
+
+function Where({ count, group, close }) {
+  const [to, setTo] = useState("group");
+  function submit(event) {
+    event.preventDefault();
+    close(to);
+  }
+  return html`<form class="form" onSubmit=${submit}>
+    <p class="dialog-text">${tn("dlq.resend.text", count, { group })}</p>
+    <${ToField} to=${to} setTo=${setTo} />
+    <div class="dialog-foot">
+      <button type="button" class="button button-plain" onClick=${() => close()}>${t("action.cancel")}</button>
+      <button type="submit" class="button button-primary">${t("dlq.resend")}</button>
+    </div>
+  </form>`;
+}
+
+// A job that sends many again.
+function Resending({ id, close }) {
+  const job = useResource((abort) => get(path`/jobs/${id}`, null, abort), [id], 400);
+  if (job.error) return html`<${Failure} error=${job.error} />`;
+  if (!job.data) return html`<${Skeleton} lines=${2} />`;
+  const { state, done, total, result, error } = job.data;
+  return html`<div class="form">
+    ${state === "running" && html`<${Progress} done=${done} total=${total} /><p class="sub">${number(done)} / ${total ? number(total) : "?"}</p>`}
+    ${error && html`<${Failure} error=${{ message: error }} />`}
+    ${result && html`<p class=${`hint ${result.failed || result.missing.length ? "hint-warn" : ""}`} role="status">${t("dlq.resent", { sent: number(result.sent), failed: number(result.failed), missing: number(result.missing.length) })}</p>`}
+    ${state === "cancelled" && html`<p class="hint hint-warn">${t("job.cancelled")}</p>`}
+    <div class="dialog-foot">
+      ${state === "running"
+        ? html`<button type="button" class="button button-plain" onClick=${() => attempt(() => del(path`/jobs/${id}`))}>${t("action.cancel")}</button>`
+        : html`<button type="button" class="button button-primary" onClick=${() => close(true)}>${t("action.close")}</button>`}
+    </div>
+  </div>`;
+}
+
+// One letter, changed before it is sent.
+function Mend({ group, row, close }) {
+  const message = useResource((abort) => get(path`/messages/${row.offsetId}`, { topic: row.topic, broker: row.broker }, abort), [row.offsetId]);
+  if (message.error) return html`<${Failure} error=${message.error} />`;
+  if (!message.data) return html`<${Skeleton} lines=${5} />`;
+  return html`<${MendForm} group=${group} message=${message.data} close=${close} />`;
+}
+
+const SYSTEM = /^[A-Z_]+$|^__|^%|^DELAY$/;
+
+function MendForm({ group, message, close }) {
+  const editable = message.body.text !== null && !message.body.truncated;
+  const own = Object.entries(message.properties).filter(([name]) => !SYSTEM.test(name));
+  const [text, setText] = useState(message.body.text ?? "");
+  const [tag, setTag] = useState(message.tag);
+  const [keys, setKeys] = useState(message.keys.join(" "));
+  const [properties, setProperties] = useState(own.map(([name, value]) => `${name}=${value}`).join("\n"));
+  const [to, setTo] = useState("group");
+  const [busy, setBusy] = useState(false);
+  const [checked, setChecked] = useState("");
+
+  // What differs from the letter, and nothing else; a property that is no longer there is removed.
+  function mending() {
+    const changed = {};
+    if (editable && text !== message.body.text) changed.text = text;
+    if (tag !== message.tag) changed.tag = tag;
+    const words = keys.split(/\s+/).filter(Boolean);
+    if (words.join(" ") !== message.keys.join(" ")) changed.keys = words;
+    const wanted = new Map(
+      properties
+        .split("\n")
+        .filter((line) => line.includes("="))
+        .map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1)]),
+    );
+    const set = {};
+    for (const [name, value] of wanted) if (message.properties[name] !== value) set[name] = value;
+    for (const [name] of own) if (!wanted.has(name)) set[name] = "";
+    if (Object.keys(set).length) changed.properties = set;
+    return Object.keys(changed).length ? changed : null;
+  }
+  async function send(dryRun) {
+    setBusy(true);
+    setChecked("");
+    const done = await attempt(async () => {
+      const row = await post(path`/dlq/${group}/messages/${message.offsetId}/resend`, { to, mend: mending(), dryRun });
+      if (row.error) throw new Error(row.error);
+      if (dryRun) setChecked(t("dlq.dry", { topic: row.topic }));
+      else toast(t("dlq.sent", { topic: row.topic }));
+    });
+    setBusy(false);
+    if (done && !dryRun) close(true);
+  }
+  function submit(event) {
+    event.preventDefault();
+    send(false);
+  }
+  return html`<form class="form" onSubmit=${submit}>
+    ${editable
+      ? html`<${Field} label=${t("message.body")}>${(field) => html`<textarea ...${field} rows="9" spellcheck=${false} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>`}<//>`
+      : html`<p class="hint hint-warn">${t("dlq.binary")}</p>`}
+    <div class="form-row">
+      <${Field} label=${t("message.tag")}>${(field) => html`<input ...${field} value=${tag} onInput=${(event) => setTag(event.currentTarget.value)} />`}<//>
+      <${Field} label=${t("message.keys")} hint=${t("send.keys.hint")}>${(field) => html`<input ...${field} value=${keys} onInput=${(event) => setKeys(event.currentTarget.value)} />`}<//>
+    </div>
+    <${Field} label=${t("message.tab.properties")} hint=${t("send.properties.hint")}>
+      ${(field) => html`<textarea ...${field} rows="3" spellcheck=${false} value=${properties} onInput=${(event) => setProperties(event.currentTarget.value)}></textarea>`}
+    <//>
+    <${ToField} to=${to} setTo=${setTo} />
+    ${checked && html`<p class="hint" role="status">${checked}</p>`}
+    <div class="dialog-foot">
+      <button type="button" class="button button-plain" onClick=${() => close()}>${t("action.cancel")}</button>
+      <button type="button" class="button button-plain" disabled=${busy} onClick=${() => send(true)}>${t("action.dry")}</button>
+      <button type="submit" class="button button-primary" disabled=${busy}>${t("dlq.resend")}</button>
+    </div>
+  </form>`;
+}

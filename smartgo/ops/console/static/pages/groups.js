@@ -1,0 +1,244 @@
+// Consumer groups: the list, and one of them with lag over time, members, positions.
+import { html, useEffect, useState } from "../app/html.js";
+import { del, get, listen, may, path } from "../app/api.js";
+import { Chart } from "../app/chart.js";
+import { attempt, confirm, openDialog } from "../app/dialog.js";
+import { duration, number, rate, short } from "../app/format.js";
+import { t } from "../app/i18n.js";
+import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Select, Stat, Tabs, Time } from "../app/parts.js";
+import { useResource } from "../app/resource.js";
+import { go, href, setQuery } from "../app/router.js";
+import { RemoteTable, Table } from "../app/table.js";
+import { GroupForm } from "./groupform.js";
+import { Positions } from "./positions.js";
+
+export default function Groups({ parts, query }) {
+  return parts.length
+    ? html`<${Group} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "lag"} query=${query} />`
+    : html`<${List} query=${query} />`;
+}
+
+function create() {
+  openDialog(t("group.new"), (close) => html`<${GroupForm} close=${(name) => (close(name), name && go(["groups", name]))} />`);
+}
+
+// The time until nothing is left, in words.
+export function drain(progress) {
+  if (!progress) return "–";
+  if (progress.lag === 0) return t("lag.none");
+  return progress.drainSeconds === null ? t("lag.never") : duration(progress.drainSeconds);
+}
+
+function List({ query }) {
+  const progress = query.progress !== "no";
+  const columns = [
+    { id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a> ${!one.consumeEnabled && html`<${Badge} tone="bad">${t("group.disabled")}<//>`}` },
+    { id: "members", title: t("column.members"), num: true, cell: (one) => (one.members === 0 ? html`<span class="faint">0</span>` : number(one.members)) },
+    { id: "model", title: t("column.model"), hide: true, cell: (one) => (one.model ? t(`model.${one.model.toLowerCase()}`) : html`<span class="faint">–</span>`) },
+    { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.progress?.lag) },
+    { id: "time", title: t("column.lagTime"), num: true, hide: true, cell: (one) => (one.progress ? duration(one.progress.lagMs / 1000) : "–") },
+    { id: "tps", title: t("column.consumeRate"), num: true, hide: true, cell: (one) => rate(one.progress?.consumeTps) },
+    { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => drain(one.progress) },
+    { id: "retry", title: t("column.retryMax"), sort: "retryMax", num: true, hide: true, cell: (one) => number(one.retryMax) },
+  ];
+  return html`<${Page} title=${t("nav.groups")} actions=${may("admin") && html`<${Button} kind="primary" icon="plus" onClick=${create}>${t("group.new")}<//>`}>
+    <${Card} flush>
+      <${RemoteTable}
+        where="/groups"
+        query=${{ progress }}
+        columns=${columns}
+        defaultSort="name"
+        label=${t("nav.groups")}
+        filterText=${t("group.filter")}
+        rowKey=${(one) => one.name}
+        rowPlace=${(one) => [["groups", one.name]]}
+        every=${15000}
+        empty=${html`<${Empty} icon="groups" title=${t("group.none")}>${t("group.none.text")}<//>`}
+      />
+    <//>
+  <//>`;
+}
+
+function Group({ name, tab, query }) {
+  const group = useResource((abort) => get(path`/groups/${name}`, null, abort), [name], 5000);
+  const data = group.data;
+  const tabs = ["lag", "members", "positions", "settings"].map((id) => [id, t(`group.tab.${id}`), href(["groups", name, id])]);
+  function edit() {
+    openDialog(t("group.edit", { name }), (close) => html`<${GroupForm} group=${data} close=${(done) => (close(done), done && group.reload())} />`);
+  }
+  async function remove() {
+    const sure = await confirm({ title: t("group.delete"), text: t("group.delete.text", { name, n: data.members ?? 0 }), action: t("action.delete"), typed: name });
+    if (sure && (await attempt(() => del(path`/groups/${name}`), t("group.deleted", { name })))) go(["groups"]);
+  }
+  return html`<${Page}
+    title=${name}
+    crumbs=${[[t("nav.groups"), "#/groups"]]}
+    actions=${data &&
+    html`<${LinkButton} icon="dlq" href=${href(["dlq", name])}>${t("nav.dlq")}<//>
+      <${LinkButton} icon="explain" href=${href(["explain"], { group: name })}>${t("nav.explain")}<//>
+      ${may("admin") && html`<${Button} icon="edit" onClick=${edit}>${t("action.edit")}<//>`}
+      ${may("admin") && html`<${Button} kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}`}
+  >
+    <${Loaded} from=${group}>
+      ${(one) => html`<div class="stats">
+          <${Stat} label=${t("column.lag")} value=${number(one.progress?.lag)} note=${t("lag.messages")} tone=${one.progress?.lag > 0 ? "warn" : "good"} />
+          <${Stat} label=${t("column.lagTime")} value=${one.progress ? duration(one.progress.lagMs / 1000) : "–"} note=${t("lag.time.note")} />
+          <${Stat} label=${t("column.consumeRate")} value=${rate(one.progress?.consumeTps)} note=${t("figure.perSecond")} />
+          <${Stat} label=${t("column.putRate")} value=${rate(one.progress?.putTps)} note=${t("figure.perSecond")} />
+          <${Stat} label=${t("column.drain")} value=${drain(one.progress)} note=${t("lag.drain.note")} />
+          <${Stat} label=${t("column.members")} value=${number(one.members)} note=${one.model ? t(`model.${one.model.toLowerCase()}`) : t("group.nomembers")} tone=${one.members ? undefined : "warn"} />
+        </div>
+        <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
+        ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${Lag} name=${name} query=${query} />`}`}
+    <//>
+  <//>`;
+}
+
+const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
+const NO_POINTS = { times: [], lag: [], seconds: [], consumed: [], put: [] };
+
+// The group's past, then each of its figures as it comes.
+function useLag(name, span) {
+  const [points, setPoints] = useState(NO_POINTS);
+  useEffect(() => {
+    const abort = new AbortController();
+    let stop = () => {};
+    const end = Date.now();
+    get("/history", { series: `group:${name}`, beginMs: end - SPANS[span] * 1000, endMs: end }, abort.signal)
+      .then((past) => {
+        const column = (one) => past.values[one] ?? past.atMs.map(() => null);
+        setPoints({ times: past.atMs.map((one) => one / 1000), lag: column("lag"), seconds: column("lagSeconds"), consumed: column("consumeTps"), put: column("putTps") });
+      })
+      .catch(() => {})
+      .finally(() => {
+        if (abort.signal.aborted) return;
+        stop = listen("/events", { group: name }, {
+          groups(rows) {
+            const mine = rows.find((one) => one.name === name)?.progress;
+            const at = Date.now() / 1000;
+            if (!mine) return;
+            setPoints((before) => {
+              const from = before.times.findIndex((one) => one >= at - SPANS[span]);
+              const add = (list, value) => [...list.slice(Math.max(0, from)), value];
+              return { times: add(before.times, at), lag: add(before.lag, mine.lag), seconds: add(before.seconds, mine.lagMs / 1000), consumed: add(before.consumed, mine.consumeTps), put: add(before.put, mine.putTps) };
+            });
+          },
+        });
+      });
+    return () => {
+      abort.abort();
+      stop();
+    };
+  }, [name, span]);
+  return points;
+}
+
+function Lag({ name, query }) {
+  const span = query.span in SPANS ? query.span : "15m";
+  const points = useLag(name, span);
+  const behind = query.behind === "yes";
+  const choose = html`<${Select} aria-label=${t("overview.span")} value=${span} options=${Object.keys(SPANS).map((one) => [one, t(`span.${one}`)])} onChange=${(one) => setQuery({ span: one })} />`;
+  const columns = [
+    { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
+    { id: "queue", title: t("column.queue"), sort: "queue", cell: (one) => html`${one.broker} <span class="soft">#${one.queueId}</span>` },
+    { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => html`<span class=${one.lag > 0 ? "tone-warn" : ""}>${number(one.lag)}</span>` },
+    { id: "offset", title: t("column.position"), sort: "offset", num: true, hide: true, cell: (one) => number(one.offset) },
+    { id: "max", title: t("column.maxOffset"), num: true, hide: true, cell: (one) => number(one.maxOffset) },
+    { id: "last", title: t("column.lastConsumed"), sort: "lastMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+    { id: "owner", title: t("column.owner"), hide: true, cell: (one) => (one.owner ? html`<a href=${href(["clients", one.owner])}><code>${one.owner}</code></a>` : html`<span class="faint">–</span>`) },
+  ];
+  return html`<div class="cards">
+      <${Card} title=${t("lag.chart")} actions=${choose}>
+        <${Chart} label=${t("lag.chart")} times=${points.times} format=${short} series=${[{ name: t("column.lag"), colour: "chart-3", values: points.lag }]} />
+      <//>
+      <${Card} title=${t("lag.chart.time")}>
+        <${Chart} label=${t("lag.chart.time")} times=${points.times} format=${duration} series=${[{ name: t("column.lagTime"), colour: "chart-4", values: points.seconds }]} />
+      <//>
+      <${Card} title=${t("lag.chart.rates")}>
+        <${Chart}
+          label=${t("lag.chart.rates")}
+          times=${points.times}
+          format=${rate}
+          series=${[
+            { name: t("column.consumeRate"), colour: "chart-2", values: points.consumed },
+            { name: t("column.putRate"), colour: "chart-1", values: points.put },
+          ]}
+        />
+      <//>
+      <${Card} title=${t("lag.topics")} flush><${Topics} name=${name} /><//>
+    </div>
+    <${Card} title=${t("column.queues")} flush>
+      <${RemoteTable}
+        where=${path`/groups/${name}/lag`}
+        query=${{ owners: true, behind }}
+        columns=${columns}
+        defaultSort="-lag"
+        label=${t("column.queues")}
+        filterText=${t("topic.filter")}
+        rowKey=${(one) => `${one.topic} ${one.broker} ${one.queueId}`}
+        every=${5000}
+        extra=${html`<${Check} label=${t("lag.behind")} checked=${behind} onChange=${(on) => setQuery({ behind: on ? "yes" : "", from: "" })} />`}
+      />
+    <//>`;
+}
+
+function Topics({ name }) {
+  const topics = useResource((abort) => get(path`/groups/${name}/topics`, { sort: "-lag", limit: 8 }, abort), [name], 10000);
+  const columns = [
+    { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
+    { id: "queues", title: t("column.queues"), num: true, cell: (one) => number(one.queues) },
+    { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.lag) },
+    { id: "last", title: t("column.lastConsumed"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+  ];
+  return html`<${Loaded} from=${topics}>
+    ${(page) =>
+      page.items.length
+        ? html`<${Table} columns=${columns} rows=${page.items} label=${t("lag.topics")} rowKey=${(one) => one.topic} />`
+        : html`<${Empty} icon="topics" title=${t("lag.notopics")} />`}
+  <//>`;
+}
+
+function Members({ group }) {
+  const columns = [
+    { id: "id", title: t("column.client"), sort: "clientId", cell: (one) => html`<a class="name mono" href=${href(["clients", one.clientId], { group: group.name })}>${one.clientId}</a>` },
+    { id: "address", title: t("column.address"), sort: "address", cell: (one) => html`<code>${one.address}</code>` },
+    { id: "language", title: t("column.language"), sort: "language", hide: true, cell: (one) => one.language },
+    { id: "version", title: t("column.version"), num: true, hide: true, cell: (one) => one.version },
+  ];
+  const subscriptions = [
+    { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
+    { id: "expression", title: t("column.expression"), cell: (one) => html`<code>${one.expression}</code>` },
+    { id: "type", title: t("column.type"), cell: (one) => html`<${Badge}>${one.type}<//>` },
+  ];
+  return html`<${Card} title=${t("column.members")} flush>
+      <${RemoteTable}
+        where=${path`/groups/${group.name}/clients`}
+        columns=${columns}
+        defaultSort="clientId"
+        label=${t("column.members")}
+        rowKey=${(one) => one.clientId}
+        rowPlace=${(one) => [["clients", one.clientId], { group: group.name }]}
+        every=${5000}
+        empty=${html`<${Empty} icon="clients" title=${t("group.nomembers")}>${t("group.nomembers.text")}<//>`}
+      />
+    <//>
+    <${Card} title=${t("group.subscriptions")} flush>
+      ${group.subscriptions.length
+        ? html`<${Table} columns=${subscriptions} rows=${group.subscriptions} label=${t("group.subscriptions")} rowKey=${(one) => one.topic} />`
+        : html`<${Empty} icon="topics" title=${t("group.nosubscriptions")} />`}
+    <//>`;
+}
+
+function Settings({ group }) {
+  const yes = (value) => (value ? t("yes") : t("no"));
+  const columns = [
+    { id: "broker", title: t("column.broker"), cell: (one) => html`<a class="name" href=${href(["cluster", one.broker])}>${one.broker}</a>` },
+    { id: "enabled", title: t("group.enabled"), cell: (one) => html`<${Badge} tone=${one.consumeEnabled ? "good" : "bad"}>${yes(one.consumeEnabled)}<//>` },
+    { id: "min", title: t("group.fromMin"), hide: true, cell: (one) => yes(one.fromMinEnabled) },
+    { id: "broadcast", title: t("group.broadcast"), hide: true, cell: (one) => yes(one.broadcastEnabled) },
+    { id: "retries", title: t("group.retryMax"), num: true, cell: (one) => number(one.retryMax) },
+    { id: "retryQueues", title: t("group.retryQueues"), num: true, hide: true, cell: (one) => number(one.retryQueues) },
+    { id: "notify", title: t("group.notify"), hide: true, cell: (one) => yes(one.notifyChanges) },
+  ];
+  return html`<${Card} flush><${Table} columns=${columns} rows=${group.settings} label=${t("group.tab.settings")} rowKey=${(one) => one.broker} /><//>`;
+}

@@ -1,0 +1,184 @@
+// Searching for messages: by key, by id, through a span of time, or at a place of a queue; and one of them.
+import { html, useEffect, useRef, useState } from "../app/html.js";
+import { del, follow, get, may, path, post } from "../app/api.js";
+import { attempt } from "../app/dialog.js";
+import { fromInput, number, toInput } from "../app/format.js";
+import { t } from "../app/i18n.js";
+import { Badge, Button, Card, Empty, Failure, Field, Loaded, Page, Progress, Skeleton } from "../app/parts.js";
+import { useResource } from "../app/resource.js";
+import { go, setQuery } from "../app/router.js";
+import { RemoteTable, Table } from "../app/table.js";
+import { Message } from "./message.js";
+import { messageColumns, messagePlace } from "./messagetable.js";
+import { NameField } from "./topicfield.js";
+
+const MODES = ["key", "id", "time", "queue"];
+const STATES = { running: "info", done: "good", failed: "bad", cancelled: "warn" };
+
+export default function Messages({ parts, query }) {
+  return parts.length ? html`<${Message} key=${parts[0]} id=${parts[0]} query=${query} />` : html`<${Search} query=${query} />`;
+}
+
+function Search({ query }) {
+  const mode = MODES.includes(query.by) ? query.by : query.queue !== undefined ? "queue" : "key";
+  return html`<${Page} title=${t("nav.messages")}>
+    <${Card}>
+      <div class="choices" role="radiogroup" aria-label=${t("search.by")}>
+        ${MODES.map(
+          (one) => html`<label key=${one} class=${`choice ${one === mode ? "choice-chosen" : ""}`}>
+            <input type="radio" name="by" value=${one} checked=${one === mode} onChange=${() => go(["messages"], { by: one, topic: query.topic }, true)} />
+            ${t(`search.by.${one}`)}
+          </label>`,
+        )}
+      </div>
+      <${Form} key=${mode} mode=${mode} query=${query} />
+    <//>
+    ${mode === "queue" && query.topic && query.broker && query.queue !== undefined && html`<${Piece} query=${query} />`}
+    ${query.job && mode !== "queue" && html`<${Found} key=${query.job} id=${query.job} />`}
+    ${!query.job && mode !== "queue" && html`<${Card}><${Empty} icon="messages" title=${t("search.start")}>${t(`search.start.${mode}`)}<//><//>`}
+  <//>`;
+}
+
+function Form({ mode, query }) {
+  const [topic, setTopic] = useState(query.topic ?? "");
+  const [word, setWord] = useState("");
+  const [from, setFrom] = useState(() => toInput(Date.now() - 3600000));
+  const [until, setUntil] = useState(() => toInput(Date.now() + 60000));
+  const [filters, setFilters] = useState({ tag: "", body: "", property: "", value: "" });
+  const [place, setPlace] = useState({ broker: query.broker ?? "", queue: query.queue ?? "0", offset: query.offset ?? "" });
+  const [busy, setBusy] = useState(false);
+
+  async function submit(event) {
+    event.preventDefault();
+    if (mode === "queue") {
+      go(["messages"], { by: "queue", topic, ...place }, true);
+      return;
+    }
+    if (mode === "id" && !topic) {
+      go(["messages", word.trim()]);
+      return;
+    }
+    const order = { topic };
+    if (mode === "key") order.key = word.trim();
+    if (mode === "id") order[/^[0-9a-fA-F]{32}$/.test(word.trim()) && (await isOffsetId(word.trim())) ? "offsetId" : "uniqueKey"] = word.trim();
+    if (mode === "time") {
+      Object.assign(order, filters, { fromMs: fromInput(from) ?? 0, untilMs: fromInput(until) ?? 0 });
+    }
+    setBusy(true);
+    await attempt(async () => {
+      const job = await post("/messages/search", order);
+      go(["messages"], { by: mode, topic, job: job.id }, true);
+    });
+    setBusy(false);
+  }
+  const set = (member) => (event) => setFilters((before) => ({ ...before, [member]: event.currentTarget.value }));
+  const put = (member) => (event) => setPlace((before) => ({ ...before, [member]: event.currentTarget.value.trim() }));
+  const text = (member) => (field) => html`<input ...${field} value=${filters[member]} onInput=${set(member)} autocomplete="off" />`;
+  return html`<form class="form" onSubmit=${submit}>
+    <div class="form-row">
+      <${NameField} label=${t("column.topic")} hint=${mode === "id" ? t("search.topic.optional") : undefined} required=${mode !== "id"} value=${topic} onChange=${setTopic} />
+      ${(mode === "key" || mode === "id") &&
+      html`<${Field} label=${t(`search.word.${mode}`)} hint=${t(`search.word.${mode}.hint`)}>
+        ${(field) => html`<input ...${field} class="mono" required autocomplete="off" spellcheck=${false} value=${word} onInput=${(event) => setWord(event.currentTarget.value)} />`}
+      <//>`}
+      ${mode === "time" &&
+      html`<${Field} label=${t("search.from")}>${(field) => html`<input ...${field} type="datetime-local" step="1" required value=${from} onInput=${(event) => setFrom(event.currentTarget.value)} />`}<//>
+        <${Field} label=${t("search.until")}>${(field) => html`<input ...${field} type="datetime-local" step="1" required value=${until} onInput=${(event) => setUntil(event.currentTarget.value)} />`}<//>`}
+      ${mode === "queue" &&
+      html`<${Field} label=${t("column.broker")}>${(field) => html`<input ...${field} required value=${place.broker} onInput=${put("broker")} />`}<//>
+        <${Field} label=${t("column.queue")}>${(field) => html`<input ...${field} type="number" min="0" required value=${place.queue} onInput=${put("queue")} />`}<//>
+        <${Field} label=${t("search.offset")} hint=${t("search.offset.hint")}>${(field) => html`<input ...${field} type="number" min="0" value=${place.offset} onInput=${put("offset")} />`}<//>`}
+    </div>
+    ${mode === "time" &&
+    html`<div class="form-row">
+      <${Field} label=${t("message.tag")}>${text("tag")}<//>
+      <${Field} label=${t("search.body")}>${text("body")}<//>
+      <${Field} label=${t("search.property")}>${text("property")}<//>
+      <${Field} label=${t("search.value")}>${text("value")}<//>
+    </div>`}
+    <div class="form-foot">
+      <button type="submit" class="button button-primary" disabled=${busy}>${t("action.search")}</button>
+    </div>
+  </form>`;
+}
+
+// An offset id and a unique id can both have 32 digits; the first begins with the address of one of our brokers.
+async function isOffsetId(word) {
+  try {
+    const { items } = await get("/brokers", { limit: 200 });
+    return items.some((one) => {
+      const [host, port] = one.address.split(":");
+      const parts = host.split(".").map(Number);
+      if (parts.length !== 4) return false;
+      const hex = [...parts.map((part) => part.toString(16).padStart(2, "0")), Number(port).toString(16).padStart(8, "0")].join("");
+      return word.toLowerCase().startsWith(hex);
+    });
+  } catch {
+    return false;
+  }
+}
+
+// A search that runs, or has ended.
+function Found({ id }) {
+  const [job, setJob] = useState(null);
+  const [error, setError] = useState(null);
+  const version = useRef(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    follow(id, (now) => {
+      version.current += 1;
+      setJob(now);
+    }, abort.signal).catch((problem) => {
+      if (problem.name !== "AbortError") setError(problem);
+    });
+    return () => abort.abort();
+  }, [id]);
+  if (error) return html`<${Card}><${Failure} error=${error} again=${() => setQuery({ job: "" })} /><//>`;
+  if (!job) return html`<${Card}><${Skeleton} /><//>`;
+  const running = job.state === "running";
+  return html`<${Card}
+    title=${t("search.found", { n: number(job.rows) })}
+    actions=${html`<${Badge} tone=${STATES[job.state]}>${t(`job.${job.state}`)}<//>
+      ${running && may("read") && html`<${Button} small icon="stop" onClick=${() => attempt(() => del(path`/jobs/${id}`), t("job.cancelled.said"))}>${t("action.cancel")}<//>`}`}
+    flush
+  >
+    ${running &&
+    html`<div class="card-pad"><${Progress} done=${job.done} total=${job.total} /><p class="sub" role="status">${t("search.progress", { done: number(job.done), total: job.total ? number(job.total) : "?" })}</p></div>`}
+    ${job.error && html`<${Failure} error=${{ message: job.error }} />`}
+    ${job.result && job.result.ended !== "complete" && html`<p class="hint card-note">${t(`search.ended.${job.result.ended}`, { n: number(job.result.scanned) })}</p>`}
+    ${!job.error &&
+    html`<${RemoteTable}
+      where=${path`/jobs/${id}/rows`}
+      columns=${messageColumns()}
+      label=${t("nav.messages")}
+      filterText=${t("search.within")}
+      rowKey=${(one) => `${one.broker} ${one.queueId} ${one.queueOffset}`}
+      rowPlace=${messagePlace}
+      prefix="r"
+      version=${running ? version.current : `${job.state} ${job.rows}`}
+      empty=${running ? html`<${Skeleton} />` : html`<${Empty} icon="search" title=${t("search.nothing")}>${t("search.nothing.text")}<//>`}
+    />`}
+  <//>`;
+}
+
+// A piece of a queue.
+function Piece({ query }) {
+  const { topic, broker, queue, offset } = query;
+  const piece = useResource((abort) => get("/messages/peek", { topic, broker, queueId: queue, offset, count: 50 }, abort), [topic, broker, queue, offset]);
+  const move = (to) => () => setQuery({ offset: to });
+  return html`<${Card}
+    title=${`${broker} #${queue}`}
+    actions=${piece.data &&
+    html`<span class="pager-text">${t("search.piece", { min: number(piece.data.minimum), max: number(piece.data.maximum) })}</span>
+      <${Button} small icon="left" disabled=${piece.data.previousOffset === null} onClick=${move(piece.data.previousOffset)}>${t("search.older")}<//>
+      <${Button} small icon="right" disabled=${piece.data.nextOffset === null} onClick=${move(piece.data.nextOffset)}>${t("search.newer")}<//>`}
+    flush
+  >
+    <${Loaded} from=${piece}>
+      ${(page) =>
+        page.items.length
+          ? html`<${Table} columns=${messageColumns()} rows=${page.items} label=${t("nav.messages")} rowKey=${(one) => one.queueOffset} rowPlace=${messagePlace} />`
+          : html`<${Empty} icon="messages" title=${t("search.emptyqueue")} />`}
+    <//>
+  <//>`;
+}

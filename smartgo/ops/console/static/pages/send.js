@@ -1,0 +1,100 @@
+// Sending a message to try something.
+import { html, useState } from "../app/html.js";
+import { may, post } from "../app/api.js";
+import { attempt } from "../app/dialog.js";
+import { number } from "../app/format.js";
+import { t } from "../app/i18n.js";
+import { Badge, Button, Card, Check, Code, Empty, Facts, Field, LinkButton, Page } from "../app/parts.js";
+import { href } from "../app/router.js";
+import { NameField } from "./topicfield.js";
+
+const KEPT = 20;
+
+// Lines of name=value as an object.
+export function pairs(text) {
+  return Object.fromEntries(
+    text
+      .split("\n")
+      .filter((line) => line.includes("="))
+      .map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1)])
+      .filter(([name]) => name),
+  );
+}
+
+export default function Send({ query }) {
+  const [topic, setTopic] = useState(query.topic ?? "");
+  const [text, setText] = useState('{"hello": "world"}');
+  const [encoded, setEncoded] = useState(false);
+  const [tag, setTag] = useState("");
+  const [keys, setKeys] = useState("");
+  const [properties, setProperties] = useState("");
+  const [delay, setDelay] = useState("0");
+  const [broker, setBroker] = useState("");
+  const [queue, setQueue] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [sent, setSent] = useState([]);
+  if (!may("publish")) return html`<${Page} title=${t("nav.send")}><${Card}><${Empty} icon="send" title=${t("send.forbidden")}>${t("send.forbidden.text")}<//><//><//>`;
+
+  async function submit(event) {
+    event.preventDefault();
+    const order = {
+      topic,
+      [encoded ? "base64" : "text"]: encoded ? text.replace(/\s/g, "") : text,
+      tag: tag.trim(),
+      keys: keys.split(/\s+/).filter(Boolean),
+      properties: pairs(properties),
+      delayLevel: Number(delay),
+      queue: broker.trim() && queue !== "" ? { broker: broker.trim(), queueId: Number(queue) } : null,
+    };
+    setBusy(true);
+    await attempt(async () => {
+      const row = await post("/send", order);
+      setSent((before) => [row, ...before].slice(0, KEPT));
+    }, t("send.done", { topic }));
+    setBusy(false);
+  }
+  return html`<${Page}
+    title=${t("nav.send")}
+    actions=${topic && html`<${LinkButton} icon="tail" href=${href(["tail"], { topic })}>${t("nav.tail")}<//>`}
+  >
+    <div class="cards">
+      <${Card} title=${t("send.title")}>
+        <form class="form" onSubmit=${submit}>
+          <${NameField} label=${t("column.topic")} value=${topic} onChange=${setTopic} />
+          <${Field} label=${t("message.body")}>
+            ${(field) => html`<textarea ...${field} rows="8" spellcheck=${false} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>`}
+          <//>
+          <${Check} label=${t("send.base64")} checked=${encoded} onChange=${setEncoded} />
+          <div class="form-row">
+            <${Field} label=${t("message.tag")}>${(field) => html`<input ...${field} value=${tag} onInput=${(event) => setTag(event.currentTarget.value)} />`}<//>
+            <${Field} label=${t("message.keys")} hint=${t("send.keys.hint")}>${(field) => html`<input ...${field} value=${keys} onInput=${(event) => setKeys(event.currentTarget.value)} />`}<//>
+          </div>
+          <${Field} label=${t("message.tab.properties")} hint=${t("send.properties.hint")}>
+            ${(field) => html`<textarea ...${field} rows="3" class="short" spellcheck=${false} value=${properties} onInput=${(event) => setProperties(event.currentTarget.value)}></textarea>`}
+          <//>
+          <div class="form-row">
+            <${Field} label=${t("send.delay")} hint=${t("send.delay.hint")}>${(field) => html`<input ...${field} type="number" min="0" max="64" value=${delay} onInput=${(event) => setDelay(event.currentTarget.value)} />`}<//>
+            <${Field} label=${t("column.broker")} hint=${t("send.any")}>${(field) => html`<input ...${field} value=${broker} onInput=${(event) => setBroker(event.currentTarget.value)} />`}<//>
+            <${Field} label=${t("column.queue")} hint=${t("send.any")}>${(field) => html`<input ...${field} type="number" min="0" value=${queue} onInput=${(event) => setQueue(event.currentTarget.value)} />`}<//>
+          </div>
+          <div class="form-foot"><${Button} kind="primary" icon="send" busy=${busy} type="submit" disabled=${!topic}>${t("action.send")}<//></div>
+        </form>
+      <//>
+      <${Card} title=${t("send.sent")}>
+        ${!sent.length && html`<${Empty} icon="send" title=${t("send.none")} />`}
+        ${sent.map(
+          (one) => html`<div class="sent" key=${one.messageId}>
+            <${Facts}
+              rows=${[
+                [t("column.state"), html`<${Badge} tone=${one.status === "SEND_OK" ? "good" : "warn"}>${one.status}<//>`],
+                [t("column.topic"), one.topic],
+                [t("column.queue"), html`${one.broker} #${one.queueId}, ${t("message.at", { n: number(one.queueOffset) })}`],
+                [t("message.id"), html`<a href=${href(["messages", one.offsetId ?? one.messageId], { topic: one.topic, broker: one.broker })}><${Code}>${one.messageId}<//></a>`],
+              ]}
+            />
+          </div>`,
+        )}
+      <//>
+    </div>
+  <//>`;
+}

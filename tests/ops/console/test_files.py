@@ -1,0 +1,125 @@
+"""The console's files: what is served where, that it needs nothing from elsewhere, and that its languages are equal."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.ops.console.files import console_pages
+from tests.ops.front import Front
+
+_LITERAL: Final = re.compile(r"""\b(tn?)\(\s*"([\w.-]+)\"""")
+_IMPORT: Final = re.compile(r"""\b(?:from\s*|import\s*\(?)"([^"\n]+)"\s*[;)]""")
+_FILLED: Final = re.compile(r"\{(\w+)\}")
+
+
+def own() -> dict[str, str]:
+    """The files that are ours, by their path below the version."""
+    pages = console_pages()
+    return {path.split("/", 3)[3]: page.content.decode() for path, page in pages.items() if "/static/" in path}
+
+
+def table(language: str) -> dict[str, str]:
+    """The sentences of a language."""
+    found: dict[str, str] = json.loads(own()[f"static/i18n/{language}.json"])
+    return found
+
+
+class FilesTests(SynchronousTestCase):
+    """What is served."""
+
+    def setUp(self) -> None:
+        self.front = Front()
+        self.addCleanup(self.front.stop)
+
+    def test_index(self) -> None:
+        """The page is asked for anew each time, and names files that are kept for good."""
+        answer = self.front.ask("GET", "//")
+        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/html; charset=utf-8"))
+        self.assertEqual(answer.headers["cache-control"], "no-cache")
+        named = re.findall(r'(?:src|href)="([^"]+)"', answer.content.decode())
+        self.assertGreater(len(named), 20)
+        pages = console_pages()
+        self.assertEqual([path for path in named if path not in pages and path != "/docs"], [])
+        for path in named[:2]:
+            found = self.front.ask("GET", f"/{path}")
+            self.assertEqual(found.status, 200, path)
+            self.assertEqual(found.headers["cache-control"], "public, max-age=31536000, immutable", path)
+
+    def test_types(self) -> None:
+        """Modules have a type that browsers run, and every file has the policy of the site."""
+        by_type = {path.rpartition(".")[2]: (path, page) for path, page in console_pages().items()}
+        self.assertGreaterEqual(len(by_type), 7)
+        for path, page in by_type.values():
+            answer = self.front.ask("GET", f"/{path}")
+            self.assertEqual((answer.status, answer.headers["content-type"]), (200, page.content_type), path)
+            self.assertIn("default-src 'self'", answer.headers["content-security-policy"])
+            if path.endswith(("js", "mjs")):
+                self.assertEqual(page.content_type, "text/javascript; charset=utf-8")
+
+    def test_etag(self) -> None:
+        """Who has the page already is told so."""
+        tag = self.front.ask("GET", "//").headers["etag"]
+        self.assertEqual(self.front.ask("GET", "//", headers={"If-None-Match": tag}).status, 304)
+
+    def test_nothing_inline(self) -> None:
+        """The page has no script and no style of its own: the policy allows none."""
+        page = console_pages()["/"].content.decode()
+        self.assertNotRegex(page, r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:")
+
+    def test_modules_are_there(self) -> None:
+        """Every module that one imports is served, by a relative path: nothing comes from another host."""
+        pages = {path.split("/", 3)[3]: page for path, page in console_pages().items() if path != "/"}
+        for path, page in pages.items():
+            if not path.endswith((".js", ".mjs")):
+                continue
+            for name in _IMPORT.findall(page.content.decode()):
+                parts = path.split("/")[:-1]
+                for step in name.split("/"):
+                    if step == "..":
+                        parts.pop()
+                    elif step != ".":
+                        parts.append(step)
+                self.assertTrue(name.startswith("."), f"{path} imports {name}")
+                self.assertIn("/".join(parts), pages, f"{path} imports {name}")
+
+    def test_no_markup_from_data(self) -> None:
+        """No module of ours makes markup out of text, or runs text."""
+        for path, text in own().items():
+            if path.endswith(".js"):
+                unwanted = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerously|\beval\(|new Function"
+                self.assertNotRegex(text, unwanted, path)
+
+
+class LanguageTests(SynchronousTestCase):
+    """The sentences."""
+
+    def test_equal_keys(self) -> None:
+        """All languages have the same keys, none of them empty."""
+        english, chinese = table("en"), table("zh")
+        self.assertEqual(sorted(english), sorted(chinese))
+        self.assertEqual([key for key in english if not english[key].strip() or not chinese[key].strip()], [])
+
+    def test_equal_blanks(self) -> None:
+        """A sentence has the same blanks to be filled in every language."""
+        english, chinese = table("en"), table("zh")
+        for key in english:
+            self.assertEqual(sorted(_FILLED.findall(english[key])), sorted(_FILLED.findall(chinese[key])), key)
+
+    def test_used_keys(self) -> None:
+        """Every key that a module names is in the tables."""
+        english = table("en")
+        for path, text in own().items():
+            if not path.endswith(".js"):
+                continue
+            for function, key in _LITERAL.findall(text):
+                for one in (f"{key}.one", f"{key}.other") if function == "tn" else (key,):
+                    self.assertIn(one, english, path)
+
+    def test_translated(self) -> None:
+        """Chinese sentences are Chinese, besides names that are the same everywhere."""
+        same = [key for key, text in table("zh").items() if not re.search("[一-鿿]", text)]
+        self.assertLess(len(same), 20, same)
