@@ -82,7 +82,7 @@ class ProgressAdmin(Processor):
         self._address = address
         self._group_limit = group_limit
         self._slave = slave
-        self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
+        self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.GET_ALL_CONSUMER_OFFSET: self._all_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self._all_delays,
             RequestCode.GET_CONSUME_STATS: self._one_group,
@@ -99,23 +99,23 @@ class ProgressAdmin(Processor):
 
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
-        return self._handlers[request.code](request)
+        return self._handlers[request.code](peer, request)
 
     # -- tables --------------------------------------------------------------------------------------------
 
-    def _all_offsets(self, request: Command) -> Answer:
+    def _all_offsets(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=self._offsets.wrapper().encode())
 
-    def _all_delays(self, request: Command) -> Answer:
+    def _all_delays(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=DelayOffsetTable(offset_table=dict(self._delayed())).encode())
 
-    def _topics_of(self, request: Command) -> Answer:
+    def _topics_of(self, peer: IPeer, request: Command) -> Answer:
         group = request.read(TopicsByConsumerRequest).group
         return request.answer(body=TopicList(topic_list=self._offsets.topics_of(group)).encode())
 
     # -- measured ------------------------------------------------------------------------------------------
 
-    def _one_group(self, request: Command) -> Deferred[Answer]:
+    def _one_group(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         header = request.read(ConsumeStatsRequest)
         topics = [topic for topic in _SEPARATORS.split(header.topic_list or header.topic or "") if topic.strip()]
         return Deferred.fromCoroutine(
@@ -125,14 +125,18 @@ class ProgressAdmin(Processor):
     async def _measure(self, request: Command, group: str, topics: list[str]) -> Answer:
         return request.answer(body=(await self._progress.of_group(group, topics)).encode())
 
-    def _all_groups(self, request: Command) -> Deferred[Answer]:
-        return Deferred.fromCoroutine(self._measure_all(request, request.read(BrokerConsumeStatsRequest).is_order))
+    def _all_groups(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(
+            self._measure_all(peer, request, request.read(BrokerConsumeStatsRequest).is_order)
+        )
 
-    async def _measure_all(self, request: Command, ordered: bool) -> Answer:
+    async def _measure_all(self, peer: IPeer, request: Command, ordered: bool) -> Answer:
         body = ConsumeStatsList(broker_addr=self._address)
         for group in self._groups.names():
             measured = []
             for topic in self._offsets.topics_of(group):
+                if not peer.open:
+                    return None  # this takes long where there is much, and nobody waits for it any more
                 config = self._topics.get(topic)
                 if config is None or (ordered and not config.order) or not self._progress.reads(group, topic):
                     continue
@@ -142,7 +146,7 @@ class ProgressAdmin(Processor):
             body.consume_stats_list.append({group: measured})
         return request.answer(body=body.encode())
 
-    def _time_span(self, request: Command) -> Deferred[Answer]:
+    def _time_span(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         return Deferred.fromCoroutine(self._measure_time(request))
 
     async def _measure_time(self, request: Command) -> Answer:
@@ -155,7 +159,7 @@ class ProgressAdmin(Processor):
 
     # -- compared and copied -------------------------------------------------------------------------------
 
-    def _correct(self, request: Command) -> Answer:
+    def _correct(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(CorrectionOffsetRequest)
         left_out = frozenset((header.filter_groups or "").split(","))
         least = self._least_offsets(header.topic, left_out)
@@ -174,7 +178,7 @@ class ProgressAdmin(Processor):
                         least[queue_id] = min(offset, least.get(queue_id, INT64_MAX))
         return least
 
-    def _clone(self, request: Command) -> Answer:
+    def _clone(self, peer: IPeer, request: Command) -> Answer:
         if self._slave:
             raise RequestRefused("can't modify consumer offsets on a slave, ask the master")
         header = request.read(CloneGroupOffsetRequest)

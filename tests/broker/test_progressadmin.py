@@ -6,7 +6,7 @@ from typing import Any
 
 from smartgo.errors import BadName, RequestRefused, TopicNotExist
 from smartgo.schema.codes import RequestCode
-from tests.broker.doubles import FakePeer
+from tests.broker.doubles import FakePeer, request
 from tests.broker.test_admin import AdminCase, by_queue
 from tests.broker.test_heartbeat import consumer, subscription
 
@@ -114,6 +114,17 @@ class AllGroupsTests(AdminCase):
         self.assertEqual(self.total, 5)
         self.assertEqual(self.show_all(True), {"g": [[("U", 5, 5)]], "h": [[("U", 5, 2)]], "i": []})
         self.assertEqual(self.total, 3)
+
+    def test_given_up(self) -> None:
+        """317 stops when nobody waits for it any more."""
+        self.create("T", writeQueueNums=1)
+        self.groups.find("g")
+        self.offsets.commit("g", "T", 0, 1)
+        peer = FakePeer()
+        peer.open = False
+        asked = request(RequestCode.GET_BROKER_CONSUME_STATS, None, isOrder="false")
+        answer: Any = self.progress_admin.process(peer, asked)
+        self.assertIsNone(self.successResultOf(answer))
 
     def test_connected(self) -> None:
         """317 leaves out what a connected group no longer subscribes to."""
