@@ -1,0 +1,59 @@
+"""What docs/cli-comparison.rst says that we can do is done here."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+
+from smartgo.cli.main import SECTIONS
+from tests.cli.case import ClusterCase
+from tests.golden_store import read
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "cli-comparison.rst")
+COLUMNS = 6
+
+
+def rows() -> list[list[str]]:
+    """The rows of the table, its heading first."""
+    with open(PAGE, encoding="utf-8") as file:
+        cells = re.findall(r"^   [* ] - (.*)$", file.read(), re.MULTILINE)
+    return [cells[at : at + COLUMNS] for at in range(0, len(cells), COLUMNS)]
+
+
+class ComparisonTests(ClusterCase):
+    def setUp(self) -> None:
+        """A cluster as the commands in the table expect it."""
+        super().setUp()
+        self.out("topic", "create", "Orders", "-n", "2")
+        for number in range(6):
+            found = {"KEYS": f"k{number}", "UNIQ_KEY": f"{number:032X}"}
+            self.cluster.send("Orders", b"body %d" % number, queue_id=number % 2, properties=found)
+        self.out("group", "create", "audit")
+        self.cluster.pump(1.0)
+        self.out("group", "reset", "audit", "Orders", "--to", "3", "--yes", "--plan", "/before.json")
+        self.cluster.send("%RETRY%audit", b"dead", reconsume_times=16, max_reconsume_times=16)
+        self.cluster.pump(1.0)
+        files = self.env.files
+        files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
+        for path, data in read("store-a").files.items():
+            files.make_directories(posixpath.dirname(f"/golden/{path}"))
+            files.create(f"/golden/{path}", data)
+
+    def test_commands(self) -> None:
+        """Every command of the table ends well and prints something; the table names each of our commands."""
+        heading, *table = rows()
+        self.assertEqual(heading[-1], "smartgo")
+        self.assertTrue(all(len(row) == COLUMNS for row in table))
+        seen = set()
+        for row in table:
+            commands = re.findall("``smartgo ([^`]*)``", row[-1])
+            self.assertEqual(bool(commands), row[-1] != "no", row)
+            for command in commands:
+                words = shlex.split(command)
+                seen.add(words[0])
+                result = self.invoke(*words)
+                self.assertTrue(result.output, command)
+        ours = {name for section in SECTIONS.values() for name in section}
+        self.assertEqual(ours - seen, set())
