@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from . import apache, apachereport, builder, proc, profiling, report, runner
+from . import apache, apachereport, builder, indexing, proc, profiling, report, runner
 from .errors import BenchmarkError
 from .results import Results, write
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
@@ -354,6 +354,15 @@ def profile_command(
     console.print(profiling.table("Functions, µs a message", functions, top))
     if lines:
         console.print(profiling.table("Lines, µs a message", lines, top))
+
+
+@main.command("index")
+@click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is told.")
+@_folder_options
+def index_command(rounds: int, work: Path | None, keep: bool, ports: int, jars: Path | None) -> None:
+    """Measure what the index costs a message, in this process: with numpy and without, in long runs and in short."""
+    with _workshop(work, keep, ports, jars) as bench:
+        console.print(indexing.table(list(indexing.measure(bench.work, rounds))))
 
 
 @main.command("load", context_settings={"ignore_unknown_options": True, "help_option_names": []})

@@ -37,7 +37,8 @@ LANE: Final = "index"
 SEARCH_LANE: Final = "search"
 
 _DELAY: Final = 0.1  # seconds from an append to its keys: what comes meanwhile costs little more
-_RECORDS: Final = 1024  # in a slice, at most
+RECORDS: Final = 1024
+"""In a slice, at most."""
 _SLICE: Final = 4 << 20  # bytes that are looked at, or read by the lane, at once
 _STEP: Final = 16 << 20  # bytes of blocks that a file gets at a time
 _SEARCH_WAIT: Final = 2.0  # seconds that a search gives the index to catch up
@@ -243,7 +244,7 @@ class Index:
         view = self._readable()
         if view is None:
             return
-        starts, end = record_starts(view, 0, _RECORDS)
+        starts, end = record_starts(view, 0, RECORDS)
         if not starts:
             self._judge(view)
             return

@@ -11,6 +11,7 @@ from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, Header, fil
 from smartgo.schema.message import ROLLBACK, Message
 from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
+from smartgo.store import indexfile
 from smartgo.store.index import Index
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
@@ -118,7 +119,8 @@ class GoldenTests(IndexTestCase):
         for name in golden_store.NAMES:
             for numpy in (True, False):
                 if not numpy:
-                    self.patch(indexkeys, "FEWEST", 1 << 30)
+                    for module in (indexkeys, indexfile):
+                        self.patch(module, "FEWEST", 1 << 30)
                 env = self.made_anew(name)
                 wanted = [data for _, data in golden_store.read(name).below("index")]
                 found = [data for _, data in sorted(self.files(env).items())]

@@ -1,0 +1,154 @@
+"""
+What the index costs a message: in this process, without network, in slices as the broker takes them.
+
+Measured is all that the broker's own thread does for the index after an append: find the records, their keys and the
+hashes of these, and put them into a mapped file of the real size. The log's pages are warm, as an append has just
+touched them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from rich.table import Table
+from twisted.internet import reactor
+
+from smartgo.env.real import RealEnvironment
+from smartgo.schema import indexkeys
+from smartgo.schema.index import FIRST_ENTRY, Geometry, Header
+from smartgo.schema.message import Message, pack_host
+from smartgo.schema.properties import encode as encode_properties
+from smartgo.schema.record import encode
+from smartgo.store import indexfile
+from smartgo.store.index import RECORDS
+from smartgo.store.indexfile import IndexFile
+
+GOALS = {True: 1.0, False: 3.0}
+"""Microseconds a message with a unique key, with numpy and without; set on a machine twice as fast as most here."""
+
+_HOST = pack_host("127.0.0.1", 10911)
+_BORN_MS = 1_700_000_000_000
+
+
+class Cost(NamedTuple):
+    """
+    One line of the table; microseconds of CPU a message.
+
+    @ivar walk: to find the records, C{keys} their keys and hashes, C{put} to write them down.
+    """
+
+    numpy: bool
+    body: int
+    words: int
+    slice: int
+    walk: float
+    keys: float
+    put: float
+
+    @property
+    def total(self) -> float:
+        """All three."""
+        return self.walk + self.keys + self.put
+
+
+def table(costs: Sequence[Cost]) -> Table:
+    """Lay out what was measured."""
+    found = Table(title="CPU of the index, us a message", title_justify="left")
+    for title in ("numpy", "body", "KEYS", "slice", "find records", "find and hash keys", "write", "all", "goal"):
+        found.add_column(title, justify="right")
+    for one in costs:
+        goal = f"{GOALS[one.numpy]:g}" if not one.words and one.slice == RECORDS else ""
+        parts = [f"{part:.2f}" for part in (one.walk, one.keys, one.put, one.total)]
+        found.add_row("yes" if one.numpy else "no", str(one.body), str(one.words), str(one.slice), *parts, goal)
+    return found
+
+
+def measure(folder: Path, rounds: int, messages: int = 16384) -> Iterator[Cost]:
+    """
+    Measure each case C{rounds} times; of each the best round is told, as others on the machine only add.
+
+    @param messages: in a round.
+    """
+    for body, words in ((128, 0), (1024, 0), (1024, 1), (1024, 3)):
+        log = _log(body, words, messages)
+        for numpy in (True, False):
+            for size in (RECORDS, 32):
+                yield _cost(folder, log, messages, (numpy, body, words, size), rounds)
+
+
+def _log(body: int, words: int, messages: int) -> memoryview:
+    """Records as a Java client's messages make them: a unique key, and words of KEYS."""
+    pieces = []
+    offset = 0
+    for number in range(messages):
+        properties = {
+            "UNIQ_KEY": f"7F00000100002A9F73D16E93{number:08X}",
+            "CLUSTER": "DefaultCluster",
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+            "TAGS": "TagA",
+        }
+        if words:
+            properties["KEYS"] = " ".join(f"order-{number}-{word}" for word in range(words))
+        message = Message(
+            f"Topic{number % 4}",
+            number % 8,
+            b"x" * body,
+            encode_properties(properties),
+            born_ms=_BORN_MS,
+            born_host=_HOST,
+            store_host=_HOST,
+        )
+        record = encode(message, number, offset, _BORN_MS + number // 50)
+        pieces.append(record)
+        offset += len(record)
+    return memoryview(b"".join(pieces))
+
+
+def _cost(folder: Path, log: memoryview, messages: int, case: tuple[bool, int, int, int], rounds: int) -> Cost:
+    fewest = indexkeys.FEWEST if case[0] else 1 << 30
+    with mock.patch.object(indexkeys, "FEWEST", fewest), mock.patch.object(indexfile, "FEWEST", fewest):
+        found = [Cost(*case, *_round(folder, log, messages, case[-1])) for _ in range(rounds)]
+    return min(found, key=lambda one: one.total)
+
+
+def _round(folder: Path, log: memoryview, messages: int, size: int) -> list[float]:
+    """Index the log into a new file; return microseconds of CPU a message."""
+    files = RealEnvironment(reactor).files
+    geometry = Geometry()
+    path = str(folder / "20300101000000000")
+    files.create_sparse(path, geometry.size)
+    mapping = files.map(path, scattered=True)
+    ready = geometry.entry_at(FIRST_ENTRY + 5 * messages)
+    mapping.reserve(0, ready)
+    mapping.populate(0, ready)
+    file = IndexFile(path, geometry, Header(), 0)
+    file.open(mapping.view)
+    file.begin_after(Header())
+    file.make_ready(ready)
+    walk = find = put = 0.0
+    clock = time.process_time
+    at = 0
+    try:
+        while at < len(log):
+            first = clock()
+            view = log[at : at + (4 << 20)]
+            starts, end = indexkeys.record_starts(view, 0, size)
+            second = clock()
+            keys = indexkeys.keys_in(view, starts, at)
+            third = clock()
+            file.put(keys)
+            last = clock()
+            walk += second - first
+            find += third - second
+            put += last - third
+            at += end
+    finally:
+        file.close()
+        mapping.close()
+        files.remove(path)
+    return [seconds / messages * 1e6 for seconds in (walk, find, put)]
