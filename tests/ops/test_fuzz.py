@@ -71,7 +71,7 @@ class FuzzTests(TestCase):
         self.assertEqual(status, 0, text[-6000:])
         cases = re.search(r"(\d+) generated", text)
         assert cases is not None
-        self.assertGreater(int(cases[1]), 300, "the fuzz must have happened")
+        self.assertGreater(int(cases[1]), 50, "the fuzz must have happened")
 
     async def test_nobody(self) -> None:
         """Without any."""
