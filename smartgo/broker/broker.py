@@ -371,6 +371,11 @@ class Broker(Service):
                 facts[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
         return facts
 
+    @property
+    def opened(self) -> bool:
+        """Whether the store is recovered, so that it can be asked; it stays so at the stop."""
+        return self._opened
+
     def disk_usage(self) -> tuple[int, int]:
         """Total and free bytes of the store's file system."""
         total, free = self._env.files.usage(self._configuration.store.store_path_root_dir)

@@ -78,7 +78,10 @@ class BrokerMetrics(Collector):
         self._dropped = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
+        """Yield every family; of a broker that still reads its log, that it does."""
+        yield self._gauge("smartgo_broker_opened", "1 once the store is recovered.", float(self._broker.opened))
+        if not self._broker.opened:
+            return
         self._dropped = 0
         yield from self._traffic()
         yield from self._groups()

@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.broker import Broker
 from smartgo.ops.brokermetrics import BrokerMetrics
 from smartgo.ops.metrics import Stalls, metrics_of
 from tests.broker.cluster import Cluster
@@ -157,11 +158,15 @@ class BrokerMetricsTests(MetricsCase):
         self.assertEqual(families["smartgo_metrics_dropped"].samples[0].value, 1 + 4 + 4)
 
     def test_before_the_start(self) -> None:
-        """A broker that does not serve yet, or no longer, has figures too."""
-        cluster = Cluster()
-        cluster.stop()
-        registry = metrics_of(cluster.env, cluster.broker)
-        self.assertIn(b"smartgo_connections{", generate_latest(registry))
+        """A broker that still reads its log says so and nothing else; one that has stopped has its figures still."""
+        cluster = self.cluster
+        broker = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}))
+        shown = generate_latest(metrics_of(cluster.env, broker)).decode()
+        self.assertIn("smartgo_broker_opened{", shown)
+        self.assertNotIn("rocketmq_storage_size", shown)
+        other = Cluster()
+        other.stop()
+        self.assertIn(b"smartgo_connections{", generate_latest(metrics_of(other.env, other.broker)))
 
     def test_asking_changes_nothing(self) -> None:
         """However often somebody asks, no timer and no table is left behind."""
