@@ -13,6 +13,8 @@ from twisted.trial.unittest import TestCase
 
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import StoreHeld
+from smartgo.schema.index import Geometry
+from smartgo.schema.record import decode
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
@@ -169,3 +171,42 @@ class RealTests(TestCase):
         await store.stopService()
         self.assertIn(b"held for long", bytes(part))
         part.release()
+
+    async def test_index(self) -> None:
+        """Keys over many files are found: at once, after a clean stop, after a kill, and with the index deleted."""
+        settings: dict[str, Any] = {"index": True, "index_geometry": Geometry(500, 1000)}
+        store = await self.start(**settings)
+        offsets = {}
+        for number in range(3000):
+            properties = b"UNIQ_KEY\x01U%d\x02KEYS\x01k%d" % (number, number % 100)
+            offsets[number] = store.append([message(properties=properties)]).offset
+            if number % 10 == 9:
+                store.end_run()
+        await self.assert_found(store, offsets)
+        copy = self.copied()
+        await store.stopService()
+        names = os.listdir(os.path.join(self.root, "index"))
+        self.assertEqual(len(names), 7)
+        store = await self.start(**settings)
+        await self.assert_found(store, offsets)
+        await store.stopService()
+        for root in (self.root, copy):
+            for name in names[:1] if root == self.root else ():
+                os.remove(os.path.join(root, "index", name))
+            store = await self.start(root, **settings)
+            await self.assert_found(store, offsets)
+            self.assertEqual(store.index_behind, 0)
+            await store.stopService()
+        shutil.rmtree(os.path.join(self.root, "index"))
+        store = await self.start(**settings)
+        await self.assert_found(store, offsets)
+
+    async def assert_found(self, store: MessageStore, offsets: dict[int, int]) -> None:
+        """Search for some unique keys, and for a key."""
+        for number in range(0, 3000, 97):
+            found = await store.query("T", f"U{number}", 32, 0, 1 << 62)
+            self.assertEqual([decode(one).physical_offset for one in found.records], [offsets[number]])
+        found = await store.query("T", "k7", 64, 0, 1 << 62)
+        self.assertEqual(
+            [decode(one).physical_offset for one in found.records], [offsets[n] for n in range(7, 3000, 100)]
+        )
