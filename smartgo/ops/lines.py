@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.ops.openapi import LINES
-from smartgo.ops.problems import problem_of
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.site import OpsRequest
 
 
@@ -67,11 +67,12 @@ class LineStream:
         except CancelledError:
             return  # the client is gone
         except Exception as error:
-            if problem_of(error) is None:
+            problem = problem_of(error)
+            if problem is None:
                 self._log.failure("the lines for request {id} failed", id=self._request.id)
-            else:
-                self._log.warn("the lines for request {id} end early: {error}", id=self._request.id, error=str(error))
-            self.abort()
+                problem = Problem(500, "an internal error; the log has it under the request's id")
+            self._request.unregisterProducer()
+            self._request.answer_problem(problem)  # or cut, where lines were sent already
             return
         self._request.unregisterProducer()
         self._request.finish()

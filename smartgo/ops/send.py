@@ -12,6 +12,7 @@ from msgspec import Meta
 from smartgo.client.instance import Client
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
+from smartgo.client.route import WRITE
 from smartgo.ops.content import QueueId
 from smartgo.ops.copies import is_own
 from smartgo.ops.names import BrokerName, TopicName
@@ -87,7 +88,7 @@ class Outbox:
         """
         Send a message to a topic that is there.
 
-        @raise Problem: 404, there is no such topic, or it has no such queue to write.
+        @raise Problem: as L{check} does.
         @raise MessageIllegal: no broker would take the message.
         @raise PeerRefused: the broker declined; C{CallFailed}: it did not answer.
         """
@@ -102,13 +103,20 @@ class Outbox:
         return _sent(await self._producer.send_to(message, place))
 
     async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
-        """Let a topic pass that is there, with that queue. @raise Problem: 404."""
-        entry = await self._view.topic(topic)
+        """
+        Let a topic pass that can be written, and has that queue.
+
+        @raise Problem: 404, there is no such topic or queue; 403, it cannot be written.
+        """
+        configs = (await self._view.topic(topic)).configs
         if queue is not None:
-            config = entry.configs.get(queue.broker)
+            config = configs.get(queue.broker)
             if config is None or queue.queue_id >= config.write_queue_nums:
                 where = f"topic {topic} has no queue {queue.queue_id} to write at broker {queue.broker}"
                 raise Problem(404, where, "queue-not-found")
+            configs = {queue.broker: config}
+        if not any(one.perm & WRITE and one.write_queue_nums for one in configs.values()):
+            raise Problem(403, f"topic {topic} cannot be written", "no-permission")
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes:

@@ -7,11 +7,16 @@ import zlib
 from typing import Any
 
 from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.dispatch import Dispatcher
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.message import COMPRESSED
-from tests.broker.cluster import BROKER, REGISTRY
+from tests.broker.cluster import BROKER, REGISTRY, heartbeat, records
+from tests.broker.test_query import Consumer
 from tests.ops.test_cluster import ClusterCase
 
-UNIQUE = "7F00000100002A9F0000000000000001"
+UNIQUE = "AC100001000318B4AAC2135F4A5A0000"
 
 
 class MessageCase(ClusterCase):
@@ -164,3 +169,80 @@ class BodyTests(MessageCase):
         self.assertEqual((shown["text"], shown["json"]), ("é" * 131072, None))
         shown = self.at(0, 2)
         self.assertEqual(shown["preview"], "é" * 200)
+
+
+class DeliveryTests(MessageCase):
+    """Groups, and their members."""
+
+    def commit(self, offset: int, group: str = "audit", queue_id: int = 0) -> None:
+        """Let a group stand somewhere."""
+        header = UpdateOffsetRequest(consumer_group=group, topic="Orders", queue_id=queue_id, commit_offset=offset)
+        self.cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+
+    def states(self) -> dict[str, str]:
+        """What became of the message at 1 of queue 0."""
+        rows = self.get(f"/messages/{self.at(0, 1)['offsetId']}/groups")["items"]
+        return {row["group"]: row["state"] for row in rows}
+
+    def test_states(self) -> None:
+        """For each group that reads the topic it is told what became of a message there."""
+        for group, tags in (("audit", "*"), ("odd", "odd"), ("late", "*")):
+            self.cluster.heartbeat(group, "Orders", client_id=f"{group}-1", tags=tags)
+        for group, offset in (("audit", 2), ("odd", 2), ("late", 1), ("gone", 2)):
+            self.commit(offset, group)
+        self.assertEqual(self.states(), {"audit": "consumed", "odd": "filtered", "late": "waiting", "gone": "offline"})
+
+    def test_directly(self) -> None:
+        """A connected member consumes a message at once; one that is not connected is not found."""
+        consumer = Consumer()
+        member = RemotingClient(self.front.env, Dispatcher([consumer]))
+        beat = Command.request(RequestCode.HEART_BEAT, body=heartbeat("audit", "Orders", client_id="c1"))
+        member.ask(BROKER, beat, 3.0)
+        self.cluster.pump()
+        path = f"/messages/{self.at(0, 1)['offsetId']}/consume"
+        status, answer = self.order("POST", path, {"group": "audit", "clientId": "c1"})
+        self.assertEqual((status, answer["result"], answer["well"]), (200, "CR_SUCCESS", True))
+        (asked,) = consumer.asked
+        self.assertEqual(records(asked.body)[0].queue_offset, 1)
+        status, problem = self.order("POST", path, {"group": "audit", "clientId": "c2"})
+        self.assertEqual((status, problem["code"]), (404, "client-not-found"))
+        consumer.remark = "busy"
+        self.assertEqual(self.order("POST", path, {"group": "audit", "clientId": "c1"})[0], 409)
+        consumer.silent = True
+        answer = self.front.ask(
+            "POST", path, {"group": "audit", "clientId": "c1", "seconds": 3}, token=self.token, seconds=5.0
+        )
+        self.assertEqual(answer.status, 504)
+        member.stop()
+
+    def test_resend(self) -> None:
+        """A copy has body, tag, keys and own properties of the message, an id of its own, and says whose copy it is."""
+        one = self.at(0, 1)
+        status, dry = self.order("POST", f"/messages/{one['offsetId']}/resend", {"dryRun": True})
+        self.assertEqual((status, dry["status"], dry["topic"], dry["messageId"]), (200, "DRY_RUN", "Orders", None))
+        self.assertEqual(self.get("/messages?topic=Orders&key=order-2")["total"], 1)
+        status, sent = self.order("POST", f"/messages/{one['offsetId']}/resend", {})
+        self.assertEqual((status, sent["status"], sent["topic"]), (200, "SEND_OK", "Orders"))
+        self.cluster.pump(1.0)
+        copy = self.get(f"/messages/{sent['offsetId']}")
+        self.assertEqual(copy["properties"].pop("RESENT_FROM"), one["offsetId"])
+        self.assertNotEqual(copy["properties"].pop("UNIQ_KEY"), one["properties"].pop("UNIQ_KEY"))
+        self.assertEqual(copy["properties"], one["properties"])
+        self.assertEqual((copy["body"], copy["tag"], copy["keys"]), (one["body"], one["tag"], one["keys"]))
+        status, problem = self.order("POST", f"/messages/{one['offsetId']}/resend", {"topic": "Other"})
+        self.assertEqual((status, problem["code"]), (404, "topic-not-found"))
+
+    def test_scopes(self) -> None:
+        """Who may read only neither sends nor has anything consumed."""
+        reader = self.front.ops.tokens.create("reader", ["read"])[1]
+        self.cluster.pump()
+        place = f"/messages/{self.at(0, 1)['offsetId']}"
+        for path, body in (
+            (f"{place}/resend", {}),
+            (f"{place}/consume", {"group": "audit", "clientId": "c1"}),
+            ("/send", {"topic": "Orders", "text": "x"}),
+            ("/dlq/audit/resend", {}),
+            ("/offsets/reset", {"group": "audit", "topic": "Orders", "to": "earliest"}),
+        ):
+            answer = self.front.ask("POST", path, body, token=reader)
+            self.assertEqual((answer.status, answer.code), (403, "scope-missing"), path)

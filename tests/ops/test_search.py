@@ -1,0 +1,99 @@
+"""Searches for messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from smartgo.remoting.client import RemotingClient
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.pull import PullRequest
+from tests.ops.test_messages import UNIQUE, MessageCase
+
+
+class SearchTests(MessageCase):
+    """Jobs that search."""
+
+    def search(self, **order: Any) -> tuple[Any, list[int]]:
+        """Search in Orders; return the job when it is done, and the numbers of what was found."""
+        status, job = self.order("POST", "/messages/search", {"topic": "Orders", **order})
+        self.assertEqual((status, job["kind"]), (202, "search"), job)
+        self.cluster.pump(1.0)
+        job = self.get(f"/jobs/{job['id']}")
+        self.assertEqual(job["state"], "done", job)
+        rows = self.get(f"/jobs/{job['id']}/rows")["items"]
+        return job, sorted(int(row["messageId"][-1]) for row in rows)
+
+    def test_indexed(self) -> None:
+        """By key, unique id and offset id brokers' indexes are asked; the other filters hold as well."""
+        self.assertEqual(self.search(key="order-2")[1], [2])
+        self.assertEqual(self.search(key="all", tag="odd")[1], [1, 3])
+        self.assertEqual(self.search(uniqueKey=f"{UNIQUE[:-1]}1")[1], [1])
+        self.assertEqual(self.search(offsetId=self.at(0, 1)["offsetId"])[1], [2])
+        self.assertEqual(self.search(offsetId="F" * 32)[1], [])
+        self.assertEqual(self.search(key="all", limit=2)[1], [0, 1])
+
+    def test_scanned(self) -> None:
+        """Without a key the topic is read, and what all filters let in is found."""
+        job, found = self.search()
+        self.assertEqual(found, [0, 1, 2, 3])
+        self.assertEqual(job["result"], {"found": 4, "scanned": 4, "ended": "complete"})
+        self.assertEqual((job["done"], job["total"]), (4, 4))
+        self.assertEqual(self.search(tag="odd")[1], [1, 3])
+        self.assertEqual(self.search(tag="odd || even", body=": 3")[1], [3])
+        self.assertEqual(self.search(property="region")[1], [0, 1, 2, 3])
+        self.assertEqual(self.search(property="region", value="sou")[1], [2, 3])
+        self.assertEqual(self.search(property="none")[1], [])
+        self.assertEqual(self.search(value="north")[1], [0, 1])
+        self.assertEqual(self.search(queueId=1)[1], [1, 3])
+        self.assertEqual(self.search(broker="broker-a", queueId=0)[1], [0, 2])
+
+    def test_time(self) -> None:
+        """What was stored within a range of time is found, both its ends among it."""
+        times = [self.at(number % 2, number // 2)["storedMs"] for number in range(4)]
+        self.assertEqual(self.search(fromMs=times[1], untilMs=times[2])[1], [1, 2])
+        self.assertEqual(self.search(fromMs=times[3])[1], [3])
+        self.assertEqual(self.search(untilMs=times[0])[1], [0])
+        self.assertEqual(self.search(fromMs=times[3] + 1)[1], [])
+
+    def test_bounds(self) -> None:
+        """A search ends after so many found, or read, and says so."""
+        job, found = self.search(limit=1)
+        self.assertEqual((found, job["result"]["ended"]), ([0], "found-enough"))
+        job, found = self.search(scan=2)
+        self.assertEqual((found, job["result"]), ([0, 2], {"found": 2, "scanned": 2, "ended": "scanned-enough"}))
+
+    def test_refused(self) -> None:
+        """A search for what is not there, or for two things at once, does not begin."""
+        for order, status, code in (
+            ({"topic": "Other"}, 404, "topic-not-found"),
+            ({"topic": "Orders", "queueId": 9}, 404, "queue-not-found"),
+            ({"topic": "Orders", "key": "a", "uniqueKey": "b"}, 400, "invalid-value"),
+            ({"topic": "Orders", "fromMs": 2, "untilMs": 1}, 400, "invalid-value"),
+            ({"topic": "Orders", "tag": "||"}, 400, "bad-request"),
+            ({"topic": "Orders", "else": 1}, 400, "invalid-value"),
+        ):
+            found = self.order("POST", "/messages/search", order)
+            self.assertEqual((found[0], found[1]["code"]), (status, code), order)
+
+    def test_cancelled(self) -> None:
+        """A search tells how far it is and can be cancelled; what was found until then stays."""
+        remoting = self.front.ops.client.remoting
+        held: list[Deferred[Command]] = []
+
+        def ask(address: str, command: Command, *more: Any) -> Deferred[Command]:
+            if command.code == RequestCode.PULL_MESSAGE and command.read(PullRequest).queue_id == 1:
+                held.append(Deferred())
+                return held[-1]
+            return RemotingClient.ask(remoting, address, command, *more)
+
+        self.patch(remoting, "ask", ask)
+        _, job = self.order("POST", "/messages/search", {"topic": "Orders"})
+        self.cluster.pump(1.0)
+        job = self.get(f"/jobs/{job['id']}")
+        self.assertEqual((job["state"], job["done"], job["total"], job["rows"]), ("running", 2, 4, 2))
+        self.assertEqual(self.order("DELETE", f"/jobs/{job['id']}")[0], 204)
+        job = self.get(f"/jobs/{job['id']}")
+        self.assertEqual((job["state"], job["rows"]), ("cancelled", 2))
