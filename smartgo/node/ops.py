@@ -15,7 +15,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.reference import default_of
 from smartgo.config.settings import TABLES
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError
+from smartgo.errors import NoPermission, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
@@ -35,6 +35,7 @@ class LocalNode:
         self._configuration = configuration
         self._services = tuple(services)
         self._stalls = stalls
+        self._broker = next((one for one in services if isinstance(one, Broker)), None)
         self._failed: dict[object, str] = {}
         self._started: set[object] = set()
         for service in services:
@@ -51,9 +52,12 @@ class LocalNode:
 
     def settings(self) -> Iterable[SettingValue]:
         """Every setting of the tables that this process has read."""
-        origins = self._configuration.origins
+        broker = self._broker
+        configuration = self._configuration if broker is None else broker.settings.configuration
+        changeable = () if broker is None else broker.settings.changeable
+        origins = configuration.origins
         for table in TABLES:
-            values = dict(show(table, getattr(self._configuration, table)))
+            values = dict(show(table, getattr(configuration, table)))
             for setting in settings_of(table):
                 origin = origins.get((table, setting.name))
                 if origin is None:
@@ -67,7 +71,14 @@ class LocalNode:
                     origin.detail,
                     setting.kind.about,
                     setting.kind.allowed,
+                    setting.name in changeable,
                 )
+
+    def change(self, changes: Mapping[str, str], who: str) -> None:
+        """Change settings of the broker."""
+        if self._broker is None:
+            raise NoPermission("no setting of a registry can be changed while it runs")
+        self._broker.settings.change(changes.items(), who)
 
     def checks(self) -> Iterable[Check]:
         """Whether each part has started, and whether the store takes messages."""

@@ -131,7 +131,8 @@ class Api:
 
     def _add(self, number: int, one: Route, method: Callable[[Call[Any, Any, Any]], Any]) -> None:
         def handle(request: OpsRequest, **path: str) -> Deferred[None]:
-            return Deferred.fromCoroutine(self._serve(one, method, request, path))
+            serving = Deferred.fromCoroutine(self._serve(one, method, request, path))
+            return _to_its_end(serving) if one.changes else serving
 
         handle.__name__ = f"route_{number}"
         pattern = PREFIX + one.path.replace("{", "<").replace("}", ">")
@@ -175,7 +176,7 @@ class Api:
             call = self._call(one, request, path, principal, knock)
             result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
             self._succeed(one, request, call, result)
-            if one.answer_type in (Stream, Lines):
+            if one.answer_type in (Stream, Lines) and not request.finished:
                 await request.notifyFinish().addBoth(lambda _: None)
         except CancelledError:
             problem = Problem(408, "the client went away")
@@ -212,7 +213,9 @@ class Api:
         for cookie in call.cookies:
             request.responseHeaders.addRawHeader(b"Set-Cookie", cookie)
         request.setHeader(b"Cache-Control", b"no-store")
-        if one.answer_type is Stream:
+        if one.answer_type in (Stream, Lines) and request.method == b"HEAD":
+            request.finish()
+        elif one.answer_type is Stream:
             self._streams.begin(request, result)
         elif one.answer_type is Lines:
             self._streams.begin_lines(request, result)
@@ -279,6 +282,13 @@ class Api:
                 "" if problem is None else problem.code,
             )
         )
+
+
+def _to_its_end(serving: Deferred[None]) -> Deferred[None]:
+    """Return what fires with this one and can be cancelled without it: a change whose client left is still done."""
+    waiter: Deferred[None] = Deferred()
+    serving.addBoth(lambda result: None if waiter.called else waiter.callback(result))
+    return waiter
 
 
 def _started(method: Callable[[Call[Any, Any, Any]], Any], call: Call[Any, Any, Any]) -> Any:

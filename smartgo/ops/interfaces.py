@@ -17,11 +17,13 @@ class SettingValue(NamedTuple):
     """As in a file; secrets are C{***}."""
     default: str
     origin: str
-    """C{default}, C{environment}, C{file} or C{flag}."""
+    """C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start."""
     place: str
-    """The variable; the file with line or table; the flag."""
+    """The variable; the file with line or table; the flag; who changed it."""
     about: str
     allowed: str
+    changeable: bool
+    """Whether it can be changed while the process runs."""
 
 
 class Check(NamedTuple):
@@ -39,6 +41,15 @@ class ILocalNode(Interface):
 
     def settings() -> Iterable[SettingValue]:
         """Every setting with its value and where that came from."""
+
+    def change(changes: Mapping[str, str], who: str) -> None:
+        """
+        Change settings, all or none; they hold until the process is started again.
+
+        @param changes: names, and values as in a file.
+        @raise smartgo.errors.NoPermission: one cannot be changed while the process runs.
+        @raise smartgo.errors.BadBody: an unknown one, or a value that is not allowed.
+        """
 
     def checks() -> Iterable[Check]:
         """What must be well for the process to serve; it is ready when all are."""

@@ -20,8 +20,7 @@ from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, datetimeToString
-from twisted.web.resource import IResource
-from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.problems import TITLES, Problem
@@ -52,7 +51,7 @@ class OpsRequest(Request):
     One request.
 
     @ivar id: stands in its answer and in the log.
-    @ivar streaming: its answer goes on and does not count among the requests at once.
+    @ivar limit: of its body, in bytes.
     """
 
     site: Any
@@ -61,7 +60,6 @@ class OpsRequest(Request):
     def __init__(self, channel: Any, queued: object = False) -> None:
         super().__init__(channel, queued, parsePOSTFormSubmission=False)
         self.id = channel.factory.next_id()
-        self.streaming = False
         self._counted = False
         self._received = 0
         self.limit = channel.factory.body_limit(b"", b"")
@@ -109,11 +107,7 @@ class OpsRequest(Request):
         """Count no longer among the requests that are served at once."""
         if self._counted:
             self._counted = False
-            self.channel_factory().busy -= 1
-
-    def channel_factory(self) -> OpsFactory:
-        """The site's factory, which outlives the channel."""
-        return cast("OpsFactory", self.site)
+            self.site.busy -= 1
 
     def processingFailed(self, reason: Failure) -> Failure:
         """A mistake of ours: said to the log in full, and to the client in a word."""
@@ -357,13 +351,3 @@ class OpsFactory(ServerFactory):
         for channel in list(self._channels):
             cast("Any", channel.transport).abortConnection()
         return done
-
-
-def rendered_by(resource: IResource) -> Callable[[OpsRequest], object]:
-    """Return what lets a resource answer: one that ends its requests itself."""
-
-    def render(request: OpsRequest) -> None:
-        if cast("Any", resource).render(request) is not NOT_DONE_YET:
-            raise TypeError("the resource answered by itself")
-
-    return render

@@ -15,6 +15,9 @@ from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, Raw, route
 
+SettingName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9.]+$")]
+SettingText = Annotated[str, Meta(max_length=1024)]
+
 
 class Health(msgspec.Struct, rename="camel"):
     """Whether the process is there."""
@@ -42,8 +45,10 @@ class SettingView(msgspec.Struct, rename="camel"):
     One setting of the process that serves this API.
 
     @ivar value: as in a file; secrets are C{***}.
-    @ivar origin: C{default}, C{environment}, C{file} or C{flag}; C{place} is the variable, file or flag.
+    @ivar origin: C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start;
+        C{place} is the variable, file or flag, or who changed it.
     @ivar allowed: what may be there.
+    @ivar changeable: whether it can be changed while the process runs.
     """
 
     table: str
@@ -54,6 +59,13 @@ class SettingView(msgspec.Struct, rename="camel"):
     place: str
     about: str
     allowed: str
+    changeable: bool
+
+
+class Changes(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Settings to change: values as in a file, by name."""
+
+    changes: Annotated[dict[SettingName, SettingText], Meta(min_length=1, max_length=32)]
 
 
 class SettingsQuery(ListQuery, kw_only=True):
@@ -104,6 +116,33 @@ class StatusApi:
             rows = [one for one in rows if (one.origin != "default") == query.changed]
         sorts = {"name": lambda one: one.name, "table": lambda one: one.table, "origin": lambda one: one.origin}
         return page_of(rows, query, sorts, lambda one: f"{one.table}.{one.name}", "table")
+
+    @route(
+        "PATCH",
+        "/config",
+        scope=ADMIN,
+        body=Changes,
+        answer=list[SettingView],
+        remote=False,
+        tag="process",
+        refuses={
+            403: "One cannot be changed while the process runs, or the scope is missing.",
+            409: "This API fronts a cluster from outside, and has no broker of its own.",
+        },
+    )
+    def change(self, call: Call[None, None, Changes]) -> list[SettingView]:
+        """
+        Change settings of this process, all or none; answers what they are now.
+
+        Those that are C{changeable} alone: never an address, a path, a name, or what decides who may do what. They
+        hold until the process is started again. The audit log has what they were before.
+        """
+        if self._node is None:
+            raise Problem(409, "there is no broker in this process", "not-local")
+        changes = call.body.changes
+        call.noted["before"] = {one.name: one.value for one in self._node.settings() if one.name in changes}
+        self._node.change(changes, call.principal.name)
+        return [SettingView(*one) for one in self._node.settings() if one.name in changes]
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: Call[None, None, None]) -> dict[str, float]:

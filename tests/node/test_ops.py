@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.broker import Broker
-from smartgo.errors import SettingError
+from smartgo.errors import NoPermission, SettingError
 from smartgo.node.assembly import ops_place
 from smartgo.node.ops import LocalNode, assemble, registries_of
 from smartgo.node.process import PortTaken
@@ -45,6 +45,18 @@ class LocalNodeTests(SynchronousTestCase):
         self.assertEqual((default.value, default.origin), ("5000", "default"))
         self.assertEqual(found["ops", "opsTokens"].value, "***")
         self.assertIn("maxTopics", {name for _, name in found})
+
+    def test_change(self) -> None:
+        """What the broker lets be changed can be, and says by whom; the rest cannot."""
+        self.node.change({"autoCreateTopicEnable": "false"}, "boss")
+        found = {one.name: one for one in self.node.settings()}
+        changed = found["autoCreateTopicEnable"]
+        self.assertEqual((changed.value, changed.origin, changed.changeable), ("false", "request", True))
+        self.assertIn("boss", changed.place)
+        self.assertFalse(found["listenPort"].changeable)
+        self.assertRaises(NoPermission, self.node.change, {"listenPort": "1"}, "boss")
+        registry = LocalNode(self.cluster.configuration, [self.cluster.registry])
+        self.assertRaises(NoPermission, registry.change, {"autoCreateTopicEnable": "false"}, "boss")
 
     def test_checks(self) -> None:
         """A process is ready when its parts have started and its store takes messages."""

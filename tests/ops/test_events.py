@@ -86,6 +86,11 @@ class EventsTests(SynchronousTestCase):
         self.assertEqual((answer.status, answer.code), (503, "too-many-streams"))
         self.assertEqual(self.front.ask("GET", "/health").status, 200)
 
+    def test_head(self) -> None:
+        """HEAD gives the head, and no stream."""
+        answer = self.front.ask("HEAD", "/events")
+        self.assertEqual((answer.status, answer.content, len(self.front.ops.streams)), (200, b"", 0))
+
     def test_stop(self) -> None:
         """A stop ends streams that are open."""
         line = self.listen()

@@ -37,6 +37,11 @@ class Slow:
         self.waiting.append(waiter)
         return waiter
 
+    @route("POST", "/slow", scope=None, answer=dict[str, int], remote=False)
+    def change(self, call: Call[None, None, None]) -> Deferred[dict[str, int]]:
+        """Wait for the test."""
+        return self.slow(call)
+
     @route("GET", "/broken", scope=None, answer=dict[str, int], remote=False)
     def broken(self, call: Call[None, None, None]) -> dict[str, int]:
         """Fail."""
@@ -239,6 +244,22 @@ class AnswerTests(FrontCase):
         answer = self.front.ask("HEAD", "/health")
         self.assertEqual((answer.status, answer.content), (200, b""))
         self.assertEqual(answer.headers["content-length"], str(len(b'{"status":"up"}')))
+
+    def test_left(self) -> None:
+        """A change whose client has left is done to its end, and noted as what became of it; a look is given up."""
+        line = self.front.connect()
+        request = f"POST /api/v1/slow HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 0\r\n\r\n"
+        cast("Any", line.transport).write(request.encode())
+        looking = self.front.connect()
+        cast("Any", looking.transport).write(f"GET /api/v1/slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+        self.front.cluster.pump()
+        change, look = self.slow.waiting
+        for one in (line, looking):
+            cast("Any", one.transport).loseConnection()
+        self.front.cluster.pump()
+        self.assertEqual((change.called, look.called), (False, True))
+        change.callback({"a": 1})
+        self.assertEqual([one.status for one in self.front.ops.audit.entries()], [200])
 
     def test_etag(self) -> None:
         """An answer that the client has already gets 304."""

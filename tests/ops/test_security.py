@@ -375,9 +375,9 @@ class GateTests(SynchronousTestCase):
         """Nobody becomes local by saying so: neither by a header, nor behind a proxy on this machine."""
         claims = {"X-Forwarded-For": "127.0.0.1"}
         self.assertIs(self.gate().principal(self.knock(headers=claims)), NOBODY)
-        gate = self.gate(trusted_proxies=("127.0.0.1",))
-        far = self.knock(peer="127.0.0.1", headers={"X-Forwarded-For": "8.8.8.8"})
-        self.assertIs(gate.principal(far), NOBODY)
+        for gate in self.gate(trusted_proxies=("127.0.0.1",)), self.gate():
+            for name in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
+                self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers={name: "8.8.8.8"})), NOBODY)
 
     def test_failures_by_address(self) -> None:
         """Wrong tokens count by address, so that one who is wrong does not shut the others out."""

@@ -20,6 +20,7 @@ from smartgo.ops.security.tokens import TokenTable
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 
+_FORWARDED: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
 _PORTS: Final = {True: 443, False: 80}
 
@@ -156,7 +157,7 @@ class Gate:
         if knock.certificate is not None and scope is not None:
             scopes = {ADMIN: SCOPES}.get(scope, (scope,))
             return Principal(f"certificate {knock.certificate}", frozenset(scopes))
-        if not self._tokens.any and is_loopback(address) and is_loopback(knock.peer):
+        if not self._tokens.any and is_loopback(knock.peer) and not _is_forwarded(knock):
             return LOCAL_READER
         return NOBODY
 
@@ -186,6 +187,11 @@ class Gate:
     def failed(self, address: str) -> None:
         """Count that an address was wrong."""
         self._failures.take(address)
+
+
+def _is_forwarded(knock: Knock) -> bool:
+    """Whether a proxy says that it stands between: the one who asks may be anywhere then."""
+    return any(knock.header(name) is not None for name in _FORWARDED)
 
 
 def _slow_down(seconds: float, sentence: str) -> Problem:
