@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.broker.consumers import ConsumerTable
-from smartgo.broker.filter import tag_filter
+from smartgo.broker.filter import TAG, tag_filter
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -82,8 +82,8 @@ class QueueAdmin(Processor):
                 body.filter_data = f"{header.consumer_group}@{topic} is not online!"
             else:
                 body.filter_data = "null"  # what RocketMQ compiles of an SQL92 expression; a tag has none
-                online = True
-                wanted = tag_filter(body.subscription_data.sub_string)
+                online = body.subscription_data.expression_type == TAG
+                wanted = tag_filter(body.subscription_data.sub_string) if online else None
         if not minimum <= index < maximum:
             return request.answer(0, f"Index {index} of {queue_id}@{topic} is not exist!", body=body.encode())
         for unit in self._store.units(topic, queue_id, index, min(max(0, header.count), UNITS)):
