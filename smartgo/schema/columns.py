@@ -175,9 +175,7 @@ def _lane_begins(view: bytes | memoryview, begin: int, base: int, usual: int) ->
     np = _numpy()
     stride, width = usual * _LANE, usual * _LOOK
     lanes = max(0, (len(view) - HEAD_SIZE - width - begin) // stride)
-    windows = np.ndarray((lanes, width), "u1", view, begin + stride + _MAGIC_AT, (stride, 1)) if lanes else None
-    if windows is None:
-        return np.array([begin], "i8")
+    windows = np.ndarray((lanes, width), "u1", view, (begin + stride + _MAGIC_AT) * bool(lanes), (stride, 1))
     lane, column = np.divmod(np.flatnonzero(windows == _MAGIC_BYTE), width)
     at = begin + stride * (lane + 1) + column
     numbers = np.ndarray(len(view) - 3, ">i4", view, strides=(1,))
@@ -186,7 +184,8 @@ def _lane_begins(view: bytes | memoryview, begin: int, base: int, usual: int) ->
     offsets = np.ndarray(len(view) - 7, ">i8", view, strides=(1,))
     own = offsets[at + _OFFSET_AT] == base + at
     lane, at = lane[own], at[own]
-    return np.append(begin, at[np.diff(lane, prepend=-1) > 0])
+    begins: ndarray[Any, Any] = np.append(begin, at[np.diff(lane, prepend=-1) > 0])
+    return begins
 
 
 def _is_message(magics: ndarray[Any, Any]) -> Any:

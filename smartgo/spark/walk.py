@@ -174,7 +174,7 @@ class Walk:
     def _fault(self, at: int) -> str:
         """Return what is wrong with the record at a physical offset, nothing if it is valid."""
         room = self._part.limit - at
-        view = self._read(at, min(HEAD_SIZE, room))
+        view = self._read(at, min(RECORD_MINIMUM, room))
         if len(view) >= BLANK_SIZE:
             size, magic = start_struct.unpack_from(view)
             if size == magic == 0:

@@ -96,6 +96,27 @@ class ColumnsTests(SynchronousTestCase):
             if expected:
                 self.assertEqual(record_positions(memoryview(data), expected[3]).tolist(), expected[3:])
 
+    def test_positions_in_lanes(self) -> None:
+        """Walked at many places at once, a log's records are found all the same, damaged or with logs inside."""
+        random = Random(16)
+        for kind in ("whole", "damaged", "nested"):
+            data, base = b"", 1 << 40
+            while len(data) < 200_000:
+                size = random.choice([0, 10, 100, 900])
+                body = random.randbytes(size)
+                if kind == "nested" and size == 900:
+                    for _ in range(4):
+                        begin = len(data) + 88 + len(body)
+                        body += encode(Message("Fake", 0, bytes(300), b""), 0, base + begin, 1)
+                data += encode(Message("T", 0, body, b""), 0, base + len(data), 1)
+            if kind == "damaged":
+                at = record_positions(data).tolist()[random.randrange(100, 200)]
+                data = data[: at + 4] + b"\0" + data[at + 5 :]
+            for begin in (0, int(record_positions(data)[3])):
+                expected = record_positions(data, begin).tolist()
+                self.assertEqual(record_positions(data, begin, base).tolist(), expected, kind)
+            self.assertGreater(len(expected), 90)
+
     def test_units(self) -> None:
         """Queue units are a table over the same memory; a torn one at the end is left out."""
         units = [Unit(1 << 40, 235, -5), Unit(7, 91, 1 << 50)]
@@ -114,6 +135,8 @@ class ColumnsTests(SynchronousTestCase):
     def test_invalid(self) -> None:
         """What is no whole record is marked, wherever it is cut or points to, and does not disturb the others."""
         raw = encode(Message("T", 0, b"body", b"a\x01b"), 0, 0, 1)
+        taken = records(raw + raw, [0, len(raw)]).take(columns._numpy().array([1]))
+        self.assertEqual((taken.valid.tolist(), taken.values["size"].tolist()), ([True], [len(raw)]))
         for cut in range(len(raw)):
             found = records(raw + raw[:cut], [0, len(raw), -1, 10**12])
             self.assertEqual(found.valid.tolist(), [True, False, False, False], cut)

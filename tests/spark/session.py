@@ -58,7 +58,7 @@ def session() -> Any:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": folder,
         "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
-        "spark.log.level": "ERROR",
+        "spark.log.level": "OFF",
         "spark.ui.showConsoleProgress": "false",
     }
     for name, value in settings.items():
