@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+import msgspec
 from zope.interface import Interface
 
 
-class SettingValue(NamedTuple):
-    """One setting as it is in force."""
+class SettingValue(msgspec.Struct, rename="camel"):
+    """
+    One setting as it is in force.
+
+    @ivar value: as in a file; secrets are C{***}.
+    @ivar origin: C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start;
+        C{place} is the variable, file or flag, or who changed it.
+    @ivar allowed: what may be there.
+    @ivar changeable: whether it can be changed while the process runs.
+    """
 
     table: str
     name: str
     value: str
-    """As in a file; secrets are C{***}."""
     default: str
     origin: str
-    """C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start."""
     place: str
-    """The variable; the file with line or table; the flag; who changed it."""
     about: str
     allowed: str
     changeable: bool
-    """Whether it can be changed while the process runs."""
 
 
-class Check(NamedTuple):
+class Check(msgspec.Struct, rename="camel"):
     """One thing that must be well for the process to serve."""
 
     name: str

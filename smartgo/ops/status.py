@@ -10,7 +10,7 @@ from msgspec import Meta
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.interfaces import Check, ILocalNode, SettingValue
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, Raw, route
@@ -25,41 +25,11 @@ class Health(msgspec.Struct, rename="camel"):
     status: str
 
 
-class CheckView(msgspec.Struct, rename="camel"):
-    """One thing that must be well."""
-
-    name: str
-    well: bool
-    detail: str
-
-
 class Readiness(msgspec.Struct, rename="camel"):
     """Whether the process serves; C{checks} are for those alone who may read."""
 
     ready: bool
-    checks: list[CheckView]
-
-
-class SettingView(msgspec.Struct, rename="camel"):
-    """
-    One setting of the process that serves this API.
-
-    @ivar value: as in a file; secrets are C{***}.
-    @ivar origin: C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start;
-        C{place} is the variable, file or flag, or who changed it.
-    @ivar allowed: what may be there.
-    @ivar changeable: whether it can be changed while the process runs.
-    """
-
-    table: str
-    name: str
-    value: str
-    default: str
-    origin: str
-    place: str
-    about: str
-    allowed: str
-    changeable: bool
+    checks: list[Check]
 
 
 class Changes(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -103,12 +73,12 @@ class StatusApi:
         if bad:
             raise Problem(503, f"not ready: {', '.join(bad)}", "not-ready", {"Retry-After": "5"})
         shown = checks if call.principal.may(READ) else []
-        return Readiness(True, [CheckView(*one) for one in shown])
+        return Readiness(True, shown)
 
-    @route("GET", "/config", scope=ADMIN, query=SettingsQuery, answer=Page[SettingView], remote=False, tag="process")
-    def settings(self, call: Call[None, SettingsQuery, None]) -> Page[SettingView]:
+    @route("GET", "/config", scope=ADMIN, query=SettingsQuery, answer=Page[SettingValue], remote=False, tag="process")
+    def settings(self, call: Call[None, SettingsQuery, None]) -> Page[SettingValue]:
         """List the settings of this process with where each comes from; sorted by name, table or origin."""
-        rows = [] if self._node is None else [SettingView(*one) for one in self._node.settings()]
+        rows = [] if self._node is None else list(self._node.settings())
         query = call.query
         if query.table:
             rows = [one for one in rows if one.table == query.table]
@@ -122,7 +92,7 @@ class StatusApi:
         "/config",
         scope=ADMIN,
         body=Changes,
-        answer=list[SettingView],
+        answer=list[SettingValue],
         remote=False,
         tag="process",
         refuses={
@@ -130,7 +100,7 @@ class StatusApi:
             409: "This API fronts a cluster from outside, and has no broker of its own.",
         },
     )
-    def change(self, call: Call[None, None, Changes]) -> list[SettingView]:
+    def change(self, call: Call[None, None, Changes]) -> list[SettingValue]:
         """
         Change settings of this process, all or none; answers what they are now.
 
@@ -142,7 +112,7 @@ class StatusApi:
         changes = call.body.changes
         call.noted["before"] = {one.name: one.value for one in self._node.settings() if one.name in changes}
         self._node.change(changes, call.principal.name)
-        return [SettingView(*one) for one in self._node.settings() if one.name in changes]
+        return [one for one in self._node.settings() if one.name in changes]
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: Call[None, None, None]) -> dict[str, float]:
