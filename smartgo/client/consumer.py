@@ -17,8 +17,9 @@ from twisted.python.failure import Failure
 from smartgo.client.assignment import Assignment
 from smartgo.client.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
 from smartgo.client.instance import Client
-from smartgo.client.listening import Listener, Settings
+from smartgo.client.listening import ConsumeLater, Listener, Settings, outcome
 from smartgo.client.locks import RENEWAL, QueueLocks
+from smartgo.client.messages import ReceivedMessage
 from smartgo.client.meters import TopicMeters
 from smartgo.client.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
 from smartgo.client.pauses import Pauses
@@ -29,6 +30,7 @@ from smartgo.client.sendback import SendBack
 from smartgo.client.subscription import EVERYTHING, subscription
 from smartgo.errors import PeerRefused, SettingError
 from smartgo.schema.bodies import (
+    ConsumeDirectlyResult,
     ConsumerData,
     ConsumerRunningInfo,
     ConsumeType,
@@ -63,6 +65,7 @@ class PushConsumer:
         check_group(group)
         self.group = group
         self._client = client
+        self._listener = listener
         self._settings = settings = Settings() if settings is None else settings
         self._clock = clock = client.env.clock
         self._wants: dict[str, SubscriptionData] = {}
@@ -241,6 +244,29 @@ class PushConsumer:
                 for queue, pulling in self._assignment.queues.items()
             },
             status_table={topic: self._meters_of(topic).status() for topic in self._wants},
+        )
+
+    def consume_directly(self, message: ReceivedMessage) -> Deferred[ConsumeDirectlyResult]:
+        """Have the listener consume one message now, outside of the queues; fires with how that went, never fails."""
+        return Deferred.fromCoroutine(self._consume_directly(message))
+
+    async def _consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
+        begin = self._clock.seconds()
+        result, remark = "CR_SUCCESS", None
+        try:
+            waits = outcome(self._listener, [message])
+            if waits is not None:
+                await waits
+        except ConsumeLater:
+            result = "CR_LATER"
+        except Exception as error:
+            self._log.failure("the listener failed for message {id}, which a person sent it", id=message.message_id)
+            result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+        return ConsumeDirectlyResult(
+            order=self._settings.orderly,
+            consume_result=result,
+            remark=remark,
+            spent_time_mills=round((self._clock.seconds() - begin) * 1000),
         )
 
     # -- parts -----------------------------------------------------------------------------------------------

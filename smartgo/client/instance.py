@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.client.identity import DEFAULT_INSTANCE, UniqueIds, client_id
+from smartgo.client.messages import ReceivedMessage
 from smartgo.client.route import RouteTable, parse_registries
 from smartgo.client.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
@@ -30,7 +31,14 @@ from smartgo.remoting.client import RemotingClient, parse_address
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.tls import ClientTLS
-from smartgo.schema.bodies import ConsumerData, ConsumerRunningInfo, HeartbeatData, MessageQueue, ProducerData
+from smartgo.schema.bodies import (
+    ConsumeDirectlyResult,
+    ConsumerData,
+    ConsumerRunningInfo,
+    HeartbeatData,
+    MessageQueue,
+    ProducerData,
+)
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import UnregisterClientRequest
@@ -60,6 +68,9 @@ class Consumer(Protocol):
 
     def running_info(self) -> ConsumerRunningInfo:
         """Tell about itself."""
+
+    def consume_directly(self, message: ReceivedMessage) -> Deferred[ConsumeDirectlyResult]:
+        """Have one message consumed now."""
 
     def stop(self) -> Deferred[None]:
         """Leave the group."""

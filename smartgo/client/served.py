@@ -1,4 +1,7 @@
-"""What a client answers brokers: 40 (members changed), 220 (reset offsets), 307 (tell about yourself)."""
+"""
+What a client answers brokers: 40 (members changed), 220 (reset offsets), 307 (tell about yourself), 309 (consume this
+message).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.errors import RequestRefused
+from smartgo.client.messages import received
+from smartgo.errors import BadCompression, BadRecord, BodyTooLong, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.schema.bodies import ResetOffsetBody
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.consumers import NotifyConsumerIdsChangedRequest, ResetOffsetRequest, RunningInfoRequest
+from smartgo.schema.headers.consumers import (
+    ConsumeDirectlyRequest,
+    NotifyConsumerIdsChangedRequest,
+    ResetOffsetRequest,
+    RunningInfoRequest,
+)
+from smartgo.schema.record import decode
 
 if TYPE_CHECKING:
     from smartgo.client.instance import Consumer
@@ -28,6 +38,7 @@ class ServedRequests:
             int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED),
             int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET),
             int(RequestCode.GET_CONSUMER_RUNNING_INFO),
+            int(RequestCode.CONSUME_MESSAGE_DIRECTLY),
         }
     )
 
@@ -57,6 +68,8 @@ class ServedRequests:
             return request.answer()
         if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             return self._reset(request)
+        if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
+            return self._consume(request)
         consumer = self._consumer(request.read(RunningInfoRequest).consumer_group)
         return request.answer(body=consumer.running_info().encode())
 
@@ -66,6 +79,15 @@ class ServedRequests:
         table = ResetOffsetBody.decode(request.body).offset_table
         offsets = {queue: offset for queue, offset in table.items() if queue.topic == header.topic}
         return consumer.reset_offsets(offsets).addCallback(lambda _: request.answer())
+
+    def _consume(self, request: Command) -> Deferred[Answer]:
+        header = request.read(ConsumeDirectlyRequest)
+        consumer = self._consumer(header.consumer_group)
+        try:
+            message = received(decode(request.body), header.broker_name or "")
+        except (BadRecord, BadCompression, BodyTooLong) as error:
+            raise RequestRefused(f"the message cannot be read: {error}") from None
+        return consumer.consume_directly(message).addCallback(lambda result: request.answer(body=result.encode()))
 
     def _consumer(self, group: str) -> Consumer:
         consumer = self._consumers.get(group)
