@@ -258,6 +258,18 @@ class PromtoolTests(MetricsCase):
         self.fill()
         self.assertNotIn("smartgo_", self.promtool("check", "metrics", given=self.text()))
 
+    def test_questions(self) -> None:
+        """It can read every question that the dashboard asks."""
+        with open(os.path.join(DOCS, "grafana", "smartgo.json"), encoding="utf-8") as file:
+            panels = json.load(file)["panels"]
+        asked = [re.sub(r"\$\w+", ".*", one["expr"]) for panel in panels for one in panel.get("targets", ())]
+        self.assertGreater(len(asked), 25)
+        rules = [{"record": f"asked:{number}", "expr": expression} for number, expression in enumerate(asked)]
+        path: str = self.mktemp()
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+        self.assertIn(f"SUCCESS: {len(asked)} rules", self.promtool("check", "rules", path))
+
     def test_rules(self) -> None:
         """It finds the alert rules sound, and their tests pass."""
         self.assertIn("SUCCESS", self.promtool("check", "rules", os.path.join(DOCS, "grafana", "alerts.yml")))
