@@ -35,6 +35,7 @@ CONNECTIONS: Final = 512
 
 _IDLE_SECONDS: Final = 60  # of a connection without a request
 _LINGER_SECONDS: Final = 2.0
+_LAST_SECONDS: Final = 2.0
 
 SECURITY_HEADERS: Final = (
     (b"Content-Security-Policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -263,6 +264,21 @@ class Channel(HTTPChannel):
         self.setTimeout(None)
         self._due = self.callLater(_LINGER_SECONDS, self._leave)
 
+    @property
+    def is_served(self) -> bool:
+        """Whether a request of this connection is being served."""
+        return bool(self._handlingRequest)
+
+    def requestDone(self, request: Any) -> None:
+        """Go on with the next request, unless all is to end."""
+        if self.factory.closing:
+            self.persistent = 0
+        super().requestDone(request)
+
+    def abort(self) -> None:
+        """End now."""
+        cast("Any", self.transport).abortConnection()
+
     def _leave(self) -> None:
         self._due = None
         self.loseConnection()
@@ -282,6 +298,7 @@ class OpsFactory(ServerFactory):
     Makes channels.
 
     @ivar busy: requests that are being served.
+    @ivar closing: whether connections end with the request that is being served.
     @ivar render: what answers a request.
     """
 
@@ -303,6 +320,7 @@ class OpsFactory(ServerFactory):
         self.body_limit = body_limit
         self._tls = tls
         self.busy = 0
+        self.closing = False
         self._channels: set[Channel] = set()
         self._serial = 0
         self._nonce = env.random.token(4).hex()
@@ -342,12 +360,20 @@ class OpsFactory(ServerFactory):
         """There is no log of accesses; changes stand in the audit log."""
 
     def close(self) -> Deferred[None]:
-        """Cut all connections; fires when they are gone."""
+        """End all connections, those that are being served once they are or after 2 s; fires when none is left."""
         done: Deferred[None] = Deferred()
+        self.closing = True
         if not self._channels:
             done.callback(None)
             return done
         self._empty = done
+        timer = self._env.clock.callLater(_LAST_SECONDS, self._cut)
+        done.addCallback(lambda _: timer.cancel() if timer.active() else None)
         for channel in list(self._channels):
-            cast("Any", channel.transport).abortConnection()
+            if not channel.is_served:
+                channel.abort()
         return done
+
+    def _cut(self) -> None:
+        for channel in list(self._channels):
+            channel.abort()

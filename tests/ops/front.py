@@ -155,7 +155,7 @@ class Front:
         """Stop the API alone."""
         done: list[object] = []
         self.ops.stopService().addBoth(done.append)
-        self.cluster.pump(1.0)
+        self.cluster.pump(3.0)
         if done != [None]:
             raise AssertionError(f"not stopped: {done}")
 

@@ -261,6 +261,23 @@ class AnswerTests(FrontCase):
         change.callback({"a": 1})
         self.assertEqual([one.status for one in self.front.ops.audit.entries()], [200])
 
+    def test_stop(self) -> None:
+        """A stop ends idle connections at once, waits for what is being served, and for no more than 2 s."""
+        idle, served, stuck = (self.front.connect() for _ in range(3))
+        for line in (served, stuck):
+            cast("Any", line.transport).write(f"GET /api/v1/slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+        self.front.cluster.pump()
+        done = self.front.ops.factory.close()
+        self.front.cluster.pump()
+        self.assertEqual((idle.closed, served.closed, stuck.closed), (True, False, False))
+        self.slow.waiting[0].callback({"a": 1})
+        self.front.cluster.pump()
+        self.assertEqual((parsed(served.received).json, served.closed), ({"a": 1}, True))
+        self.assertNoResult(done)
+        self.front.cluster.pump(2.1)
+        self.successResultOf(done)
+        self.assertTrue(stuck.closed)
+
     def test_etag(self) -> None:
         """An answer that the client has already gets 304."""
         tag = self.front.ask("GET", "/health").headers["etag"]
