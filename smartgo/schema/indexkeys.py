@@ -31,6 +31,8 @@ _LONGEST: Final = 64  # bytes of a key that is hashed together with others
 _HEAD: Final = struct.Struct(">ii28xi16xq20xi")  # size, magic, sys flag, store timestamp, body length
 _SYS_FLAG_AT, _STORED_AT, _BODY_AT = 36, 56, 84
 _UNIQUE: Final = b"UNIQ_KEY\x01"
+_INNER_UNIQUE: Final = b"\x02" + _UNIQUE
+_VALUE_AT: Final = len(_INNER_UNIQUE)
 _KEYS: Final = b"KEYS\x01"
 _MASK_32: Final = 0xFFFFFFFF
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_LONGEST + 1)]
@@ -101,27 +103,42 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
     stored: list[int] = []
     alone: list[tuple[int, int]] = []  # number of a key and its hash, for those that are hashed alone
     topics: dict[bytes, int] = {}
-    unpack = _HEAD.unpack_from
+    data = bytes(view)  # costs less than the slices of a memoryview, of which there would be several a record
+    unpack, find, find_last = _HEAD.unpack_from, data.find, data.rfind
     for at in starts:
-        size, magic, sys_flag, stored_ms, body_size = unpack(view, at)
+        size, magic, sys_flag, stored_ms, body_size = unpack(data, at)
         topic_at = at + HEAD_SIZE + 1 + body_size
         end = at + size
         if body_size < 0 or topic_at >= end or sys_flag & HOSTS_MASK or magic == MAGIC_V2:
-            for number, when in _alone(view, at):
+            for number, when in _alone(data, at):
                 alone.append((len(texts), number))
                 texts.append(b"")
                 prefixes.append(0)
                 offsets.append(base + at)
                 stored.append(when)
             continue
-        topic_end = topic_at + view[topic_at - 1]
-        raw = bytes(view[topic_end:end])
-        if len(raw) < 2 or raw[0] << 8 | raw[1] != len(raw) - 2 or sys_flag & TRANSACTION_MASK == ROLLBACK:
+        topic_end = topic_at + data[topic_at - 1]
+        begin = topic_end + 2
+        if begin > end or data[topic_end] << 8 | data[topic_end + 1] != end - begin:
             continue
-        found = _values_of(raw)
+        if sys_flag & TRANSACTION_MASK == ROLLBACK:
+            continue
+        place = find_last(_INNER_UNIQUE, begin, end)
+        if place < 0:
+            unique = _last_value(data, begin, end, _UNIQUE)
+        else:
+            stop = find(b"\x02", place + 1, end)
+            unique = data[place + _VALUE_AT : stop if stop >= 0 else end] or _last_value(data, begin, end, _UNIQUE)
+        found: Sequence[bytes] = (unique,) if unique else ()
+        if find_last(_KEYS, begin, end) >= 0:
+            words = _last_value(data, begin, end, _KEYS)
+            if b" " in words:
+                found = (*found, *[word for word in words.split(b" ") if word])
+            elif words:
+                found = (*found, words)
         if not found:
             continue
-        topic = bytes(view[topic_at:topic_end])
+        topic = data[topic_at:topic_end]
         prefix = topics.get(topic)
         if prefix is None:
             prefix = topics[topic] = (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & _MASK_32
@@ -143,33 +160,19 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
     return Keys(hashes, offsets, stored)
 
 
-def _values_of(raw: bytes) -> Sequence[bytes]:
-    """Return the keys in properties, which begin with their length."""
-    at = raw.rfind(b"\x02" + _UNIQUE)
-    if at < 0:
-        unique = _last_value(raw, _UNIQUE)
-    else:
-        stop = raw.find(b"\x02", at + 1)
-        unique = raw[at + 1 + len(_UNIQUE) : stop if stop >= 0 else len(raw)] or _last_value(raw, _UNIQUE)
-    if raw.rfind(_KEYS) < 0:
-        return (unique,) if unique else ()
-    words = [word for word in _last_value(raw, _KEYS).split(b" ") if word]
-    return [unique, *words] if unique else words
-
-
-def _last_value(raw: bytes, name: bytes) -> bytes:
-    """Return the last value of a property that is not empty."""
-    end = len(raw)
+def _last_value(data: bytes, begin: int, end: int, name: bytes) -> bytes:
+    """Return the last value of a property that is not empty, of the properties that lie in a part of C{data}."""
+    last = end
     while True:
-        at = raw.rfind(b"\x02" + name, 2, end)
-        if at < 0 and not raw.startswith(name, 2, end):
+        at = data.rfind(b"\x02" + name, begin, last)
+        if at < 0 and not data.startswith(name, begin, last):
             return b""
-        begin = max(at + 1, 2) + len(name)
-        stop = raw.find(b"\x02", begin)
-        value = raw[begin : stop if stop >= 0 else len(raw)]
+        value_at = max(at + 1, begin) + len(name)
+        stop = data.find(b"\x02", value_at, end)
+        value = data[value_at : stop if stop >= 0 else end]
         if value or at < 0:
             return value
-        end = at
+        last = at
 
 
 def _hash_together(texts: Sequence[bytes]) -> Sequence[int]:

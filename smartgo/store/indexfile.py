@@ -137,6 +137,7 @@ class IndexFile:
         entries = []
         unpack = slot_struct.unpack_from
         number = first
+        seconds, last_ms = 0, 0
         for key_hash, offset, stored_ms in zip(_listed(hashes), _listed(offsets), _listed(stored), strict=True):
             slot = key_hash % slots
             previous = heads.get(slot)
@@ -146,7 +147,9 @@ class IndexFile:
                     previous = 0
                     used += 1
             heads[slot] = number
-            entries.append(_pack_entry(key_hash, offset, seconds_since(begin_ms, stored_ms), previous))
+            if stored_ms != last_ms:
+                seconds, last_ms = seconds_since(begin_ms, stored_ms), stored_ms
+            entries.append(_pack_entry(key_hash, offset, seconds, previous))
             number += 1
         at = geometry.entry_at(first)
         data = b"".join(entries)
