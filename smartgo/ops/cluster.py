@@ -14,6 +14,7 @@ from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, route
+from smartgo.ops.security.audit import hidden
 from smartgo.ops.view import ClusterView, each
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
@@ -219,7 +220,8 @@ class ClusterApi:
     async def broker_config(self, call: Call[BrokerPath, ListQuery, None]) -> Page[NameValue]:
         """List the settings of a broker, as it tells them; C{GET /config} says where ours come from."""
         place = await self._view.broker(call.path.name)
-        rows = [NameValue(*one) for one in (await self._view.admin.brokers.settings(place.address)).items()]
+        told = await self._view.admin.brokers.settings(place.address)
+        rows = [NameValue(name, hidden(name, value)) for name, value in told.items()]
         return page_of(rows, call.query, {"name": lambda one: one.name}, lambda one: one.name, "name")
 
     @route(

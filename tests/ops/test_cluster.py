@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed
@@ -151,6 +151,16 @@ class BrokerTests(ClusterCase):
         """A broker's settings are listed."""
         page = self.get("/brokers/broker-a/config?q=brokername")
         self.assertEqual(page["items"], [{"name": "brokerName", "value": "broker-a"}])
+
+    def test_secrets(self) -> None:
+        """What any broker tells of a setting whose name says that it is secret is hidden (X8)."""
+
+        def settings(address: str) -> Deferred[dict[str, str]]:
+            return succeed({"aclSecretKey": "word", "adminPassword": "", "brokerName": "broker-a"})
+
+        self.patch(self.front.ops.admin.brokers, "settings", settings)
+        found = {one["name"]: one["value"] for one in self.get("/brokers/broker-a/config")["items"]}
+        self.assertEqual(found, {"aclSecretKey": "***", "adminPassword": "", "brokerName": "broker-a"})
 
     def test_totals(self) -> None:
         """The cluster in a few numbers."""

@@ -24,7 +24,7 @@ KEPT: Final = 2000
 
 _CUT: Final = 512  # characters of one value
 _MEMBERS: Final = 32
-_SECRET_WORDS: Final = ("secret", "password", "token", "code", "key")
+_SECRET_WORDS: Final = ("secret", "password", "token", "code", "key")  # "code": a login link's
 
 
 class AuditEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -123,7 +123,7 @@ def shown(value: Any) -> Any:
     value = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
     if isinstance(value, dict):
         items = list(value.items())[:_MEMBERS]
-        return {str(name): "***" if _is_secret(str(name)) and member else shown(member) for name, member in items}
+        return {str(name): hidden(str(name), shown(member)) for name, member in items}
     if isinstance(value, list | tuple):
         return [shown(one) for one in list(value)[:_MEMBERS]]
     if isinstance(value, str) and len(value) > _CUT:
@@ -131,5 +131,6 @@ def shown(value: Any) -> Any:
     return value
 
 
-def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRET_WORDS)
+def hidden(name: str, value: Any) -> Any:
+    """Return a value, or C{***} where its name says that it is secret (reliability X8)."""
+    return "***" if value and any(word in name.lower() for word in _SECRET_WORDS) else value
