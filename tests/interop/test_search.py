@@ -218,3 +218,32 @@ class LiveSearchTests(InteropCase):
                     text = client.mqadmin(command)[0]
                 self.assertIn(f"consumerGroup={group}, trackType={kind},", text)
                 client.ask("push.stop", name=group)
+
+
+class KilledSearchTests(InteropCase):
+    """kill -9 of the broker under load."""
+
+    def test_kill(self) -> None:
+        """Whenever the broker is killed, every acknowledged message is found afterwards, by its unique key, once."""
+        cluster = self.cluster(settings={"maxIndexNum": "2000", "maxHashSlotNum": "500"})
+        cluster.start()
+        where = {"namesrv": cluster.namesrv}
+        client = driver("4.9")
+        client.ask("topic", topic="killed", queues=2, address=cluster.broker.address, **where)
+        load = client.start(
+            "load", name="killed", topic="killed", group="load", size=200, retries=0, timeoutMs=2000, **where
+        )
+        self.addCleanup(client.ask, "load.stop", name="killed")
+        for count in (300, 2500, 1000):
+            load.wait_for("acked", load.count("acked") + count, 60)
+            cluster.broker.kill()
+            cluster.start_broker()
+        client.ask("load.stop", name="killed")
+        load.result()
+        acked = load.of("acked")
+        rows = [["killed", one["msgId"]] for one in acked]
+        call = client.start("search", rows=rows, unique=True, **where)
+        found = [one["ids"] for one in call.all_of("found", 200)]
+        self.assertEqual(call.of("missed"), [])
+        self.assertEqual(found, [[one["offsetMsgId"]] for one in acked])
+        self.assertGreater(len(os.listdir(os.path.join(cluster.broker.plan.store, "index"))), 1)
