@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+from lz4.frame import LZ4FrameDecompressor
 from msgspec import Meta
+from zstandard import ZstdDecompressor, ZstdError
 
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
 from smartgo.remoting.compression import decompress_body
@@ -25,6 +28,8 @@ DUMPED: Final = 4096
 FIELD_BYTES: Final = 1024
 """Bytes of one field of a record that are shown."""
 
+_BEGINNING: Final = PREVIEW * 4  # bytes
+_WINDOW: Final = 8 << 20  # bytes that a zstd frame may look back
 _LINE: Final = 16  # bytes
 _COMPRESSION: Final[Mapping[int, str]] = {0: "zlib", ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
 _UNSIGNED: Final = 0xFFFFFFFF
@@ -57,8 +62,8 @@ class MessageRow(msgspec.Struct, rename="camel"):
     @ivar message_id: the id that its producer gave it, else C{offset_id}.
     @ivar offset_id: the broker's id of this copy.
     @ivar reconsume_times: how often it was given back before.
-    @ivar size_bytes: of its body, no longer compressed.
-    @ivar preview: the beginning of its body as text; what is no text is escaped.
+    @ivar size_bytes: of its body as it is stored, perhaps compressed.
+    @ivar preview: the beginning of its body, unpacked, as text; what is no text is escaped.
     """
 
     topic: str
@@ -181,10 +186,10 @@ def found(raw: bytes, broker: str) -> Found:
 
 def row_of(one: Found) -> MessageRow:
     """Return the row of a message."""
-    return MessageRow(**_members(one, unpacked(one.stored)[0]))
+    return MessageRow(**_members(one))
 
 
-def _members(one: Found, body: bytes) -> dict[str, Any]:
+def _members(one: Found) -> dict[str, Any]:
     stored, named = one.stored, one.properties
     origin = named.get(properties.RETRY_TOPIC) or named.get(properties.REAL_TOPIC)
     return {
@@ -200,14 +205,35 @@ def _members(one: Found, body: bytes) -> dict[str, Any]:
         "born_ms": stored.born_ms,
         "stored_ms": stored.stored_ms,
         "reconsume_times": stored.reconsume_times,
-        "size_bytes": len(body),
-        "preview": preview(body),
+        "size_bytes": len(stored.body),
+        "preview": _in_a_line(_beginning(stored)),
     }
 
 
-def preview(body: bytes) -> str:
-    """Return the beginning of a body in one line."""
-    text = body[: PREVIEW * 4].decode("utf-8", "backslashreplace")[:PREVIEW]
+def _beginning(stored: StoredMessage) -> bytes:
+    """
+    The beginning of a body, unpacked, or of its stored bytes where it cannot be.
+
+    Nothing more is unpacked: rows are many, and a short body may grow very long.
+    """
+    body = bytes(stored.body)
+    if not stored.sys_flag & COMPRESSED:
+        return body[:_BEGINNING]
+    method = stored.sys_flag & COMPRESSION_MASK
+    try:
+        if method == LZ4:
+            plain: bytes = LZ4FrameDecompressor().decompress(body, max_length=_BEGINNING)
+        elif method == ZSTD:
+            plain = ZstdDecompressor(max_window_size=_WINDOW).stream_reader(body).read(_BEGINNING)
+        else:
+            plain = zlib.decompressobj().decompress(body, _BEGINNING)
+    except (zlib.error, RuntimeError, ZstdError):
+        return body[:_BEGINNING]
+    return plain
+
+
+def _in_a_line(data: bytes) -> str:
+    text = data[:_BEGINNING].decode("utf-8", "backslashreplace")[:PREVIEW]
     return "".join(one if one.isprintable() else " " for one in text)
 
 
@@ -219,7 +245,7 @@ def view_of(one: Found) -> MessageView:
     stored = one.stored
     body, error = unpacked(stored)
     return MessageView(
-        **_members(one, body),
+        **_members(one),
         log_offset=stored.physical_offset,
         flag=stored.flag,
         sys_flag=stored.sys_flag,
@@ -320,7 +346,7 @@ def _in_words(name: str, value: object) -> str:
             return _host(value)
         if name == "properties":
             return ", ".join(f"{key}={word}" for key, word in properties.decode(value).items())[:FIELD_BYTES]
-        return preview(value)
+        return _in_a_line(value)
     if name in ("magic", "crc") and isinstance(value, int):
         return f"0x{value & _UNSIGNED:08X}"
     if name == "sys_flag" and isinstance(value, int):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
+from smartgo.errors import PeerRefused
 from smartgo.ops.content import Found, MessageRow, OptionalBroker, TimeMs, row_of, unpacked
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
@@ -20,6 +21,7 @@ from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, Lines, route
 from smartgo.ops.view import ClusterView, TopicEntry, each
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX
 
 _GONE: Final = {404: "The group has no dead letters, or not this one."}
@@ -107,11 +109,17 @@ class DeadApi:
         return page_of(rows, query, _SORTS, lambda one: one.group, "group")
 
     async def _row(self, entry: TopicEntry) -> DeadRow:
-        table = (await self._view.admin.topics.stats(entry.name)).offset_table
+        try:
+            table = (await self._view.admin.topics.stats(entry.name)).offset_table
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            table = {}  # just gone
         there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
-        oldest = []
+        oldest: list[Found] = []
         for queue, one in there.items():
-            oldest += (await self._reader.pull(queue, one.min_offset, 1)).messages
+            with suppress(PeerRefused):  # RocketMQ makes topics of dead letters that cannot be read
+                oldest += (await self._reader.pull(queue, one.min_offset, 1)).messages
         return DeadRow(
             _group(entry),
             entry.name,

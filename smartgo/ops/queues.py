@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from smartgo.client.administration.asking import header_of
 from smartgo.client.instance import Client
@@ -29,6 +30,7 @@ from smartgo.schema.headers.offsets import (
     SearchOffsetRequest,
 )
 from smartgo.schema.headers.pull import PullRequest, PullResponse
+from smartgo.schema.message import COMPRESSED
 from smartgo.schema.record import decode
 
 GROUP: Final = "TOOLS_CONSUMER"
@@ -178,7 +180,12 @@ class QueueReader:
             if pulled.next_offset <= at:
                 return  # the rest has been removed meanwhile, or cannot be read
             at = pulled.next_offset
-            yield pulled
+            # Whoever unpacks bodies takes a while for each: others get their turn in between.
+            *early, last = _portions(pulled.messages)
+            for portion in early:
+                yield pulled._replace(messages=portion, next_offset=portion[-1].stored.queue_offset + 1)
+                await deferLater(self._client.env.clock, 0)
+            yield pulled._replace(messages=last)
 
     async def piece(self, queue: MessageQueue, begin: int, end: int) -> list[Found]:
         """Return what lies between two offsets of a queue."""
@@ -204,6 +211,16 @@ class QueueReader:
 
     async def _address(self, broker: str) -> str:
         return (await self._view.broker(broker)).address
+
+
+def _portions(messages: list[Found]) -> list[list[Found]]:
+    """Cut messages into portions of which only the last one of each is compressed; there is always one portion."""
+    found: list[list[Found]] = [[]]
+    for number, one in enumerate(messages, 1):
+        found[-1].append(one)
+        if one.stored.sys_flag & COMPRESSED and number < len(messages):
+            found.append([])
+    return found
 
 
 def decoded(body: bytes, broker: str) -> list[Found]:

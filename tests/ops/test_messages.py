@@ -6,10 +6,15 @@ import base64
 import zlib
 from typing import Any
 
+import lz4.frame
+import zstandard
+
+from smartgo.ops import content
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.compression import LZ4, ZLIB, ZSTD
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.message import COMPRESSED
 from tests.broker.cluster import BROKER, REGISTRY, heartbeat, records
@@ -151,6 +156,23 @@ class BodyTests(MessageCase):
         self.assertEqual((shown["sizeBytes"], shown["storedBytes"], shown["compression"]), (5000, len(packed), "zlib"))
         self.assertEqual(shown["text"], "x" * 5000)
         self.assertEqual(len(shown["hex"].split("\n")), 4096 // 16)
+
+    def test_previews(self) -> None:
+        """The beginning of a compressed body is shown in lists, and no more of it is unpacked than that."""
+        plain = b"preview " * 1000
+        for number, (packed, method) in enumerate(
+            (
+                (zlib.compress(plain), 0),
+                (zlib.compress(plain), ZLIB),
+                (lz4.frame.compress(plain), LZ4),
+                (zstandard.ZstdCompressor().compress(plain), ZSTD),
+            )
+        ):
+            self.body(packed, sys_flag=COMPRESSED | method)
+            patched = self.patch(content, "decompress_body", None)
+            row = self.get(f"/messages/peek?topic=Orders&broker=broker-a&queueId=0&offset={2 + number}")["items"][0]
+            self.assertEqual((row["preview"], row["sizeBytes"]), (plain[:200].decode(), len(packed)))
+            patched.restore()
 
     def test_broken(self) -> None:
         """A body that cannot be unpacked is shown as it is stored, with why; it is not given out nor sent again."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from smartgo.ops import content, matching
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.message import COMPRESSED, StoredMessage
 from tests.ops.test_messages import UNIQUE, MessageCase
 
 
@@ -97,3 +100,27 @@ class SearchTests(MessageCase):
         self.assertEqual(self.order("DELETE", f"/jobs/{job['id']}")[0], 204)
         job = self.get(f"/jobs/{job['id']}")
         self.assertEqual((job["state"], job["rows"]), ("cancelled", 2))
+
+    def test_turns(self) -> None:
+        """While a search unpacks many bodies, others get their turn."""
+        for number in range(4, 10):
+            self.send(number, body=zlib.compress(b"x" * 100_000), sys_flag=COMPRESSED)
+        self.cluster.pump(1.0)
+        turns = 0
+        at_turn: list[int] = []
+        call_later = self.front.env.clock.callLater
+
+        def count(delay: float, *more: Any) -> Any:
+            nonlocal turns
+            turns += delay == 0
+            return call_later(delay, *more)
+
+        def unpacked(stored: StoredMessage) -> tuple[bytes, str | None]:
+            at_turn.append(turns)
+            return content.unpacked(stored)
+
+        self.patch(self.front.env.clock, "callLater", count)
+        self.patch(matching, "unpacked", unpacked)
+        self.assertEqual(self.search(body="xxx")[1], [4, 5, 6, 7, 8, 9])
+        self.assertEqual(len(at_turn), 10)
+        self.assertGreaterEqual(len(set(at_turn)), 5)
