@@ -35,6 +35,8 @@ SAVED: Final = 300.0
 
 LANE: Final = "tables"
 
+_GROUP: Final = "group:"
+
 FIGURES: Final = ("putTps", "getTps", "putBytes", "getBytes", "diskRatio", "logBytes")
 GROUP_FIGURES: Final = ("lag", "lagSeconds", "consumeTps", "putTps")
 
@@ -135,6 +137,9 @@ class Sampler:
             return
         try:
             self.history.restore(decoded(self._env.files.read(self._path)))
+            for name in self.history.names():
+                if name.startswith(_GROUP):
+                    self._progress.watch(name.removeprefix(_GROUP))
         except (BadBody, OSError) as error:
             self._log.warn("the history {path} is begun anew: {error}", path=self._path, error=str(error))
 
@@ -160,6 +165,7 @@ class Sampler:
         self._listeners.append(listener)
         for group in listener.groups:
             self._progress.watch(group)
+            self._groups_due = 0.0
         if self._call is not None and not self._stopped:
             self._call.cancel()
             self._later(0.0)
@@ -259,14 +265,17 @@ class Sampler:
 
     async def _groups(self) -> None:
         found: dict[str, GroupFigures] = {}
+        known = await self._view.groups.get() if self._progress.watched else {}
         for group in self._progress.watched:
+            if group not in known:
+                continue
             try:
                 progress = await self._progress.progress(group)
             except CallFailed:
                 continue
             found[group] = GroupFigures(group, progress)
             values = (progress.lag, progress.lag_ms / 1000, progress.consume_tps, progress.put_tps or 0.0)
-            self.history.add(f"group:{group}", self._env.clock.wall_ms(), GROUP_FIGURES, values)
+            self.history.add(_GROUP + group, self._env.clock.wall_ms(), GROUP_FIGURES, values)
         for listener in list(self._listeners):
             rows = [found[group] for group in listener.groups if group in found]
             if rows:

@@ -117,10 +117,22 @@ class SamplerTests(SynchronousTestCase):
     def test_groups(self) -> None:
         """The lag of a group that somebody wants to know of is kept from then on."""
         self.front.cluster.heartbeat("audit", "Orders")
-        self.assertEqual(self.front.get("/history?series=group:audit")["atMs"], [])
+        for name in ("audit", "nobody"):
+            self.assertEqual(self.front.get(f"/history?series=group:{name}")["atMs"], [])
         self.front.cluster.pump(50.0, 1.0)
         found = self.front.get("/history?series=group:audit")
         self.assertEqual(found["values"]["lag"], [0.0])
+        self.assertNotIn("group:nobody", self.front.get("/history/series"))
+
+    def test_groups_again(self) -> None:
+        """Groups that were looked at before a restart are looked at after it, too."""
+        self.front.cluster.heartbeat("audit", "Orders")
+        self.front.get("/history?series=group:audit")
+        self.front.cluster.pump(130.0, 1.0)
+        self.front.stop_api()
+        again = Front(self.front.cluster)
+        self.addCleanup(again.stop_api)
+        self.assertEqual(again.ops.sampler._progress.watched, ["audit"])
 
     def test_again(self) -> None:
         """The history is there again after a restart; one that cannot be read is begun anew."""
