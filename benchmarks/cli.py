@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 from rich.console import Console
 
 from . import apache, apachereport, builder, indexing, proc, profiling, report, runner
 from .errors import BenchmarkError
 from .results import Results, write
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
-from .targets import Attached, Bench, Target, running
+from .targets import Attached, Bench, Started, Target, running
 
 RESULTS = Path(__file__).parent / "results"
 _NEEDED_BYTES = 8 << 30
@@ -354,6 +355,65 @@ def profile_command(
     console.print(profiling.table("Functions, µs a message", functions, top))
     if lines:
         console.print(profiling.table("Lines, µs a message", lines, top))
+
+
+@main.command("spark-stream")
+@click.option(
+    "-t",
+    "--target",
+    type=click.Choice(["ours", "rocketmq"]),
+    default="ours",
+    show_default=True,
+    help="Whose broker writes the store that is followed.",
+)
+@click.option("--rate", default=5000, show_default=True, help="Messages a second.")
+@click.option("--seconds", default=300.0, show_default=True, help="How long; the query is killed half-way.")
+@click.option("--trigger", default="1 second", show_default=True, help="Time between two micro-batches at least.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Where to draw the lag over time, as SVG."
+)
+@_folder_options
+@_json_option
+@_check_option
+def spark_stream_command(
+    target: str,
+    rate: int,
+    seconds: float,
+    trigger: str,
+    plot: Path | None,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Follow a store by Spark while its broker is under load; kill the query once.
+
+    Every message must be in the sink once. The lag of a micro-batch is how old its oldest message was when all of it
+    lay in the sink. Needs Java 17 and the extra [spark].
+    """
+    from . import lagplot, sparkstream
+
+    with _workshop(work, keep, ports, jars) as bench:
+        binary = builder.generator()
+        (broker,) = _targets(bench, [target])
+        if not isinstance(broker, Started):
+            raise BenchmarkError(f"{target} was not started here")
+        _warn_when_busy()
+        with running([broker]), console.status("starting") as status:
+            outcome = sparkstream.run(broker, binary, rate, seconds, trigger, status.update)
+    console.print(sparkstream.told(outcome), highlight=False)
+    path = _result_path(json_path, "spark-stream")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode({**_facts(bench), "outcome": outcome})))
+    console.print(f"figures are in {path}", highlight=False)
+    if plot is not None:
+        title = f"Lag of a Spark stream behind {outcome.broker}, {rate:,} messages a second"
+        marks = [(begin, "driver and JVM killed") for begin, _ in outcome.restarts]
+        plot.write_text(lagplot.svg(title, outcome.lags, marks), encoding="utf-8")
+    if check and not outcome.exact:
+        sys.exit(1)
 
 
 @main.command("index")
