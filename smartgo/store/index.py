@@ -107,6 +107,9 @@ class Index:
         self._blocked = False  # by work in the lane without which nothing can be done
         self._extending = False
         self._failed = False  # the last work in the lane did
+        self._complained = False  # of that
+        self._broken = False  # by a bug: what is in the files is not to be relied on
+        self._taken = 0  # slices of records
         self._stopped = False
         self._running = 0  # pieces of work in the lane
         self._idlers: list[Deferred[None]] = []
@@ -162,21 +165,29 @@ class Index:
 
         @return: whether all that is in the index is on the disk.
         """
-        deadline = self._clock.seconds() + _STOP_WAIT
         await self._idle()
-        self._failed = False
-        while self.position < self._end() and self._clock.seconds() < deadline and not self._failed:
-            self._step()
-            await self._idle()
+        if not self._broken:
+            await self._make_up()
         newest = self._newest()
         if newest is not None and not newest.synced and self._mapping is not None:
             try:
                 await self._threads.run(LANE, self._mapping.sync)
-                newest.synced = True
             except OSError as error:
-                self._log.warn("the index could not be flushed: {error}", error=str(error))
+                self._log.warn("the index could not be flushed, and will be made anew: {error}", error=str(error))
+            else:
+                newest.synced = True
+                if newest.is_full:
+                    self.flushed_ms = newest.header.end_ms
         self.let_go()
-        return all(file.synced for file in self._index_files)
+        return not self._broken and all(file.synced for file in self._index_files)
+
+    async def _make_up(self) -> None:
+        deadline = self._clock.seconds() + _STOP_WAIT
+        self._failed = False
+        while self._is_behind() and self._clock.seconds() < deadline and not self._failed:
+            if not self._try_step():
+                return
+            await self._idle()
 
     def let_go(self) -> None:
         """Give up the mapping; whoever waits for the index waits no more."""
@@ -210,21 +221,28 @@ class Index:
     def _go_on(self) -> None:
         self._call = None
         self._failed = False
-        try:
-            while not self._blocked and not self._failed and not self._step():
-                pass
-        except Exception:  # searches become incomplete; sends and pulls must go on
-            self._log.failure("the index follows the log no more")
-            self._stopped = True
-            return
-        if not self._blocked and self.position < self._end():
+        taken = self._taken
+        while not self._blocked and not self._failed and self._taken == taken and self._is_behind():
+            if not self._try_step():
+                return
+        if not self._blocked and self._is_behind():
             self._soon()
 
-    def _step(self) -> bool:
-        """Do one thing of what there is to do; return whether that was a slice of records, or all is done."""
+    def _is_behind(self) -> bool:
+        return self._left is not None or self.position < self._end()
+
+    def _try_step(self) -> bool:
+        """Do one thing of what there is to do; return whether that went well."""
+        try:
+            self._step()
+        except Exception:  # searches become incomplete; sends and pulls must go on
+            self._log.failure("the index follows the log no more; the next start makes it anew")
+            self._broken = self._stopped = True
+            return False
+        return True
+
+    def _step(self) -> None:
         newest = self._newest()
-        if self._left is None and self.position >= self._end():
-            return True
         if newest is None or newest.is_full:
             self._begin_file()
         elif self._mapping is None:
@@ -235,9 +253,8 @@ class Index:
         elif self._left is not None:
             self._put(self._mapping, newest, self._left)
         else:
+            self._taken += 1
             self._take(self._mapping, newest)
-            return True
-        return False
 
     def _take(self, mapping: IMapping, newest: IndexFile) -> None:
         """Find the keys of the next records, and put them into the newest file."""
@@ -284,12 +301,12 @@ class Index:
             return None
         size = min(size, file.end - position, self._cold - position)
         work = self._threads.run(LANE, self._files.read_at, file.path, position - file.base, size)
-        self._block(work, self._have_read, position, size)
+        self._block(work, self._have_read, position, size, file.end)
         return None
 
-    def _have_read(self, data: bytes, position: int, size: int) -> None:
-        if len(data) < size:  # the file is being removed
-            self._found_next(None, self._cold)
+    def _have_read(self, data: bytes, position: int, size: int, end: int) -> None:
+        if len(data) < size:  # somebody shortened the file
+            self._found_next(end, self._end())
         self._chunk, self._chunk_base = memoryview(data), position
 
     def _judge(self, view: memoryview) -> None:
@@ -426,15 +443,16 @@ class Index:
         return finished.addBoth(self._ran)
 
     def _succeeded(self, result: T) -> T:
-        self._failed = False
+        self._failed = self._complained = False
         return result
 
     def _not_done(self, failure: Failure) -> None:
         self._failed = True
-        if failure.check(OSError):
-            self._log.warn("the index cannot go on now: {error}", error=str(failure.value))
-        else:
+        if failure.check(OSError) is None:
             self._log.failure("the index cannot go on now", failure)
+        elif not self._complained:
+            self._log.warn("the index cannot go on now; it tries again: {error}", error=str(failure.value))
+        self._complained = True
 
     def _ran(self, _: None) -> None:
         self._running -= 1

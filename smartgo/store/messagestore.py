@@ -208,7 +208,7 @@ class MessageStore(Service):
             await removal
         indexed = OFF
         try:
-            if self._index is not None and self._flusher.failed is None and await self._index.close():
+            if self._index is not None and await self._index.close():
                 indexed = self._index.position
             await self._checkpointer.stop(indexed)
         finally:

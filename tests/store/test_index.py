@@ -11,12 +11,12 @@ from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, Header, fil
 from smartgo.schema.message import ROLLBACK, Message
 from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
-from smartgo.store import indexfile
+from smartgo.store import index, indexfile
 from smartgo.store.index import Index
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
-from tests.fakes import EPOCH_MS, FakeEnvironment
+from tests.fakes import BLOCK, EPOCH_MS, FakeEnvironment, FakeMapping
 from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small, with_golden
 
 GEOMETRY = Geometry(16, 32)
@@ -48,6 +48,15 @@ def index_of(store: MessageStore) -> Index:
     found = store._index
     assert found is not None
     return found
+
+
+_reserve = FakeMapping.reserve
+
+
+def _no_space(mapping: FakeMapping, begin: int, end: int) -> None:
+    if "/index/" in mapping.path:
+        raise OSError(28, "No space left on device")
+    _reserve(mapping, begin, end)
 
 
 class IndexTestCase(StoreTestCase):
@@ -87,7 +96,11 @@ class IndexTestCase(StoreTestCase):
         return found
 
     def files(self, env: FakeEnvironment) -> dict[str, bytes]:
-        """The index files, by name."""
+        """The index files, by name; nothing was written where they have no blocks (reliability S1)."""
+        for path, file in env.files.files.items():
+            if "/index/" in path:
+                written = [one for one in file.holes if any(file.data[one * BLOCK : one * BLOCK + BLOCK])]
+                self.assertEqual(written, [])
         return {posixpath.basename(path): data for path, data in content(env, "index").items()}
 
     def entries(self, env: FakeEnvironment, geometry: Geometry = GEOMETRY) -> list[tuple[int, int]]:
@@ -314,6 +327,77 @@ class FollowTests(IndexTestCase):
         self.settle()
         self.assertEqual(store.index_behind, 0)
         self.assertEqual(len(self.find(store, "U000039")), 1)
+
+    def test_no_more_room(self) -> None:
+        """The same where an existing file gets no further blocks: what was found waits, and nothing is put twice."""
+        self.patch(index, "_STEP", 64)
+        store = self.opened(self.env, indexed())
+        offsets = self.put(store, [1])
+        self.settle()
+        full = self.patch(FakeMapping, "reserve", _no_space)
+        offsets += self.put(store, range(2, 60), "w")
+        self.settle()
+        self.assertGreater(store.index_behind, 0)
+        full.restore()
+        self.env.clock.advance(6)
+        self.settle()
+        self.assertEqual(
+            [offset for _, offset in self.entries(self.env)], offsets[:1] + [x for x in offsets[1:] for _ in "wu"]
+        )
+
+    def test_bug(self) -> None:
+        """A bug in the index ends the index, not the store; the next start makes it anew."""
+        store = self.opened(self.env, indexed())
+        offsets = self.put(store, range(20), "w")
+        self.settle()
+        patch = self.patch(index, "keys_in", lambda *_: 1 / 0)
+        offsets += self.put(store, range(20, 40), "w")
+        self.settle()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        offsets += self.put(store, range(40, 60), "w")
+        self.assertEqual(len(self.bodies(store)), 60)
+        self.assertEqual(len(self.now(store.query("T", "w", 64, *FOREVER)).records), 20)
+        self.stopped(store)
+        patch.restore()
+        store = self.opened(self.env, indexed())
+        self.settle()
+        self.assertEqual([offset for _, offset in self.entries(self.env)], [x for x in offsets for _ in "wu"])
+
+    def test_sync_fails(self) -> None:
+        """An index file that cannot be flushed harms nobody: the next start makes it anew."""
+        store = self.opened(self.env, indexed())
+        offsets = self.put(store, range(100), "w")
+        sync = FakeMapping.sync
+
+        def failing(mapping: FakeMapping) -> None:
+            if "/index/" in mapping.path:
+                raise OSError(5, "Input/output error")
+            sync(mapping)
+
+        patch = self.patch(FakeMapping, "sync", failing)
+        self.settle()
+        self.assertEqual(len(self.find(store, "w", count=1000)), 100)
+        self.stopped(store)
+        patch.restore()
+        self.env = power_off(self.env)
+        store = self.opened(self.env, indexed())
+        self.settle()
+        self.assertEqual([offset for _, offset in self.entries(self.env)], [x for x in offsets for _ in "wu"])
+
+    def test_log_removed(self) -> None:
+        """Where the log lost old files before they were indexed, the index goes on with what there is."""
+        store = self.opened(self.env, indexed(index=False))
+        offsets = self.put(store, range(150), "w")
+        self.stopped(store)
+        with held(self.env, "index"):
+            store = self.opened(self.env, indexed())
+            self.settle()
+            self.env.files.remove(f"{ROOT}/commitlog/{0:020d}")
+            del store._commitlog.files.files[0]
+        self.env.clock.advance(6)
+        self.settle()
+        found = [offset for _, offset in self.entries(self.env)]
+        self.assertEqual(found, [x for x in offsets if x >= 4096 for _ in "wu"])
 
     def test_after_flush(self) -> None:
         """Where readers see flushed messages only, so does the index."""
