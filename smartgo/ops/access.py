@@ -23,11 +23,15 @@ TokenName = Annotated[
 _YEAR: Final = 366 * 86400
 
 
+LoginToken = Annotated[str, Meta(max_length=256, description="A token of this API.")]
+LoginCode = Annotated[str, Meta(max_length=256, description="The one-time code of a login link.")]
+
+
 class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What begins a session: one of the two."""
 
-    token: Annotated[str, Meta(max_length=256, description="A token of this API.")] = ""
-    code: Annotated[str, Meta(max_length=256, description="The one-time code of a login link.")] = ""
+    token: LoginToken = ""
+    code: LoginCode = ""
 
 
 class SessionView(msgspec.Struct, rename="camel"):
@@ -48,12 +52,16 @@ class SessionView(msgspec.Struct, rename="camel"):
     login_needed: bool
 
 
+NewTokenScopes = Annotated[list[Scope], Meta(min_length=1, max_length=3)]
+NewTokenSeconds = Annotated[int, Meta(ge=0, le=_YEAR, description="How long it holds; 0 for good.")]
+
+
 class NewToken(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """A token to be made."""
 
     name: TokenName
-    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=3)]
-    seconds: Annotated[int, Meta(ge=0, le=_YEAR, description="How long it holds; 0 for good.")] = 0
+    scopes: NewTokenScopes
+    seconds: NewTokenSeconds = 0
 
 
 class TokenView(msgspec.Struct, rename="camel"):
@@ -89,10 +97,13 @@ class TokenPath(msgspec.Struct):
     name: TokenName
 
 
+AuditFailed = Annotated[bool | None, Meta(description="Those alone that failed, or that did not.")]
+
+
 class AuditQuery(ListQuery, kw_only=True):
     """Which entries; C{q} is looked for in who, address, action, subject and error."""
 
-    failed: Annotated[bool | None, Meta(description="Those alone that failed, or that did not.")] = None
+    failed: AuditFailed = None
 
 
 class SessionApi:

@@ -123,11 +123,15 @@ class ClientRow(msgspec.Struct, rename="camel"):
     last_beat_ms: int | None
 
 
+ClientsRole = Annotated[Literal["producer", "consumer"] | None, Meta(description="Those of one role alone.")]
+ClientsGroup = Annotated[str, Meta(max_length=255, description="Those of one group alone.")]
+
+
 class ClientsQuery(ListQuery, kw_only=True):
     """Which clients; C{q} is looked for in id, group and address."""
 
-    role: Annotated[Literal["producer", "consumer"] | None, Meta(description="Those of one role alone.")] = None
-    group: Annotated[str, Meta(max_length=255, description="Those of one group alone.")] = ""
+    role: ClientsRole = None
+    group: ClientsGroup = ""
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -152,10 +156,13 @@ class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     what: Literal["queues", "topics", "log"]
 
 
+KvValue = Annotated[str, Meta(max_length=32_768)]
+
+
 class KvBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """A value."""
 
-    value: Annotated[str, Meta(max_length=32_768)]
+    value: KvValue
 
 
 class ClusterApi:

@@ -24,27 +24,37 @@ _EVER: Final = 1 << 53
 WallMs = Annotated[int, Meta(ge=0, le=_EVER)]
 
 
+EventsTopic = Annotated[list[TopicName], Meta(max_length=_WANTED, description="Rates of these topics.")]
+EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="Progress of these groups.")]
+
+
 class EventsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What to hear of besides brokers."""
 
-    topic: Annotated[list[TopicName], Meta(max_length=_WANTED, description="Rates of these topics.")] = []
-    group: Annotated[list[GroupName], Meta(max_length=_WANTED, description="Progress of these groups.")] = []
+    topic: EventsTopic = []
+    group: EventsGroup = []
+
+
+HistorySeries = Annotated[
+    str,
+    Meta(
+        max_length=300,
+        pattern="^(cluster|broker:[^/]+|group:[^/]+)$",
+        description="`cluster`, `broker:ADDRESS` or `group:NAME`.",
+    ),
+]
+HistoryBeginMs = Annotated[WallMs | None, Meta(description="From when; by default an hour ago.")]
+HistoryEndMs = Annotated[WallMs | None, Meta(description="Until when; by default now.")]
+HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="At most so many; more are put together.")]
 
 
 class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Which points."""
 
-    series: Annotated[
-        str,
-        Meta(
-            max_length=300,
-            pattern="^(cluster|broker:[^/]+|group:[^/]+)$",
-            description="`cluster`, `broker:ADDRESS` or `group:NAME`.",
-        ),
-    ] = "cluster"
-    begin_ms: Annotated[WallMs | None, Meta(description="From when; by default an hour ago.")] = None
-    end_ms: Annotated[WallMs | None, Meta(description="Until when; by default now.")] = None
-    points: Annotated[int, Meta(ge=1, le=2000, description="At most so many; more are put together.")] = 300
+    series: HistorySeries = "cluster"
+    begin_ms: HistoryBeginMs = None
+    end_ms: HistoryEndMs = None
+    points: HistoryPoints = 300
 
 
 class HistoryView(msgspec.Struct, rename="camel"):

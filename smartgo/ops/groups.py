@@ -144,21 +144,34 @@ class MemberView(msgspec.Struct, rename="camel"):
     topics: list[MemberTopic]
 
 
+GroupsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
+GroupsProgress = Annotated[
+    bool, Meta(description="Add members and progress, without putTps, of each group of the page.")
+]
+
+
 class GroupsQuery(ListQuery, kw_only=True):
     """Which groups."""
 
-    broker: Annotated[str, Meta(max_length=127, description="Those of one broker alone.")] = ""
-    progress: Annotated[
-        bool, Meta(description="Add members and progress, without putTps, of each group of the page.")
-    ] = False
+    broker: GroupsBroker = ""
+    progress: GroupsProgress = False
+
+
+LagTopic = Annotated[str, Meta(max_length=127, description="Those of one topic alone.")]
+LagBehind = Annotated[bool, Meta(description="Those alone where there is lag.")]
+LagOwners = Annotated[bool, Meta(description="Ask members which queues they have.")]
 
 
 class LagQuery(ListQuery, kw_only=True):
     """Which queues; C{q} is looked for in the topic."""
 
-    topic: Annotated[str, Meta(max_length=127, description="Those of one topic alone.")] = ""
-    behind: Annotated[bool, Meta(description="Those alone where there is lag.")] = False
-    owners: Annotated[bool, Meta(description="Ask members which queues they have.")] = False
+    topic: LagTopic = ""
+    behind: LagBehind = False
+    owners: LagOwners = False
+
+
+GroupRetryQueues = Annotated[int, Meta(ge=0, le=64)]
+GroupRetryMax = Annotated[int, Meta(ge=-1, le=10_000)]
 
 
 class GroupBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -167,8 +180,8 @@ class GroupBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     consume_enabled: bool = True
     from_min_enabled: bool = True
     broadcast_enabled: bool = True
-    retry_queues: Annotated[int, Meta(ge=0, le=64)] = 1
-    retry_max: Annotated[int, Meta(ge=-1, le=10_000)] = 16
+    retry_queues: GroupRetryQueues = 1
+    retry_max: GroupRetryMax = 16
     broker_id: Small = 0
     slow_broker_id: Small = 1
     notify_changes: bool = True
@@ -181,11 +194,15 @@ class NewGroup(GroupBody, kw_only=True):
     name: GroupName
 
 
+DeleteGroupPositions = Annotated[bool, Meta(description="Also where it stands in its topics.")]
+DeleteGroupTopics = Annotated[bool, Meta(description="Also its retry and dead-letter topics, with what is in them.")]
+
+
 class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What goes with it."""
 
-    positions: Annotated[bool, Meta(description="Also where it stands in its topics.")] = True
-    topics: Annotated[bool, Meta(description="Also its retry and dead-letter topics, with what is in them.")] = True
+    positions: DeleteGroupPositions = True
+    topics: DeleteGroupTopics = True
 
 
 class GroupsApi:

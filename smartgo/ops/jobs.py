@@ -202,16 +202,22 @@ class JobTable:
                 del self._jobs[job.id]
 
 
+JobId = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The job's id.")]
+
+
 class JobPath(msgspec.Struct):
     """One job."""
 
-    id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The job's id.")]
+    id: JobId
+
+
+JobsState = Annotated[State | None, Meta(description="Those in this state alone.")]
 
 
 class JobsQuery(ListQuery, kw_only=True):
     """Which jobs."""
 
-    state: Annotated[State | None, Meta(description="Those in this state alone.")] = None
+    state: JobsState = None
 
 
 _GONE: Final = {404: "There is no such job, or no more."}

@@ -32,17 +32,24 @@ class Readiness(msgspec.Struct, rename="camel"):
     checks: list[Check]
 
 
+ChangesChanges = Annotated[dict[SettingName, SettingText], Meta(min_length=1, max_length=32)]
+
+
 class Changes(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Settings to change: values as in a file, by name."""
 
-    changes: Annotated[dict[SettingName, SettingText], Meta(min_length=1, max_length=32)]
+    changes: ChangesChanges
+
+
+SettingsTable = Annotated[str, Meta(max_length=32, description="Those of one table alone.")]
+SettingsChanged = Annotated[bool | None, Meta(description="Those alone that somebody set, or that nobody did.")]
 
 
 class SettingsQuery(ListQuery, kw_only=True):
     """Which settings."""
 
-    table: Annotated[str, Meta(max_length=32, description="Those of one table alone.")] = ""
-    changed: Annotated[bool | None, Meta(description="Those alone that somebody set, or that nobody did.")] = None
+    table: SettingsTable = ""
+    changed: SettingsChanged = None
 
 
 class StatusApi:

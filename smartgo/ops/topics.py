@@ -127,12 +127,17 @@ class RouteView(msgspec.Struct, rename="camel"):
     order: str | None
 
 
+TopicsKind = Annotated[list[Kind], Meta(max_length=4, description="Those of these kinds alone.")]
+TopicsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
+TopicsAmounts = Annotated[bool, Meta(description="Add how much is in each topic of the page.")]
+
+
 class TopicsQuery(ListQuery, kw_only=True):
     """Which topics."""
 
-    kind: Annotated[list[Kind], Meta(max_length=4, description="Those of these kinds alone.")] = []
-    broker: Annotated[str, Meta(max_length=127, description="Those of one broker alone.")] = ""
-    amounts: Annotated[bool, Meta(description="Add how much is in each topic of the page.")] = False
+    kind: TopicsKind = []
+    broker: TopicsBroker = ""
+    amounts: TopicsAmounts = False
 
 
 class TopicBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
