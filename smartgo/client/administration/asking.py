@@ -13,7 +13,7 @@ from smartgo.client.instance import Client
 from smartgo.client.route import MASTER
 from smartgo.errors import BadBody, BadHeader, CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
-from smartgo.schema.codes import RequestCode
+from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
 
@@ -147,26 +147,38 @@ class Asking:
         return await _gathered("broker", asked)
 
     async def question(
-        self, brokers: Mapping[str, str], code: RequestCode, header: Header | None = None, none: Collection[int] = ()
+        self,
+        brokers: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        none: Collection[int] = (),
+        unable: dict[str, str] | None = None,
     ) -> dict[str, Command]:
         """
         Ask some brokers; return their answers by name.
 
         @param none: response codes by which a broker says that it has nothing to tell: it is left out.
+        @param unable: takes the brokers that do not know such a question, which is no failure then.
         @raise CallFailed: one did not answer, and there is no C{on_missing}; or none at all did.
         """
         asked = [self.client.ask(address, Command.request(code, header), TIMEOUT) for address in brokers.values()]
         found = {}
         failure: CallFailed | None = None
         silent = 0
-        for name, (_, result) in zip(brokers, await DeferredList(asked, consumeErrors=True), strict=True):
+        results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
+        for (name, address), (_, result) in zip(brokers.items(), results, strict=True):
             if not isinstance(result, Failure):
                 found[name] = result
                 continue
             error = result.value
             if not isinstance(error, CallFailed):
                 result.raiseException()
-            if isinstance(error, PeerRefused) and error.code in none:
+            code_of = error.code if isinstance(error, PeerRefused) else None
+            if code_of in none:
+                silent += 1
+                continue
+            if unable is not None and code_of == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                unable[name] = address
                 silent += 1
                 continue
             error = named(f"broker {name}", error)

@@ -6,7 +6,6 @@ import msgspec
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.administration.groups import Groups
-from smartgo.errors import PeerRefused
 from smartgo.schema.bodies import Connection, ProducerConnection, ProducerTableInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.consumers import ProducerConnectionRequest
@@ -42,8 +41,10 @@ class Clients:
 
     @deferred
     async def producers(self) -> list[Member]:
-        """Return all connected producers."""
-        answers = await self._asking.question(await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO)
+        """Return all connected producers, of brokers that tell; those before 4.9.2 do not."""
+        answers = await self._asking.question(
+            await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO, unable={}
+        )
         found: dict[tuple[str, str], Member] = {}
         for broker, answer in answers.items():
             for group, members in body_of(ProducerTableInfo, answer).data.items():
@@ -109,10 +110,4 @@ class Clients:
     @deferred
     async def all(self) -> list[Member]:
         """Return all clients: the producers, then the consumers."""
-        try:
-            producers = await self.producers()
-        except PeerRefused as refusal:
-            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            producers = []  # brokers before 4.9.2 do not know the question
-        return [*producers, *await self.consumers()]
+        return [*await self.producers(), *await self.consumers()]

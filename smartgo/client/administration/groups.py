@@ -6,7 +6,7 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/consumer}.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.administration.topics import Topics
@@ -53,7 +53,9 @@ class Groups:
     @deferred
     async def configs(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
         """Return the settings of all groups: by broker name, then by group."""
-        brokers = await self._asking.readable(cluster=cluster)
+        return await self._tables(await self._asking.readable(cluster=cluster))
+
+    async def _tables(self, brokers: Mapping[str, str]) -> dict[str, dict[str, SubscriptionGroupConfig]]:
         answers = await self._asking.question(brokers, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return {
             name: body_of(SubscriptionGroupWrapper, answer).subscription_group_table for name, answer in answers.items()
@@ -66,18 +68,19 @@ class Groups:
 
         Brokers before 5.x are asked for all their groups.
         """
-        try:
-            answers = await self._asking.question(
-                await self._asking.readable(),
-                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
-                GroupConfigRequest(group=group),
-                none=_NO_GROUP,
-            )
-        except PeerRefused as refusal:
-            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            return {name: table[group] for name, table in (await self.configs()).items() if group in table}
-        return {name: body_of(SubscriptionGroupConfig, answer) for name, answer in answers.items()}
+        old: dict[str, str] = {}
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+            GroupConfigRequest(group=group),
+            none=_NO_GROUP,
+            unable=old,
+        )
+        found = {name: body_of(SubscriptionGroupConfig, answer) for name, answer in answers.items()}
+        if old:
+            tables = await self._tables(old)
+            found.update({name: table[group] for name, table in tables.items() if group in table})
+        return dict(sorted(found.items()))
 
     # -- members ---------------------------------------------------------------------------------------------
 

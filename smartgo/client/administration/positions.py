@@ -45,7 +45,8 @@ from smartgo.schema.topics import check_group, check_topic
 END: Final = -1
 """The time that stands for the end of each queue (222)."""
 
-_EARLIEST: Final = 0  # ms: before every message
+_BOUNDS: Final = {"earliest": 0, "latest": END}  # times that mean the same to every broker
+_NOBODY: Final = "smartgo-no-group"
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -250,13 +251,15 @@ class Positions:
 
     async def _tell(self, address: str, broker: str, plan: ResetPlan, moves: Collection[Move]) -> bool:
         """Have a broker tell the members; return whether there were any."""
-        times = {"earliest": _EARLIEST, "latest": END, "time": plan.target.value if plan.target is not None else 0}
+        target = plan.target
         try:
-            if await self._knows_queues(address, plan):
+            if target is not None and target.kind in _BOUNDS:
+                await self._reset(address, plan, _BOUNDS[target.kind], force=True)
+            elif await self._knows_queues(address, plan):
                 for one in moves:
                     await self._reset(address, plan, END, force=True, queue_id=one.queue_id, offset=one.after)
-            elif plan.target is not None and plan.target.kind in times:
-                await self._reset(address, plan, times[plan.target.kind], force=True)
+            elif target is not None and target.kind == "time":
+                await self._reset(address, plan, target.value, force=True)
             else:
                 raise CallFailed(
                     f"broker {broker} cannot move single queues of a group that has members; stop them first, "
@@ -272,15 +275,13 @@ class Positions:
         """
         Tell whether a broker can move single queues of a group that has members.
 
-        It is asked for a queue that no topic has, and refuses. One that does not know the field reads "to the end, but
-        not forward": nothing moves.
+        It is asked for a queue that no topic has, of a group that is not there. One that knows the field refuses the
+        queue, another the group: nothing moves, and no member hears of it.
         """
         try:
-            await self._reset(address, plan, END, force=False, queue_id=INT32_MAX, offset=0)
+            await self._reset(address, plan, END, force=False, group=_NOBODY, queue_id=INT32_MAX, offset=0)
         except PeerRefused as refusal:
-            if refusal.code != ResponseCode.SYSTEM_ERROR or "queueId" not in refusal.remark:
-                raise
-            return True
+            return refusal.code == ResponseCode.SYSTEM_ERROR and "queueId" in refusal.remark
         return False
 
     async def _reset(
@@ -289,12 +290,13 @@ class Positions:
         plan: ResetPlan,
         timestamp: int,
         force: bool,
+        group: str | None = None,
         queue_id: int | None = None,
         offset: int | None = None,
     ) -> dict[MessageQueue, int]:
         header = ResetOffsetRequest(
             topic=plan.topic,
-            group=plan.group,
+            group=group or plan.group,
             timestamp=timestamp,
             is_force=force,
             queue_id=queue_id,

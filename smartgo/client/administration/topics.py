@@ -6,13 +6,12 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/topic}.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.route import READ, WRITE
-from smartgo.errors import PeerRefused
 from smartgo.schema.bodies import (
     GroupList,
     TopicConfig,
@@ -106,11 +105,7 @@ class Topics:
     @deferred
     async def configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
         """Return the settings of all topics: by broker name, then by topic."""
-        brokers = await self._asking.readable(cluster=cluster)
-        answers = await self._asking.question(brokers, RequestCode.GET_ALL_TOPIC_CONFIG)
-        return {
-            name: body_of(TopicConfigSerializeWrapper, answer).topic_config_table for name, answer in answers.items()
-        }
+        return await self._tables(await self._asking.readable(cluster=cluster))
 
     @deferred
     async def config(self, topic: str) -> dict[str, TopicConfig]:
@@ -119,19 +114,25 @@ class Topics:
 
         Brokers before 5.x are asked for all their topics.
         """
-        brokers = await self._asking.readable()
-        found = {}
-        try:
-            answers = await self._asking.question(
-                brokers, RequestCode.GET_TOPIC_CONFIG, TopicConfigRequest(topic=topic), none=_NO_TOPIC
-            )
-        except PeerRefused as refusal:
-            if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            found = {name: table[topic] for name, table in (await self.configs()).items() if topic in table}
-        else:
-            found = {name: body_of(TopicConfig, answer) for name, answer in answers.items()}
-        return found
+        old: dict[str, str] = {}
+        answers = await self._asking.question(
+            await self._asking.readable(),
+            RequestCode.GET_TOPIC_CONFIG,
+            TopicConfigRequest(topic=topic),
+            none=_NO_TOPIC,
+            unable=old,
+        )
+        found = {name: body_of(TopicConfig, answer) for name, answer in answers.items()}
+        if old:
+            tables = await self._tables(old)
+            found.update({name: table[topic] for name, table in tables.items() if topic in table})
+        return dict(sorted(found.items()))
+
+    async def _tables(self, brokers: Mapping[str, str]) -> dict[str, dict[str, TopicConfig]]:
+        answers = await self._asking.question(brokers, RequestCode.GET_ALL_TOPIC_CONFIG)
+        return {
+            name: body_of(TopicConfigSerializeWrapper, answer).topic_config_table for name, answer in answers.items()
+        }
 
     @deferred
     async def places(self, topic: str) -> dict[str, str]:
