@@ -46,25 +46,34 @@ class DeadRow(msgspec.Struct, rename="camel"):
     newest_ms: int | None
 
 
+LettersLimit = Annotated[int, Meta(ge=1, le=64, description="Rows of this page.")]
+LettersSort = Annotated[
+    Literal["storedMs", "-storedMs"],
+    Meta(description="By time, queue by queue; with `-` before it the newest first."),
+]
+
+
 class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which of them."""
 
-    limit: Annotated[int, Meta(ge=1, le=64, description="Rows of this page.")] = 32
+    limit: LettersLimit = 32
     cursor: Cursor = ""
     offset: Offset = 0
-    sort: Annotated[
-        Literal["storedMs", "-storedMs"],
-        Meta(description="By time, queue by queue; with `-` before it the newest first."),
-    ] = "-storedMs"
+    sort: LettersSort = "-storedMs"
     broker: OptionalBroker = ""
+
+
+ExportFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
+ExportUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
+ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="So many at most.")]
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which dead letters to write."""
 
-    from_ms: Annotated[TimeMs, Meta(description="Put aside then or later.")] = 0
-    until_ms: Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=1_000_000, description="So many at most.")] = 100_000
+    from_ms: ExportFromMs = 0
+    until_ms: ExportUntilMs = 0
+    limit: ExportLimit = 100_000
 
 
 class ExportedLine(msgspec.Struct, rename="camel"):

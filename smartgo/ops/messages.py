@@ -55,15 +55,20 @@ class PlaceQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
     offset: QueueOffset
 
 
+FindUniqueKey = Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")]
+FindUntilMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")]
+FindLimit = Annotated[int, Meta(ge=1, le=64, description="Messages at most.")]
+
+
 class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which messages: give C{key} or C{uniqueKey}, one of the two."""
 
     topic: TopicName
     key: Word = ""
-    unique_key: Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")] = ""
+    unique_key: FindUniqueKey = ""
     from_ms: TimeMs = 0
-    until_ms: Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=64, description="Messages at most.")] = 64
+    until_ms: FindUntilMs = 0
+    limit: FindLimit = 64
 
 
 class GroupState(msgspec.Struct, rename="camel"):
@@ -80,12 +85,15 @@ class GroupState(msgspec.Struct, rename="camel"):
     detail: str | None = None
 
 
+ConsumeOrderSeconds = Annotated[int, Meta(ge=1, le=25, description="To wait for its answer.")]
+
+
 class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Who is to consume a message."""
 
     group: GroupName
     client_id: ClientId
-    seconds: Annotated[int, Meta(ge=1, le=25, description="To wait for its answer.")] = 15
+    seconds: ConsumeOrderSeconds = 15
 
 
 class Consumed(msgspec.Struct, rename="camel"):
@@ -105,10 +113,13 @@ class Consumed(msgspec.Struct, rename="camel"):
     spent_ms: int
 
 
+ResendOrderTopic = Annotated[OptionalTopic, Meta(description="Where to; by default the topic it was first sent to.")]
+
+
 class ResendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """A copy to be sent."""
 
-    topic: Annotated[OptionalTopic, Meta(description="Where to; by default the topic it was first sent to.")] = ""
+    topic: ResendOrderTopic = ""
     dry_run: bool = False
 
 

@@ -30,6 +30,10 @@ class QueueTarget(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     offset: QueueOffset | None = None
 
 
+ResetOrderValue = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
+ResetOrderQueues = Annotated[list[QueueTarget], Meta(min_length=1, max_length=1024)]
+
+
 class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     Where to move a group in a topic.
@@ -44,8 +48,8 @@ class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
     group: GroupName
     topic: TopicName
     to: Literal["earliest", "latest", "time", "offset", "shift", "explicit"]
-    value: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] = 0
-    queues: Annotated[list[QueueTarget], Meta(min_length=1, max_length=1024)] | None = None
+    value: ResetOrderValue = 0
+    queues: ResetOrderQueues | None = None
     dry_run: bool = False
 
 
@@ -115,10 +119,13 @@ class PlanView(PlanRow):
     told: list[str]
 
 
+PlanId = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The plan's id.")]
+
+
 class PlanPath(msgspec.Struct):
     """One plan."""
 
-    id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The plan's id.")]
+    id: PlanId
 
 
 class OffsetsApi:

@@ -59,18 +59,26 @@ class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
     dry_run: bool = False
 
 
+LettersOrderIds = Annotated[list[MessageId], Meta(min_length=1, max_length=1000)]
+LettersOrderFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
+LettersOrderUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
+LettersOrderBody = Annotated[str, Meta(max_length=255, description="Text that the body holds.")]
+LettersOrderKey = Annotated[str, Meta(max_length=255, description="A key that it has.")]
+LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="So many at most.")]
+
+
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     Which dead letters to send again: those with one of C{ids}, or, if that is null, all that the filters let pass.
     """
 
-    ids: Annotated[list[MessageId], Meta(min_length=1, max_length=1000)] | None = None
-    from_ms: Annotated[TimeMs, Meta(description="Put aside then or later.")] = 0
-    until_ms: Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")] = 0
-    body: Annotated[str, Meta(max_length=255, description="Text that the body holds.")] = ""
-    key: Annotated[str, Meta(max_length=255, description="A key that it has.")] = ""
+    ids: LettersOrderIds | None = None
+    from_ms: LettersOrderFromMs = 0
+    until_ms: LettersOrderUntilMs = 0
+    body: LettersOrderBody = ""
+    key: LettersOrderKey = ""
     to: To = "group"
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="So many at most.")] = 10_000
+    limit: LettersOrderLimit = 10_000
     dry_run: bool = False
 
 

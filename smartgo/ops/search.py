@@ -22,6 +22,17 @@ Word = Annotated[str, Meta(max_length=255, description="A key of the message, wh
 Needle = Annotated[str, Meta(max_length=255)]
 
 
+SearchOrderUniqueKey = Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")]
+SearchOrderOffsetId = Annotated[str, Meta(max_length=56, pattern="^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})?$")]
+SearchOrderUntilMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")]
+SearchOrderTag = Annotated[Needle, Meta(description="Messages with this tag alone; `A || B`: with either.")]
+SearchOrderBody = Annotated[Needle, Meta(description="Text that the body holds.")]
+SearchOrderProperty = Annotated[Needle, Meta(description="The name of a property that it has.")]
+SearchOrderValue = Annotated[Needle, Meta(description="Text that this property holds, or any where none is named.")]
+SearchOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="End after so many were found.")]
+SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="End after so many were read.")]
+
+
 class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     What to search for.
@@ -34,18 +45,18 @@ class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
 
     topic: TopicName
     key: Word = ""
-    unique_key: Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")] = ""
-    offset_id: Annotated[str, Meta(max_length=56, pattern="^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})?$")] = ""
+    unique_key: SearchOrderUniqueKey = ""
+    offset_id: SearchOrderOffsetId = ""
     from_ms: TimeMs = 0
-    until_ms: Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")] = 0
+    until_ms: SearchOrderUntilMs = 0
     broker: OptionalBroker = ""
     queue_id: QueueId | None = None
-    tag: Annotated[Needle, Meta(description="Messages with this tag alone; `A || B`: with either.")] = ""
-    body: Annotated[Needle, Meta(description="Text that the body holds.")] = ""
-    property: Annotated[Needle, Meta(description="The name of a property that it has.")] = ""
-    value: Annotated[Needle, Meta(description="Text that this property holds, or any where none is named.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="End after so many were found.")] = 1000
-    scan: Annotated[int, Meta(ge=1, le=1_000_000, description="End after so many were read.")] = 100_000
+    tag: SearchOrderTag = ""
+    body: SearchOrderBody = ""
+    property: SearchOrderProperty = ""
+    value: SearchOrderValue = ""
+    limit: SearchOrderLimit = 1000
+    scan: SearchOrderScan = 100_000
 
 
 class SearchResult(msgspec.Struct, rename="camel"):

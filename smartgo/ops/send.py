@@ -39,6 +39,12 @@ class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     queue_id: QueueId
 
 
+SendOrderText = Annotated[str | None, Meta(description="The body as text; it is sent as UTF-8.")]
+SendOrderBase64 = Annotated[str | None, Meta(description="The body's bytes.")]
+SendOrderDelayLevel = Annotated[int, Meta(ge=0, le=64, description="Deliver later: 1 is 1 s, 2 is 5 s, …; 0 at once.")]
+SendOrderFlag = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number of the application's own.")]
+
+
 class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     A message to be sent; its body is C{text} or C{base64}, one of the two.
@@ -47,13 +53,13 @@ class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     """
 
     topic: TopicName
-    text: Annotated[str | None, Meta(description="The body as text; it is sent as UTF-8.")] = None
-    base64: Annotated[str | None, Meta(description="The body's bytes.")] = None
+    text: SendOrderText = None
+    base64: SendOrderBase64 = None
     tag: Tag = ""
     keys: Keys = []
     properties: Properties = {}
-    delay_level: Annotated[int, Meta(ge=0, le=64, description="Deliver later: 1 is 1 s, 2 is 5 s, …; 0 at once.")] = 0
-    flag: Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number of the application's own.")] = 0
+    delay_level: SendOrderDelayLevel = 0
+    flag: SendOrderFlag = 0
     queue: QueueChoice | None = None
 
 

@@ -38,6 +38,9 @@ _HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
 _WINDOW: Final = 1.0  # seconds
 
 
+PeekCount = Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="Messages at most.")]
+
+
 class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which piece of a queue; without C{offset} the last one."""
 
@@ -45,7 +48,7 @@ class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     broker: BrokerName
     queue_id: QueueId
     offset: QueueOffset | None = None
-    count: Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="Messages at most.")] = 32
+    count: PeekCount = 32
 
 
 class PeekPage(msgspec.Struct, rename="camel"):
@@ -66,18 +69,26 @@ class PeekPage(msgspec.Struct, rename="camel"):
     maximum: int
 
 
+TailTag = Annotated[str, Meta(max_length=255, description="With this tag alone; `A || B`: with either.")]
+TailKey = Annotated[str, Meta(max_length=255, description="With this key alone.")]
+TailBody = Annotated[str, Meta(max_length=255, description="Text that the body holds.")]
+TailLast = Annotated[int, Meta(ge=0, le=PEEK_LIMIT, description="Begin so many before the end of each queue.")]
+TailCount = Annotated[int, Meta(ge=1, le=10_000, description="End after so many messages.")]
+TailRate = Annotated[int, Meta(ge=1, le=100, description="Messages a second at most; the rest is counted.")]
+
+
 class TailQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """What to follow; with C{queueId} this queue of each broker alone."""
 
     topic: TopicName
     broker: OptionalBroker = ""
     queue_id: QueueId | None = None
-    tag: Annotated[str, Meta(max_length=255, description="With this tag alone; `A || B`: with either.")] = ""
-    key: Annotated[str, Meta(max_length=255, description="With this key alone.")] = ""
-    body: Annotated[str, Meta(max_length=255, description="Text that the body holds.")] = ""
-    last: Annotated[int, Meta(ge=0, le=PEEK_LIMIT, description="Begin so many before the end of each queue.")] = 0
-    count: Annotated[int, Meta(ge=1, le=10_000, description="End after so many messages.")] = 1000
-    rate: Annotated[int, Meta(ge=1, le=100, description="Messages a second at most; the rest is counted.")] = 50
+    tag: TailTag = ""
+    key: TailKey = ""
+    body: TailBody = ""
+    last: TailLast = 0
+    count: TailCount = 1000
+    rate: TailRate = 50
 
 
 class TailBegun(msgspec.Struct, rename="camel"):
