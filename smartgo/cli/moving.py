@@ -124,9 +124,10 @@ def undo(cluster: Cluster, path: str, dry_run: bool, yes: bool, output: str) -> 
             raise Refusal(f"{path}: {error.strerror or error}") from None
         except BadBody as error:
             raise Refusal(f"{path}: {error}") from None
-        back = plan.undone()
-        if not back.moves:
+        offsets = {(one.broker, one.queue_id): one.before for one in plan.moves if one.before is not None}
+        if not offsets:
             raise Refusal(f"{path}: the group had no position before; nothing can be brought back")
+        back = await there.admin.positions.plan_to(plan.group, plan.topic, offsets)
         await _carry_out(there, back, None, dry_run, yes, output)
 
     cluster.do(work)

@@ -16,7 +16,7 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{resetOffsetByTimestamp} and
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -169,15 +169,29 @@ class Positions:
     @deferred
     async def plan_copy(self, source: str, group: str, topic: str) -> ResetPlan:
         """Return what it would change to let a group stand where another stands in a topic; changes nothing."""
-        check_group(group)
-        moves = []
+        wanted = {}
         for (broker, queue_id), address in (await self._places(topic)).items():
-            model = await self._committed(address, source, topic, queue_id)
-            if model is not None:
-                target = Target("offset", model)
-                moves.append(await self._move(address, broker, queue_id, group, topic, target))
-        if not moves:
+            stands = await self._committed(address, source, topic, queue_id)
+            if stands is not None:
+                wanted[broker, queue_id] = stands
+        if not wanted:
             raise CallFailed(f"group {source} has no position in topic {topic}")
+        return await self.plan_to(group, topic, wanted)
+
+    @deferred
+    async def plan_to(self, group: str, topic: str, offsets: Mapping[tuple[str, int], int]) -> ResetPlan:
+        """
+        Return what it would change to let a group stand at an offset of its own in each queue; changes nothing.
+
+        @param offsets: by broker name and queue id.
+        @raise SettingError: through the Deferred: the topic has no such queue.
+        """
+        check_group(group)
+        places = _chosen(await self._places(topic), offsets, topic)
+        moves = [
+            await self._move(address, *queue, group, topic, Target("offset", offsets[queue]))
+            for queue, address in places.items()
+        ]
         return await self._made(group, topic, None, moves)
 
     async def _made(self, group: str, topic: str, target: Target | None, moves: Collection[Move]) -> ResetPlan:

@@ -1,0 +1,188 @@
+"""Every command: what it tells programs, and how it ends where nobody answers."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator
+
+import click
+import msgspec
+import yaml
+
+from smartgo.cli.main import cli
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.instance import Client
+from tests.broker.cluster import REGISTRY
+from tests.cli.case import ClusterCase
+from tests.golden_store import read
+
+ID = "0" * 32
+NOBODY = "127.0.0.1:1"
+
+COMMANDS = {
+    "send": "Orders hello",
+    "consume": "Orders --from first --count 1 --group reader",
+    "topic ls": "",
+    "topic show": "Orders",
+    "topic stats": "Orders",
+    "topic route": "Orders",
+    "topic groups": "Orders",
+    "topic create": "New",
+    "topic set": "Orders --queues 3",
+    "topic rm": "Spare --yes",
+    "group ls": "",
+    "group lag": "audit",
+    "group members": "audit",
+    "group info": "audit {client}",
+    "group show": "audit",
+    "group create": "new",
+    "group set": "audit --retries 3",
+    "group rm": "idle --yes",
+    "group reset": "idle Orders --to latest --yes --plan /a.json",
+    "group undo": "/kept.json --yes",
+    "group clone": "audit idle Orders --yes --plan /b.json",
+    "msg search": "Orders --key k0",
+    "msg show": f"{ID} --topic Orders",
+    "msg track": f"{ID} --topic Orders",
+    "msg tail": "Orders --from -1 --count 1",
+    "msg export": "Orders",
+    "msg resend": f"{ID} --topic Orders --yes",
+    "msg push": f"{ID} --topic Orders --group audit --client {{client}} --yes",
+    "dlq ls": "",
+    "dlq show": "audit",
+    "dlq export": "audit",
+    "dlq resend": "audit --all --yes",
+    "client ls": "",
+    "client show": "{client}",
+    "cluster ls": "",
+    "cluster show": "broker-a",
+    "cluster stats": "TOPIC_PUT_NUMS Orders",
+    "cluster stop-writes": "broker-a --yes",
+    "cluster start-writes": "broker-a",
+    "cluster clean": "topics broker-a --yes",
+    "config show": "broker-a",
+    "config set": "broker-a brokerPermission=6 --dry-run",
+    "config check": "/broker.conf",
+    "config describe": "flushDiskType",
+    "kv ls": "N",
+    "kv get": "N k",
+    "kv put": "N k2 v2",
+    "kv rm": "N k --yes",
+    "context ls": "",
+    "context show": "",
+    "context use": "here",
+    "context set": "there",
+    "context rm": "here",
+    "top": "--samples 1",
+    "bench send": "Orders -n 10",
+    "bench consume": "Orders -n 10 --group bencher",
+    "bench trip": "Orders -n 5",
+    "doctor": "",
+    "check": "/golden --set maxHashSlotNum=100 --set maxIndexNum=400",
+}
+"""All commands with what they need, but for those that run a node or print a script."""
+
+ELSEWHERE = {"demo", "dev", "completion"}
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command that is no group, by its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        elif command is not None:
+            yield " ".join((*path, name)), command
+
+
+class EveryTests(ClusterCase):
+    def setUp(self) -> None:
+        """A cluster with something of everything."""
+        super().setUp()
+        for name in ("Orders", "Spare"):
+            self.out("topic", "create", name, "-n", "1")
+        for number in range(12):
+            found = {"KEYS": f"k{number}", "UNIQ_KEY": f"{number:032X}"}
+            self.cluster.send("Orders", b"body %d" % number, properties=found)
+        for name in ("audit", "idle"):
+            self.out("group", "create", name)
+        self.cluster.pump(1.0)
+        client = Client(self.env, REGISTRY, instance="member")
+        self.addCleanup(self.cluster.pump, 0.5)
+        self.addCleanup(client.stop)
+        self.client_id = client.id
+        consumer = PushConsumer(client, "audit", lambda messages: None)
+        consumer.subscribe("Orders")
+        consumer.start()
+        self.cluster.pump(10.0)
+        self.out("group", "reset", "idle", "Orders", "--to", "3", "--yes", "--plan", "/first.json")
+        self.out("group", "reset", "idle", "Orders", "--to", "4", "--yes", "--plan", "/kept.json")
+        self.cluster.send("%RETRY%audit", b"dead", reconsume_times=16, max_reconsume_times=16)
+        self.out("kv", "put", "N", "k", "v")
+        self.out("context", "set", "here")
+        files = self.env.files
+        files.create("/broker.conf", b"brokerName=broker-a\n")
+        for path, data in read("store-a").files.items():
+            files.make_directories(posixpath.dirname(f"/golden/{path}"))
+            files.create(f"/golden/{path}", data)
+
+    def words(self, command: str) -> list[str]:
+        """A command with its arguments."""
+        return [*command.split(), *COMMANDS[command].format(client=self.client_id).split()]
+
+    def test_all(self) -> None:
+        """No command is left out here."""
+        self.assertIsInstance(cli, click.Group)
+        self.assertEqual({name for name, _ in leaves(cli)} - ELSEWHERE, set(COMMANDS))
+
+    def check_output(self, form: str) -> None:
+        """Run every command that prints for programs; what it prints is of that form."""
+        for name, command in leaves(cli):
+            if name in ELSEWHERE or not any(one.name == "output" for one in command.params):
+                continue
+            if name == "msg push":
+                continue  # needs a member that can: test_push
+            printed = self.out(*self.words(name), "-o", form)
+            self.assertTrue(printed, name)
+            if form == "yaml":
+                list(yaml.safe_load_all(printed))
+            elif form == "json" and name not in ("consume", "msg tail"):
+                json.loads(printed)
+            else:
+                for line in printed.splitlines():
+                    msgspec.json.decode(line)
+
+    def test_json(self) -> None:
+        """With C{-o json} each prints one document, or where it never ends a line each."""
+        self.check_output("json")
+
+    def test_jsonl(self) -> None:
+        """With C{-o jsonl} each prints lines of JSON."""
+        self.check_output("jsonl")
+
+    def test_yaml(self) -> None:
+        """With C{-o yaml} each prints YAML."""
+        self.check_output("yaml")
+
+    def test_people(self) -> None:
+        """Without it each says something to people."""
+        for name in COMMANDS:
+            if name not in ("msg push", "dlq export"):
+                self.assertTrue(self.out(*self.words(name)), name)
+
+    def test_unanswered(self) -> None:
+        """Where no registry answers each ends with 75 and one sentence."""
+        for name, command in leaves(cli):
+            if any(one.name == "registry" for one in command.params) and name not in ("context set",):
+                words = [*self.words(name), "--registry", NOBODY]
+                if name == "doctor":
+                    self.invoke(*words, status=1)
+                else:
+                    self.assertIn("127.0.0.1:1", self.refused(*words, status=75), name)
+
+    def test_usage(self) -> None:
+        """Every command refuses an option that is not there with 2."""
+        for name in COMMANDS:
+            self.invoke(*name.split(), "--no-such-option", status=2)
