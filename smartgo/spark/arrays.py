@@ -24,7 +24,7 @@ def texts(data: Any, begin: ndarray[Any, Any], end: ndarray[Any, Any], kind: pa.
     bounds[1::2] = end
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
     if not len(begin):
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     whole = pa.Array.from_buffers(kind, len(bounds) - 1, [None, pa.py_buffer(bounds), buffer])
     return whole.take(numbers(np.arange(0, len(bounds) - 1, 2, dtype="i4"), pa.int32()))
 
@@ -51,6 +51,12 @@ def numbers(values: ndarray[Any, Any], kind: pa.DataType, missing: ndarray[Any, 
     )
 
 
+def values_of(array: pa.Array) -> ndarray[Any, Any]:
+    """Return the numbers of an array of 32-bit integers without nulls; C{np.asarray} would bring in pandas."""
+    found: ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", "i4")
+    return found[array.offset : array.offset + len(array)]
+
+
 def truths(values: ndarray[Any, Any]) -> pa.Array:
     """Return truth values as an array."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
@@ -60,9 +66,18 @@ def _bits(values: ndarray[Any, Any]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
+def strings(values: Sequence[str]) -> pa.Array:
+    """Return a few strings as an array."""
+    encoded = [value.encode() for value in values]
+    bounds = np.cumsum([0, *map(len, encoded)], dtype="i4")
+    return pa.Array.from_buffers(
+        pa.string(), len(encoded), [None, pa.py_buffer(bounds), pa.py_buffer(b"".join(encoded))]
+    )
+
+
 def constant(value: str, count: int) -> pa.Array:
     """Return one string many times."""
-    return pa.array([value], pa.string()).take(numbers(np.zeros(count, "i4"), pa.int32()))
+    return strings([value]).take(numbers(np.zeros(count, "i4"), pa.int32()))
 
 
 def lists(counts: ndarray[Any, Any]) -> pa.Array:

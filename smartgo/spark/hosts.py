@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy import ndarray
 
 from smartgo.schema.message import unpack_host
-from smartgo.spark.arrays import merged, of_even_texts
+from smartgo.spark.arrays import merged, of_even_texts, strings
 
 _V4: Final = 8
 _V6: Final = 20
@@ -55,8 +55,7 @@ def _texts_of(rows: ndarray[Any, Any]) -> pa.Array:
     width = rows.shape[1]
     known = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(rows), [None, pa.py_buffer(rows)])
     known = known.dictionary_encode()
-    words = pa.array([_text(raw) for raw in known.dictionary.to_pylist()], pa.string())
-    return words.take(known.indices)
+    return strings([_text(raw) for raw in known.dictionary.to_pylist()]).take(known.indices)
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy import ndarray
 
 from smartgo.schema import properties
-from smartgo.spark.arrays import lists, numbers, texts, truths
+from smartgo.spark.arrays import lists, numbers, texts, truths, values_of
 from smartgo.spark.columns import KEYS, PROPERTIES
 
 _MIDDLE: Final = 1
@@ -106,7 +106,7 @@ class Pairs:
     def _coded(self) -> tuple[ndarray[Any, Any], list[str]]:
         """Each pair's name as a number, and the names."""
         coded = self._names.dictionary_encode()
-        return np.asarray(coded.indices), coded.dictionary.to_pylist()
+        return values_of(coded.indices), coded.dictionary.to_pylist()
 
     @cached_property
     def _rows(self) -> ndarray[Any, Any]:
@@ -144,13 +144,13 @@ class Pairs:
             return raw, pa.ListArray.from_arrays(lists(_is_there(raw)), filled, KEYS)
         split = pc.split_pattern(filled, " ")
         words = split.flatten()
-        there = np.asarray(pc.binary_length(words)) > 0
-        begins = np.asarray(split.offsets)[:-1]
+        there = values_of(pc.binary_length(words)) > 0
+        begins = values_of(split.offsets)[:-1]
         counts = np.zeros(self._count, "i4")
         counts[_is_there(raw)] = np.add.reduceat(there, begins, dtype="i4")
         words = words.filter(truths(there))
         offsets = lists(counts)
-        firsts = numbers(np.asarray(offsets)[:-1], pa.int32(), counts == 0)
+        firsts = numbers(values_of(offsets)[:-1], pa.int32(), counts == 0)
         return words.take(firsts), pa.ListArray.from_arrays(offsets, words, KEYS)
 
     def as_map(self) -> pa.Array:
@@ -178,4 +178,4 @@ class Pairs:
 
 
 def _is_there(values: pa.Array) -> ndarray[Any, Any]:
-    return np.asarray(values.is_valid().cast(pa.uint8())).astype(bool)
+    return values_of(values.is_valid().cast(pa.int32())) != 0

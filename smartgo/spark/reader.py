@@ -14,7 +14,7 @@ from numpy import ndarray
 from smartgo.errors import StoreError
 from smartgo.schema.record import SIZE_LIMIT
 from smartgo.spark import files
-from smartgo.spark.arrays import numbers
+from smartgo.spark.arrays import numbers, values_of
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.options import ReadOptions
@@ -143,7 +143,7 @@ class _Reading:
     def _of_topics(self, piece: Piece, mask: ndarray[Any, Any]) -> ndarray[Any, Any]:
         conditions = self._conditions
         coded = piece.topics.dictionary_encode()
-        codes, names = np.asarray(coded.indices), coded.dictionary.to_pylist()
+        codes, names = values_of(coded.indices), coded.dictionary.to_pylist()
         if conditions.topics is not None:
             mask = mask & np.array([name in conditions.topics for name in names])[codes]
         queues, offsets = piece.columns.values["queue_id"], piece.columns.values["queue_offset"]

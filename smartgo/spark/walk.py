@@ -32,7 +32,7 @@ from smartgo.schema.record import (
 )
 from smartgo.schema.topics import is_topic
 from smartgo.spark import files
-from smartgo.spark.arrays import texts
+from smartgo.spark.arrays import texts, values_of
 from smartgo.spark.partitions import LogRange
 
 CHUNK: Final = 8 << 20
@@ -274,7 +274,7 @@ def piece_of(view: memoryview, base: int, positions: ndarray[Any, Any]) -> Piece
     known = topics.dictionary_encode()
     strange = [number for number, raw in enumerate(known.dictionary.to_pylist()) if not _is_topic(raw)]
     if strange:
-        count = int(np.flatnonzero(np.isin(np.asarray(known.indices), strange))[0])
+        count = int(np.flatnonzero(np.isin(values_of(known.indices), strange))[0])
         return piece_of(view, base, positions[:count])
     return Piece(view, columns, topics.view(pa.string()))
 

@@ -137,7 +137,7 @@ class JavaTests(SynchronousTestCase):
 
     def java(self, text: str) -> str:
         """A JAVA_HOME whose java tells some version."""
-        home = os.path.abspath(self.mktemp())
+        home: str = os.path.abspath(self.mktemp())
         os.makedirs(os.path.join(home, "bin"))
         path = os.path.join(home, "bin", "java")
         with open(path, "w") as file:
