@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -355,6 +355,51 @@ def profile_command(
     console.print(profiling.table("Functions, µs a message", functions, top))
     if lines:
         console.print(profiling.table("Lines, µs a message", lines, top))
+
+
+@main.command("spark")
+@click.option("--scale", default=1.0, show_default=True, help="Size of the stores: 1 for 1 GiB and 256 MiB.")
+@click.option("--rounds", default=3, show_default=True, help="Rounds that count, after two warm ones.")
+@click.option(
+    "--bodies",
+    type=click.Choice(["json", "random"]),
+    default="json",
+    show_default=True,
+    help="What messages hold; random bytes are kind to Parquet, which then has nothing to decompress.",
+)
+@_folder_options
+@_json_option
+@_check_option
+def spark_command(
+    scale: float,
+    rounds: int,
+    bodies: str,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Read stores by Spark, beside Parquet with the same rows and beside what a user would write instead.
+
+    Whole scans and counts in local[2]: wall time, and CPU time of the whole process tree; and the reader alone, outside
+    Spark. Needs Java 17 and the extra [spark]; about a quarter of an hour on a quiet machine.
+    """
+    from . import sparkbatch, sparkreport
+
+    with _workshop(work, keep, ports, jars) as bench, console.status("starting") as status:
+        options = {"scale": scale, "rounds": rounds, "bodies": bodies}
+        outcome = sparkbatch.Outcome(_now(), _facts(bench), options)
+        with closing(sparkbatch.Batch(bench.work, outcome, rounds, bodies, status.update)) as batch:
+            batch.run(sparkbatch.sizes(scale))
+    sparkreport.show(outcome, console)
+    path = _result_path(json_path, "spark")
+    write(outcome, path)
+    console.print(f"figures are in {path}", highlight=False)
+    if check and not all(verdict.met for verdict in sparkreport.verdicts(outcome)):
+        sys.exit(1)
 
 
 @main.command("spark-stream")

@@ -178,4 +178,5 @@ class Pairs:
 
 
 def _is_there(values: pa.Array) -> ndarray[Any, Any]:
-    return values_of(values.is_valid().cast(pa.int32())) != 0
+    found: ndarray[Any, Any] = values_of(values.is_valid().cast(pa.int32())) != 0
+    return found
