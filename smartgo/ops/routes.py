@@ -156,6 +156,9 @@ def route(
     @param tag: group in the document; by default the first part of the path.
     """
 
+    if method == "GET" and (body is not None or audit):
+        raise ValueError(f"GET {path}: GET takes nothing and changes nothing (reliability X11)")
+
     def mark(function: M) -> M:
         declared = Route(
             method,

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.config.settings import OpsConfig
 from smartgo.errors import SettingError
 from smartgo.ops.problems import Problem
+from smartgo.ops.routes import route
 from smartgo.ops.security.audit import KEPT, SIZE, AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, GateSettings, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
@@ -205,6 +206,8 @@ class SessionTests(SecurityCase):
         """No GET is written to the audit log, as none changes anything."""
         for one in self.front.ops.api.routes:
             self.assertEqual(one.audit, one.method != "GET", one.path)
+        self.assertRaises(ValueError, route, "GET", "/change", scope=None, body=dict)
+        self.assertRaises(ValueError, route, "GET", "/change", scope=None, audit=True)
 
     def test_show(self) -> None:
         """A session is told who it is, and its CSRF token again."""
