@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 SINK = os.path.join("smartgo", "spark", "sink.py")
 """Runs the client, and so a reactor in a thread of its own, in Spark's workers while they write."""
-SINK_MAY_IMPORT = {"client", "env"}
+SINK_MAY_IMPORT = {"client", "remoting", "env"}
 
 PLUGINS_MAY_IMPORT = {
     "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "config", "env", "schema", "errors",

@@ -35,9 +35,11 @@ from smartgo.client.sending import RETRIED
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import BadName, CallFailed, MessageIllegal, PeerRefused, SettingError, SmartgoError
+from smartgo.remoting.tls import ClientTLS
 from smartgo.schema.batch import COUNT_LIMIT
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import check_group, check_topic
+from smartgo.spark.nearest import nearest
 from smartgo.spark.outgoing import BadRow, Outgoing, Portion, Shape, portions
 
 if TYPE_CHECKING:
@@ -47,6 +49,19 @@ DEFAULT_GROUP: Final = "smartgo-spark"
 
 _PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last again and again."""
+
+_TLS: Final = {
+    "trust": "tlsTrust",
+    "certificate": "tlsCertificate",
+    "key": "tlsKey",
+    "password": "tlsKeyPassword",
+    "name": "tlsName",
+}
+_OPTIONS: Final = (
+    *("registry", "topic", "group", "broker", "batchBytes", "batchRows", "inFlight", "timeout", "tls"),
+    *_TLS.values(),
+)
+_SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 
 T = TypeVar("T")
 
@@ -66,15 +81,18 @@ class Settings:
     @ivar batch_bytes: bytes of a request, about.
     @ivar batch_rows: rows of a request.
     @ivar in_flight: requests of a task under way at once.
+    @ivar tls: whether to speak TLS; C{tls_files} how, as parameters of L{ClientTLS}.
     @ivar timeout: seconds in which a request must succeed, all its attempts together.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """
         @param options: as given, names in any case.
-        @raise SettingError: one is missing or wrong.
+        @raise SettingError: one is missing, unknown or wrong.
         """
         given = {name.lower(): value for name, value in options.items()}
+        for name in given.keys() - {known.lower() for known in _OPTIONS} - _SPARKS_OWN:
+            raise SettingError(f"there is no option {name} for writing{nearest(name, _OPTIONS)}")
         registry = given.get("registry", "")
         if not registry:
             raise SettingError('option registry is needed: HOST:PORT of a registry, such as "127.0.0.1:9876"')
@@ -92,6 +110,12 @@ class Settings:
         self.batch_rows = _number(given, "batchRows", 1000, COUNT_LIMIT)
         self.in_flight = _number(given, "inFlight", 8, 1024)
         self.timeout = _number(given, "timeout", 30, 3600)
+        if given.get("tls", "false").lower() not in ("true", "false"):
+            raise SettingError(f"option tls is {given['tls']!r}, and must be true or false")
+        self.tls = given.get("tls", "false").lower() == "true"
+        self.tls_files = {what: given.get(name.lower()) for what, name in _TLS.items()}
+        if not self.tls and any(self.tls_files.values()):
+            raise SettingError("options for TLS are given, and option tls is not true")
 
 
 def _number(given: Mapping[str, str], name: str, default: int, highest: int) -> int:
@@ -244,11 +268,12 @@ class Task:
 
     def __init__(self, env: IEnvironment, settings: Settings) -> None:
         """
-        @raise SettingError: the registry's address cannot be read.
+        @raise SettingError: the registry's address, or a file for TLS, cannot be read.
         """
         self._env = env
         self._settings = settings
-        self._client = Client(env, settings.registry)
+        tls = ClientTLS(env, **settings.tls_files) if settings.tls else None
+        self._client = Client(env, settings.registry, tls=tls)
         self._producer = Producer(self._client, settings.group, timeout=settings.timeout)
         self._orders: dict[tuple[str, int], DeferredLock] = {}
 

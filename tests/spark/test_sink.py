@@ -42,9 +42,24 @@ class SettingsTests(ClusterTestCase):
             {"inFlight": "x"},
             {"topic": "a b"},
             {"group": ""},
+            {"tls": "yes"},
+            {"tlsTrust": "/ca.pem"},
         ):
             error = self.assertRaises(SettingError, Settings, {"registry": "h:1", **wrong})
             self.assertTrue(str(error))
+
+    def test_unknown(self) -> None:
+        """An option that does not exist is refused, and the nearest told; what Spark adds is not."""
+        error = self.assertRaises(SettingError, Settings, {"registry": "h:1", "batchrow": "5"})
+        self.assertIn("did you mean batchRows", str(error))
+        Settings({"registry": "h:1", "checkpointLocation": "/x", "path": "/y"})
+
+    def test_tls(self) -> None:
+        """The files for TLS are read in the worker, and a wrong one is told."""
+        settings = Settings({"registry": "127.0.0.1:1", "tls": "true", "tlsTrust": "/no/such.pem"})
+        self.assertIn("/no/such.pem", str(self.assertRaises(SettingError, Task, self.env, settings)))
+        plain = Settings({"registry": "127.0.0.1:1", "tls": "true", "tlsName": "broker.example"})
+        Task(self.env, plain)
 
 
 class TaskTests(ClusterTestCase):
