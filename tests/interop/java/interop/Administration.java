@@ -5,6 +5,7 @@ import java.io.PrintStream;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.common.TopicConfig;
@@ -70,6 +71,38 @@ final class Administration {
                 }
             }
             throw new IllegalStateException("the registry has no route of " + topic + " after 10 s");
+        } finally {
+            admin.shutdown();
+        }
+    }
+
+    /** Asks what no mqadmin command does; the answer is an event, as the client library read it. */
+    static Map<String, Object> ask(Command command) throws Exception {
+        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        admin.setNamesrvAddr(command.text("namesrv"));
+        admin.setInstanceName("ask" + System.nanoTime() + "-" + ProcessHandle.current().pid());
+        admin.setVipChannelEnabled(false);
+        admin.start();
+        try {
+            String topic = command.text("topic", "");
+            String group = command.text("group", "");
+            switch (command.text("what")) {
+                case "status":
+                    Map<String, Map<String, Long>> members = new LinkedHashMap<>();
+                    admin.getConsumeStatus(topic, group, "").forEach((client, offsets) -> {
+                        Map<String, Long> queues = new TreeMap<>();
+                        offsets.forEach((queue, offset) -> queues.put(String.valueOf(queue.getQueueId()), offset));
+                        members.put(client, queues);
+                    });
+                    return Map.of("answer", members);
+                case "timeSpan":
+                    return Map.of("answer", admin.queryConsumeTimeSpan(topic, group));
+                case "statistics":
+                    return Map.of("answer", admin.viewBrokerStatsData(command.text("address"), command.text("name"),
+                        command.text("key")));
+                default:
+                    throw new IllegalArgumentException("nothing is known of " + command.text("what"));
+            }
         } finally {
             admin.shutdown();
         }

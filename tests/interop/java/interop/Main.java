@@ -63,6 +63,8 @@ public final class Main {
                 return Readers.offsets(command);
             case "topic":
                 return Administration.topic(command);
+            case "ask":
+                return Administration.ask(command);
             case "mqadmin":
                 return Administration.mqadmin(command);
             case "forget":
