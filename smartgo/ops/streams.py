@@ -21,6 +21,8 @@ QUEUE: Final = 256
 """Events that wait for one client."""
 HEARTBEAT: Final = 15.0  # seconds
 STUCK_SECONDS: Final = 30.0
+LIFETIME: Final = 3600.0
+"""Seconds after which a stream ends, so that who listens on asks anew, and shows who he is."""
 
 
 class IStreamSource(Interface):
@@ -57,6 +59,7 @@ class EventStream:
         self._paused = False
         self._over = False
         self._serial = 0
+        self._ends = clock.seconds() + LIFETIME
         self._timer: IDelayedCall | None = None
         self._stuck: IDelayedCall | None = None
         self.dropped = 0
@@ -141,6 +144,10 @@ class EventStream:
         self._timer = self._clock.callLater(HEARTBEAT, self._beat)
 
     def _beat(self) -> None:
+        self._timer = None
+        if self._clock.seconds() >= self._ends:
+            self.end()
+            return
         if not self._paused:
             self._request.write(b": \n\n")
         self._beat_later()

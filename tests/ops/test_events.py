@@ -200,6 +200,12 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual((self.source.stops, self.ended), (1, [self.stream]))
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
+    def test_lifetime(self) -> None:
+        """A stream ends after an hour, so that whoever is no longer let in hears no more."""
+        self.env.clock.pump([10.0] * 362)
+        self.assertTrue(self.request.finished)
+        self.assertEqual((self.source.stops, self.env.clock.getDelayedCalls()), (1, []))
+
     def test_end(self) -> None:
         """A source can end its stream; what comes later is dropped."""
         self.stream.end()
