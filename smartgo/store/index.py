@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
+from smartgo.schema.columns import numpy_or_none
 from smartgo.schema.index import Geometry, Header, file_name, key_hash, key_text
 from smartgo.schema.indexkeys import Keys, keys_in, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
@@ -361,6 +362,7 @@ class Index:
 
     def _map(self, path: str, count: int) -> IMapping:
         """Map a file that is to be written to from entry number C{count} on; in the lane."""
+        numpy_or_none()  # imported here, as that takes a tenth of a second and more
         mapping: IMapping = self._files.map(path, scattered=True)
         try:
             entries = self._geometry.entry_at(count)
