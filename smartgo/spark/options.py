@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
 
 from smartgo.errors import SettingError
-from smartgo.spark.columns import TABLES
+from smartgo.spark.columns import MESSAGES, TABLES
 from smartgo.spark.nearest import nearest
 
 _KIB: Final = 1024
@@ -171,6 +171,8 @@ def _choice(*names: str) -> Callable[[str], str]:
 def _name(text: str) -> str:
     if not text:
         raise ValueError("the name of a column is empty")
+    if text in MESSAGES.names:
+        raise ValueError(f"there is a column {text} already")
     return text
 
 
@@ -278,7 +280,7 @@ _OPTIONS: Final = {
         _Option("filterPushdown", "filter_pushdown", _boolean),
     )
 }
-_ANY_TABLE: Final = ("table", "partitionBytes", "indexSlots", "filterPushdown", "failOnCorrupt")
+_ANY_TABLE: Final = ("table", "indexSlots", "filterPushdown")
 
 NAMES: Final = tuple(option.name for option in _OPTIONS.values())
 """Every option of a read but C{path}."""

@@ -19,7 +19,7 @@ from smartgo.schema.columns import table
 from smartgo.schema.consumequeue import PREFILL, UNIT, UNIT_SIZE, Unit
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
-from smartgo.spark.stores import NamedFile, Store, named_files
+from smartgo.spark.stores import NamedFile, Store, named_files, queues_below
 
 if TYPE_CHECKING:
     from smartgo.spark.partitions import LogRange
@@ -96,7 +96,7 @@ class QueueFile:
         return table(bytes(self._reader.read(begin * UNIT_SIZE, (end - begin) * UNIT_SIZE)), UNIT)
 
 
-def locate(store: Store, part: LogRange, conditions: Conditions) -> list[Located | LogRange] | None:
+def locate(part: LogRange, conditions: Conditions) -> list[Located | LogRange] | None:
     """
     Say where the records that conditions may want lie in a range: as the queues tell, and what is left to be walked.
 
@@ -104,7 +104,7 @@ def locate(store: Store, part: LogRange, conditions: Conditions) -> list[Located
     """
     if part.known:
         return None
-    queues = list(islice(store.queues(), _MOST_QUEUES + 1))
+    queues = list(islice(queues_below(part.store), _MOST_QUEUES + 1))
     wanted = [conditions.allows_queue(topic, queue_id) for topic, queue_id, _ in queues]
     if not queues or len(queues) > _MOST_QUEUES or all(wanted):
         return None

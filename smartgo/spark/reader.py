@@ -21,7 +21,6 @@ from smartgo.spark.options import ReadOptions
 from smartgo.spark.partitions import LogRange
 from smartgo.spark.queues import Located, locate
 from smartgo.spark.rows import Rows
-from smartgo.spark.stores import Store
 from smartgo.spark.walk import CHUNK, Damage, Piece, Walk, piece_of
 
 _log: Final = logging.getLogger("smartgo.spark")
@@ -95,7 +94,7 @@ class _Reading:
         part = self._part
         steps = None
         if self._options.use_queues and not self._conditions.is_empty:
-            steps = locate(Store(part.store, part.store), part, self._conditions)
+            steps = locate(part, self._conditions)
         for step in [part] if steps is None else steps:
             if isinstance(step, LogRange):
                 yield from Walk(step, reader)

@@ -59,12 +59,8 @@ class Store:
         return named_files(self.log)
 
     def queues(self) -> Iterator[tuple[str, int, str]]:
-        """Go through the ConsumeQueues, as (topic, queue id, directory)."""
-        above = posixpath.join(self.root, "consumequeue")
-        for topic in files.names(above):
-            for number in files.names(posixpath.join(above, topic)):
-                if _NUMBER.fullmatch(number):
-                    yield topic, int(number), posixpath.join(above, topic, number)
+        """Go through the ConsumeQueues, see L{queues_below}."""
+        return queues_below(self.root)
 
     def index_files(self) -> list[str]:
         """Return the paths of the index files, oldest first."""
@@ -83,6 +79,15 @@ class Store:
             return [] if raw is None else regions.decode(raw)
         except BadBody as error:
             raise SettingError(f"{self.root}: {error}") from None
+
+
+def queues_below(root: str) -> Iterator[tuple[str, int, str]]:
+    """Go through the ConsumeQueues of a store, as (topic, queue id, directory)."""
+    above = posixpath.join(root, "consumequeue")
+    for topic in files.names(above):
+        for number in files.names(posixpath.join(above, topic)):
+            if _NUMBER.fullmatch(number):
+                yield topic, int(number), posixpath.join(above, topic, number)
 
 
 def named_files(directory: str) -> list[NamedFile]:

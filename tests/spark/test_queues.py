@@ -53,7 +53,7 @@ class Case(SynchronousTestCase):
         """What the queues say for each range of the log."""
         stores = find_stores([self.root])
         parts = plan(stores, parse({"path": self.root}), Conditions())
-        return [locate(stores[0], part, conditions) for part in parts]
+        return [locate(part, conditions) for part in parts]
 
 
 class LocateTests(Case):
