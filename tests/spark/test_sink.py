@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
 from smartgo.schema import batch, properties
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.send import SendRequest
+from smartgo.spark import sink
 from smartgo.spark.outgoing import BadRow, Outgoing, Portion
 from smartgo.spark.sink import NotSent, Settings, Task
 from tests.client.doubles import ClusterTestCase, route
@@ -200,6 +205,35 @@ class TaskTests(ClusterTestCase):
         for message in wrong:
             self.assertIn("row 3", self.failure_of(self.task.send(self.portion(outgoing(2), message)), BadRow))
         self.assertEqual(self.a.of(RequestCode.SEND_BATCH_MESSAGE), [])
+
+
+class WriterTests(SynchronousTestCase):
+    """What is made on the driver and sent to the workers."""
+
+    schema = StructType([StructField("body", StringType()), StructField("flag", IntegerType())])
+
+    def test_write(self) -> None:
+        """A writer travels to a worker, and sends the rows of its task there."""
+        asked: list[list[Outgoing]] = []
+
+        def send_all(messages: Iterator[Outgoing], settings: Settings) -> sink.Sent:
+            self.assertEqual((settings.registry, settings.batch_rows), ("h:1", 7))
+            asked.append(list(messages))
+            return sink.Sent(len(asked[-1]), 1)
+
+        self.patch(sink, "send_all", send_all)
+        options = {"registry": "h:1", "topic": "T", "batchRows": "7"}
+        batch = pa.record_batch({"body": ["a", "b"], "flag": [1, None]})
+        for kind in (sink.Writer, sink.StreamWriter):
+            writer = pickle.loads(pickle.dumps(kind(options, self.schema, False)))
+            self.assertEqual(writer.write(iter([batch, batch])).rows, 4)
+        self.assertEqual([(one.row, one.body, one.flag) for one in asked[0]][:2], [(1, b"a", 1), (2, b"b", 0)])
+
+    def test_overwrite(self) -> None:
+        """What is stored cannot be overwritten, by a table or by a stream."""
+        for kind in (sink.Writer, sink.StreamWriter):
+            error = self.assertRaises(SettingError, kind, {"registry": "h:1", "topic": "T"}, self.schema, True)
+            self.assertIn("append", str(error))
 
 
 class BrokerTests(SparkTestCase):

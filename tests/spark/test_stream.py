@@ -3,16 +3,83 @@
 from __future__ import annotations
 
 import os
+import pickle
+from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.record import scan
+from smartgo.spark.columns import MESSAGES
+from smartgo.spark.options import parse
+from smartgo.spark.stream import StreamReader
+from smartgo.spark.tail import DataLost
 from tests import golden_store
 from tests.spark.session import SparkTestCase
 from tests.spark.test_following import DiskLog
 
 SCHEMA = "store string, physical_offset bigint, topic string, body binary"
+
+
+class ReaderTests(SynchronousTestCase):
+    """What Spark calls, called without Spark."""
+
+    def setUp(self) -> None:
+        """A store."""
+        self.log = DiskLog(os.path.join(os.path.abspath(self.mktemp()), "store"))
+        for _ in range(50):
+            self.log.append()
+
+    def reader(self, **options: str) -> StreamReader:
+        """A reader of a few columns."""
+        given = parse({"path": self.log.root, **options})
+        return StreamReader(pa.schema([MESSAGES.field(name) for name in ("physical_offset", "body")]), given)
+
+    def offsets(self, reader: StreamReader, parts: Sequence[InputPartition]) -> list[int]:
+        """The offsets in some partitions, which travel to workers first."""
+        parts = pickle.loads(pickle.dumps(parts))
+        batches = [batch for part in parts for batch in reader.read(part)]
+        return [offset for batch in batches for offset in batch.column(0).to_pylist()]
+
+    def test_batches(self) -> None:
+        """Micro-batches of the size asked for hold every record once; the progress tells how far the log goes."""
+        reader = self.reader(maxBytesPerTrigger="1500")
+        limit = reader.getDefaultReadLimit()
+        self.assertEqual(limit, ReadMaxBytes(1500))
+        reader.prepareForTriggerAvailableNow()
+        offset, found = reader.initialOffset(), []
+        while (end := reader.latestOffset(offset, limit)) != offset:
+            found.append(self.offsets(reader, reader.partitions(offset, end)))
+            offset = end
+        self.assertEqual([at for batch in found for at in batch], _starts(self.log))
+        self.assertGreater(len(found), 5)
+        self.assertEqual(reader.reportLatestOffset(), offset)
+        self.assertEqual(self.reader().getDefaultReadLimit(), ReadAllAvailable())
+
+    def test_queues(self) -> None:
+        """Where a stream begins in single queues, what lies before is left out, whatever the ConsumeQueues tell."""
+        reader = self.reader(startingOffsets='{"T": {"0": 30}}')
+        reader.prepareForTriggerAvailableNow()
+        start = reader.initialOffset()
+        found = self.offsets(reader, reader.partitions(start, reader.latestOffset(start, ReadAllAvailable())))
+        self.assertEqual(found, [at for at in _starts(self.log) if at // 100 >= 30])
+
+    def test_removed(self) -> None:
+        """A file that goes away between planning and reading is an error, or is passed over."""
+        for fails in (True, False):
+            reader = self.reader(failOnDataLoss=str(fails).lower())
+            start = reader.initialOffset()
+            reader.prepareForTriggerAvailableNow()
+            parts = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+            self.log.remove(min(self.log.files))
+            if fails:
+                self.assertIn("was removed", str(self.assertRaises(DataLost, self.offsets, reader, parts)))
+            else:
+                self.assertEqual(self.offsets(reader, parts), _starts(self.log))
 
 
 class StreamTests(SparkTestCase):
@@ -49,7 +116,7 @@ class StreamTests(SparkTestCase):
 
     def starts(self) -> list[int]:
         """Where the records of the store start."""
-        return [at for base, data in self.log.files.items() for at in _starts(bytes(data), base)]
+        return _starts(self.log)
 
     def test_exactly_once(self) -> None:
         """
@@ -105,5 +172,8 @@ class StreamTests(SparkTestCase):
         self.assertIn("a stream has no end", error)
 
 
-def _starts(data: bytes, base: int) -> list[int]:
-    return [message.physical_offset for message in scan(data, 0, base)]
+def _starts(log: DiskLog) -> list[int]:
+    """Where the records of a log start."""
+    return [
+        message.physical_offset for base, data in sorted(log.files.items()) for message in scan(bytes(data), 0, base)
+    ]
