@@ -10,13 +10,13 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.broker.terms import store_settings
-from smartgo.cli.config import read_changes
 from smartgo.cli.embedded import surroundings
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_table, print_value
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import Refusal, examples
 from smartgo.cli.session import do
 from smartgo.cli.storecheck import StoreCheck, Summary
+from smartgo.cli.texts import read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -35,7 +35,7 @@ _LANE: Final = "read"
 )
 @click.argument("directory", metavar="DIRECTORY")
 @click.option("-c", "--config", "path", metavar="FILE", help="The broker's settings: sizes, delays, the log's place.")
-@click.option("--set", "flags", multiple=True, callback=read_changes, metavar="NAME=VALUE", help="One of them.")
+@click.option("--set", "flags", multiple=True, callback=read_pairs, metavar="NAME=VALUE", help="One of them.")
 @OUTPUT
 def check(directory: str, path: str | None, flags: Mapping[str, str], output: str) -> None:
     """Check the store in DIRECTORY, ours or RocketMQ's: every record and its CRC, the queues and the index against the

@@ -12,6 +12,7 @@ from smartgo.cli.embedded import surroundings
 from smartgo.cli.output import OUTPUT, TEXT, Columns, print_rows
 from smartgo.cli.running import Refusal, examples
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
+from smartgo.cli.texts import read_pairs
 from smartgo.config.catalog import settings_of
 from smartgo.config.catalog import show as shown
 from smartgo.config.loading import ALL, BROKER, REGISTRY, load
@@ -65,17 +66,6 @@ def config() -> None:
     """See and change settings of running brokers and registries; check a file before it is used."""
 
 
-def read_changes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else."""
-    found = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not (sign and name):
-            raise click.BadParameter(f"{text!r}: write NAME=VALUE", context, option)
-        found[name] = value
-    return found
-
-
 @config.command(
     "show", epilog=examples("smartgo config show broker-a", "smartgo config show --server 10.0.0.1:9876 -o json")
 )
@@ -116,7 +106,7 @@ def show(cluster: Cluster, broker: str | None, server: str | None, part: str, ou
 def set_(cluster: Cluster, words: tuple[str, ...], registries: bool, dry_run: bool, yes: bool, output: str) -> None:
     """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before."""
     broker = "" if registries else words[0]
-    changes = read_changes(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
+    changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
     if not changes or "=" in broker:
         raise click.UsageError("give a BROKER, or --registries, and NAME=VALUE")
 
@@ -164,7 +154,7 @@ def set_(cluster: Cluster, words: tuple[str, ...], registries: bool, dry_run: bo
 )
 @click.option("--given", is_flag=True, help="Show only what is not a default.")
 @click.option(
-    "--set", "flags", multiple=True, callback=read_changes, metavar="NAME=VALUE", help="As on the command line."
+    "--set", "flags", multiple=True, callback=read_pairs, metavar="NAME=VALUE", help="As on the command line."
 )
 @OUTPUT
 def check(path: str, program: str, given: bool, flags: Mapping[str, str], output: str) -> None:

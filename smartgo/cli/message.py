@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import sys
-from datetime import datetime
 from typing import Final
 
 import click
@@ -14,6 +13,7 @@ from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value, printa
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import examples, refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
+from smartgo.cli.texts import moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
@@ -29,13 +29,11 @@ _PORTION: Final = 10_000  # sends that are begun together
 
 
 def read_properties(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else."""
-    found = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not (sign and name and value):
-            raise click.BadParameter(f"{text!r}: write NAME=VALUE", context, option)
-        found[name] = value
+    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else, or has no value."""
+    found = read_pairs(context, option, texts)
+    for name, value in found.items():
+        if not value:
+            raise click.BadParameter(f"{name!r} has no value: write NAME=VALUE", context, option)
     return found
 
 
@@ -51,13 +49,7 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
         return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, None
     if text.isdecimal():
         return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, int(text)
-    try:
-        moment = datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is none of first, last, a time like 2030-12-31T23:59, or milliseconds", context, option
-        ) from None
-    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, round(moment.timestamp() * 1000)
+    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, moment_ms(text, context, option, "first, last, milliseconds")
 
 
 @click.command(

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os.path
-from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import click
 
 from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_table, print_value
 from smartgo.cli.running import Refusal, examples
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import moment_ms, read_queues
 from smartgo.client.administration.positions import Move, ResetPlan, Target
 from smartgo.errors import BadBody
+
+_PLAN: Final = click.option(
+    "--plan",
+    "path",
+    metavar="FILE",
+    help='Where to keep the plan for "smartgo group undo".  [default: GROUP-TOPIC-TIME.plan.json]',
+)
 
 
 def read_target(context: click.Context, option: click.Parameter, text: str) -> Target:
@@ -27,24 +34,7 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> T
         return Target("shift", int(text))
     if text.isdecimal():
         return Target("offset", int(text))
-    try:
-        found = datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is none of earliest, latest, an offset, +N, -N, or a time like 2030-12-31T23:59", context, option
-        ) from None
-    return Target("time", round(found.timestamp() * 1000))
-
-
-def read_queues(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Return the queues that C{BROKER:ID} texts name. @raise click.BadParameter: one is something else."""
-    found = []
-    for text in texts:
-        broker, colon, number = text.rpartition(":")
-        if not (colon and broker and number.isdecimal()):
-            raise click.BadParameter(f"{text!r}: write BROKER:ID", context, option)
-        found.append((broker, int(number)))
-    return found
+    return Target("time", moment_ms(text, context, option, "earliest, latest, an offset, +N, -N"))
 
 
 @click.command(
@@ -75,12 +65,7 @@ def read_queues(context: click.Context, option: click.Parameter, texts: tuple[st
     metavar="BROKER:ID",
     help="This queue alone; may be repeated.",
 )
-@click.option(
-    "--plan",
-    "path",
-    metavar="FILE",
-    help='Where to keep the plan for "smartgo group undo".  [default: GROUP-TOPIC-TIME.plan.json]',
-)
+@_PLAN
 @DRY_RUN
 @YES
 @OUTPUT
@@ -137,12 +122,7 @@ def undo(cluster: Cluster, path: str, dry_run: bool, yes: bool, output: str) -> 
 @click.argument("source")
 @click.argument("name")
 @click.argument("topic")
-@click.option(
-    "--plan",
-    "path",
-    metavar="FILE",
-    help='Where to keep the plan for "smartgo group undo".  [default: GROUP-TOPIC-TIME.plan.json]',
-)
+@_PLAN
 @DRY_RUN
 @YES
 @OUTPUT

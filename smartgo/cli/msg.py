@@ -12,7 +12,6 @@ import msgspec
 from smartgo.cli.annotate import annotated, hex_dump
 from smartgo.cli.finding import TOPIC, push, search, track
 from smartgo.cli.message import as_members, as_text, print_message, sent_to
-from smartgo.cli.moving import read_queues
 from smartgo.cli.output import (
     OUTPUT,
     TEXT,
@@ -28,6 +27,7 @@ from smartgo.cli.reading import Place, Reader, read_place
 from smartgo.cli.running import Refusal, examples
 from smartgo.cli.sendagain import again
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import read_queues
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
 

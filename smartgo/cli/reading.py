@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from datetime import datetime
 from typing import Final
 
 import click
@@ -13,6 +12,7 @@ from twisted.python.failure import Failure
 
 from smartgo.cli.progress import Progress
 from smartgo.cli.session import Connected, pause
+from smartgo.cli.texts import moment_ms
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pull import PullConsumer, PullResult, PullStatus
 from smartgo.errors import CallFailed, PeerRefused
@@ -50,13 +50,7 @@ def read_place(context: click.Context, option: click.Parameter, text: str | None
         return Place("before", int(text[1:]))
     if text.isdecimal():
         return Place("offset", int(text))
-    try:
-        found = datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is none of first, last, an offset, -N, or a time like 2030-12-31T23:59", context, option
-        ) from None
-    return Place("time", round(found.timestamp() * 1000))
+    return Place("time", moment_ms(text, context, option, "first, last, an offset, -N"))
 
 
 class Span(msgspec.Struct, frozen=True):

@@ -49,17 +49,17 @@ class Clients:
         for broker, answer in answers.items():
             for group, members in body_of(ProducerTableInfo, answer).data.items():
                 for one in members:
-                    known = found.get((group, one.client_id))
-                    found[group, one.client_id] = Member(
+                    member = Member(
                         client_id=one.client_id,
                         role="producer",
                         group=group,
                         address=one.remote_ip,
                         language=one.language,
                         version=one.version,
-                        brokers=(*(known.brokers if known is not None else ()), broker),
-                        last_beat_ms=max(one.last_update_timestamp, (known and known.last_beat_ms) or 0),
+                        brokers=(broker,),
+                        last_beat_ms=one.last_update_timestamp,
                     )
+                    found[group, one.client_id] = _also(found.get((group, one.client_id)), member)
         return [found[key] for key in sorted(found)]
 
     @deferred
@@ -95,19 +95,29 @@ class Clients:
         found: dict[str, Member] = {}
         for broker, connection in (await self._groups.connections_by_broker(group)).items():
             for one in connection.connection_set:
-                known = found.get(one.client_id)
-                found[one.client_id] = Member(
+                member = Member(
                     client_id=one.client_id,
                     role="consumer",
                     group=group,
                     address=one.client_addr,
                     language=one.language,
                     version=one.version,
-                    brokers=(*(known.brokers if known is not None else ()), broker),
+                    brokers=(broker,),
                 )
+                found[one.client_id] = _also(found.get(one.client_id), member)
         return [found[name] for name in sorted(found)]
 
     @deferred
     async def all(self) -> list[Member]:
         """Return all clients: the producers, then the consumers."""
         return [*await self.producers(), *await self.consumers()]
+
+
+def _also(known: Member | None, member: Member) -> Member:
+    """Return what is known of a client, with what one more broker tells of it."""
+    if known is None:
+        return member
+    beats = [one for one in (known.last_beat_ms, member.last_beat_ms) if one is not None]
+    return msgspec.structs.replace(
+        member, brokers=known.brokers + member.brokers, last_beat_ms=max(beats) if beats else None
+    )
