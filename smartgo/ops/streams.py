@@ -21,8 +21,8 @@ QUEUE: Final = 256
 """Events that wait for one client."""
 HEARTBEAT: Final = 15.0  # seconds
 STUCK_SECONDS: Final = 30.0
-LIFETIME: Final = 3600.0
-"""Seconds after which a stream ends, so that who listens on asks anew, and shows who he is."""
+LIFETIME: Final = 3660.0
+"""Seconds after which a stream is ended whose source did not end it: who listens on asks anew, and shows who he is."""
 
 
 class IStreamSource(Interface):

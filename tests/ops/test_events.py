@@ -202,7 +202,7 @@ class StreamTests(SynchronousTestCase):
 
     def test_lifetime(self) -> None:
         """A stream ends after an hour, so that whoever is no longer let in hears no more."""
-        self.env.clock.pump([10.0] * 362)
+        self.env.clock.pump([10.0] * 368)
         self.assertTrue(self.request.finished)
         self.assertEqual((self.source.stops, self.env.clock.getDelayedCalls()), (1, []))
 
