@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, partialmethod
+from random import Random
+from typing import Any
 
 from smartgo.errors import ForeignFile
 from smartgo.schema import indexkeys
@@ -16,7 +19,7 @@ from smartgo.store.index import Index
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
-from tests.fakes import BLOCK, EPOCH_MS, FakeEnvironment, FakeMapping
+from tests.fakes import BLOCK, EPOCH_MS, FakeEnvironment, FakeFile, FakeMapping
 from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small, with_golden
 
 GEOMETRY = Geometry(16, 32)
@@ -50,7 +53,7 @@ def index_of(store: MessageStore) -> Index:
     return found
 
 
-_reserve = FakeMapping.reserve
+_reserve, _sync = FakeMapping.reserve, FakeMapping.sync
 
 
 def _no_space(mapping: FakeMapping, begin: int, end: int) -> None:
@@ -600,6 +603,82 @@ class RestartTests(IndexTestCase):
         self.settle()
         wanted = [one for one in offsets if one != offsets[7] for _ in range(2)]
         self.assertEqual([offset for _, offset in self.entries(self.env)], wanted)
+
+
+class CrashPointTests(IndexTestCase):
+    """The process is killed, or the power fails, before any change of a file."""
+
+    CHANGES = ("create", "replace", "rename", "remove", "allocate", "create_sparse", "sync_directory", "zero")
+
+    def watched(self, env: FakeEnvironment) -> list[FakeEnvironment]:
+        """Return what will hold the machine as it was before each change, after a kill and without power."""
+        seen: list[FakeEnvironment] = []
+
+        def noting(original: Callable[..., Any], *args: Any, **named: Any) -> Any:
+            for after in (killed(env), power_off(env)):
+                if not any(all(one.data == two.data for one, two in pairs(after, last)) for last in seen[-2:]):
+                    seen.append(after)
+            return original(*args, **named)
+
+        def pairs(one: FakeEnvironment, two: FakeEnvironment) -> Iterable[tuple[FakeFile, FakeFile]]:
+            other = two.files.files
+            for path in one.files.files.keys() | other.keys():
+                yield one.files.files.get(path) or FakeFile(b"?", 0), other.get(path) or FakeFile(b"??", 0)
+
+        for name in self.CHANGES:
+            self.patch(env.files, name, partial(noting, getattr(env.files, name)))
+        for name in ("sync", "reserve"):
+            self.patch(FakeMapping, name, partialmethod(noting_method, noting, getattr(FakeMapping, name)))
+        return seen
+
+    def test_life(self) -> None:
+        """Whenever that is in the life of a store, the next start has each key of each message in the log once."""
+        seen = self.watched(self.env)
+        for start in (0, 40):
+            store = self.opened(self.env, indexed())
+            for number in range(start, start + 40, 4):
+                self.put(store, range(number, number + 4), "w")
+                self.settle()
+                self.env.clock.advance(1)
+            self.stopped(store)
+        for name in self.CHANGES:
+            self.patch(self.env.files, name, getattr(type(self.env.files), name).__get__(self.env.files))
+        self.patch(FakeMapping, "sync", _sync)
+        self.patch(FakeMapping, "reserve", _reserve)
+        self.assertGreater(len(seen), 100)
+        for number, env in enumerate(seen):
+            store = self.opened(env, indexed())
+            self.settle(env)
+            offsets = [one.physical_offset for one in self.read_all(store)]
+            found = [offset for _, offset in self.entries(env)]
+            self.assertEqual(found, [one for one in offsets for _ in "wu"], f"at change {number}")
+            self.stopped(store)
+
+    def test_flipped(self) -> None:
+        """One bit differs anywhere in an index file: the store starts, and finds what it finds without an error."""
+        store = self.opened(self.env, indexed())
+        offsets = self.put(store, range(50), "w")
+        self.stopped(store)
+        closed = self.env
+        names = sorted(self.files(closed))
+        random = Random(9)
+        for _ in range(150):
+            self.env = killed(closed)
+            name = random.choice(names)
+            at = random.randrange(HEADER_SIZE) if random.random() < 0.5 else random.randrange(GEOMETRY.size)
+            self.env.files.files[f"{ROOT}/index/{name}"].data[at] ^= 1 << random.randrange(8)
+            store = self.opened(self.env, indexed())
+            self.settle()
+            self.assertLessEqual(set(self.find(store, "w", count=1000)), set(offsets))
+            self.assertEqual(store.index_behind, 0)
+            more = self.put(store, range(50, 60), "x")
+            self.assertEqual(self.find(store, "x", span=(EPOCH_MS, 1 << 62)), more)
+            self.stopped(store)
+
+
+def noting_method(mapping: FakeMapping, note: Callable[..., Any], original: Callable[..., Any], *args: Any) -> Any:
+    """Note a change that is made through a mapping."""
+    return note(original, mapping, *args)
 
 
 class HeaderTests(IndexTestCase):
