@@ -5,8 +5,11 @@ import { clock } from "./format.js";
 import { t } from "./i18n.js";
 import { colour, isDark } from "./theme.js";
 
+const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
 // `series`: [{ name, colour (of the style sheet), values: [number or null] }]; `times`: seconds since 1970.
-export function Chart({ times, series, format, height = 180, label }) {
+// `binary`: they are bytes, whose round numbers are powers of two.
+export function Chart({ times, series, format, height = 180, label, binary = false }) {
   const box = useRef(null);
   const plot = useRef(null);
   const [at, setAt] = useState(null);
@@ -26,7 +29,7 @@ export function Chart({ times, series, format, height = 180, label }) {
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
         axes: [
           { ...axis, values: (_, splits) => splits.map((one) => clock(one * 1000)), space: 90, size: 28 },
-          { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: 58, space: 34 },
+          { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: 58, space: 34, ...(binary ? { incrs: BINARY } : {}) },
         ],
         series: [
           {},

@@ -3,7 +3,7 @@ import { html } from "../app/html.js";
 import { get, may, path, post, put } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
-import { t } from "../app/i18n.js";
+import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Health, Loaded, Meter, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { href } from "../app/router.js";
@@ -47,7 +47,7 @@ function clusters(rows) {
     names.get(row.name).push(row);
   }
   return [...found].map(
-    ([cluster, names]) => html`<${Card} key=${cluster} title=${cluster} actions=${html`<span class="sub">${t("cluster.count", { n: names.size })}</span>`}>
+    ([cluster, names]) => html`<${Card} key=${cluster} title=${cluster} actions=${html`<span class="sub">${tn("cluster.count", names.size)}</span>`}>
       <div class="nodes">
         ${[...names].map(([name, members]) => members.sort((one, other) => one.id - other.id).map((one) => html`<${Node} key=${one.address} one=${one} />`))}
       </div>

@@ -8,7 +8,7 @@ import { setQuery } from "../app/router.js";
 import { RemoteTable } from "../app/table.js";
 import { number } from "../app/format.js";
 
-const TABLES = ["", "broker", "registry", "store", "remoting", "ops"];
+const TABLES = ["", "broker", "registry", "store", "ha", "limits", "tls", "ops"];
 const TONES = { default: "plain", environment: "info", file: "good", flag: "warn" };
 
 export default function Config({ query }) {

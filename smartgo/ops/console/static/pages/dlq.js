@@ -179,11 +179,24 @@ function Mend({ group, row, close }) {
   return html`<${MendForm} group=${group} message=${message.data} close=${close} />`;
 }
 
-const SYSTEM = /^[A-Z_]+$|^__|^%|^DELAY$/;
+// Names that brokers and clients use themselves; the API lets nobody change them.
+const SYSTEM = new Set(
+  (
+    "1ST_POP_TIME ARRIVE_TIME BORN_TIMESTAMP BUYER_ID CHECK_IMMUNITY_TIME_IN_SECONDS CLUSTER CONSUME_START_TIME " +
+    "CORRECTION_FLAG CORRELATION_ID DELAY DLQ_ORIGIN_MESSAGE_ID DLQ_ORIGIN_TOPIC DUP_INFO EXTEND_UNIQ_INFO INNER_BASE " +
+    "INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET INNER_NUM INSTANCE_ID KEYS MAX_OFFSET MAX_RECONSUME_TIMES " +
+    "MIN_OFFSET MQ2_FLAG MSG_REGION MSG_TYPE ORIGIN_MESSAGE_ID PGROUP POP_CK POP_CK_OFFSET " +
+    "PROPERTY_FORWARD_QUEUE_ID PUSH_REPLY_TIME REAL_QID REAL_TOPIC RECONSUME_TIME REDIRECT REPLY_TO_CLIENT " +
+    "RETRY_TOPIC TAGS TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS TRACE_CONTEXT TRACE_ON " +
+    "TRANSACTION_CHECK_TIMES TRANSFER_FLAG TRAN_MSG TRAN_PREPARED_QUEUE_OFFSET TTL UNIQ_KEY WAIT __BORNHOST __CRC32# " +
+    "__SHARDINGKEY __transactionId__ RESENT_FROM"
+  ).split(" "),
+);
+const TRANSIENT = "__RMQ.TRANSIENT.";
 
 function MendForm({ group, message, close }) {
   const editable = message.body.text !== null && !message.body.truncated;
-  const own = Object.entries(message.properties).filter(([name]) => !SYSTEM.test(name));
+  const own = Object.entries(message.properties).filter(([name]) => !SYSTEM.has(name) && !name.startsWith(TRANSIENT));
   const [text, setText] = useState(message.body.text ?? "");
   const [tag, setTag] = useState(message.tag);
   const [keys, setKeys] = useState(message.keys.join(" "));

@@ -175,7 +175,7 @@ function Record({ message }) {
                 html`<tr key=${one.name} class=${cx(at === one.name && "row-chosen")} onMouseEnter=${() => setAt(one.name)}>
                   <td class="num mono">${one.offset}</td>
                   <td class="num mono">${one.size}</td>
-                  <td><code>${one.name}</code></td>
+                  <td class="tight"><code>${one.name}</code></td>
                   <td><span class="preview mono">${one.value}</span></td>
                 </tr>`,
             )}
@@ -190,7 +190,7 @@ const STATES = { consumed: "good", waiting: "info", filtered: "warn", pull: "pla
 
 function Delivery({ message }) {
   const which = { topic: message.topic, broker: message.broker };
-  const groups = useResource((abort) => get(path`/messages/${message.offsetId}/groups`, { ...which, limit: 200 }, abort), [message.offsetId]);
+  const groups = useResource((abort) => get(path`/messages/${message.offsetId}/groups`, which, abort), [message.offsetId]);
   const columns = [
     { id: "group", title: t("column.group"), cell: (one) => html`<a class="name" href=${href(["groups", one.group])}>${one.group}</a>` },
     { id: "state", title: t("column.state"), cell: (one) => html`<${Badge} tone=${STATES[one.state]}>${t(`delivery.${one.state}`)}<//>` },

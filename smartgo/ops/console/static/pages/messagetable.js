@@ -17,7 +17,7 @@ export function messageColumns({ topic = false, extra = [] } = {}) {
     ...(topic ? [{ id: "topic", title: t("column.topic"), cell: (one) => html`<span class="name">${one.topic}</span>` }] : []),
     { id: "queue", title: t("column.queue"), hide: true, cell: (one) => html`<span class="nowrap">${one.broker} <span class="soft">#${one.queueId}</span> · ${number(one.queueOffset)}</span>` },
     { id: "tag", title: t("message.tag"), cell: (one) => one.tag && html`<${Badge} tone="info">${one.tag}<//>` },
-    { id: "keys", title: t("message.keys"), hide: true, cell: (one) => html`<code>${one.keys.join(" ")}</code>` },
+    { id: "keys", title: t("message.keys"), hide: true, cell: (one) => html`<code class="preview preview-short">${one.keys.join(" ")}</code>` },
     { id: "preview", title: t("message.body"), cell: (one) => html`<span class="preview mono">${one.preview}</span>` },
     { id: "size", title: t("message.size"), num: true, hide: true, cell: (one) => bytes(one.sizeBytes) },
   ];

@@ -12,7 +12,7 @@ import { Table } from "../app/table.js";
 // How far back charts go, in seconds, and the points asked for.
 const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 const POINTS = 300;
-const FIGURES = ["putTps", "getTps", "putBytes", "getBytes"];
+const FIGURES = ["putTps", "getTps", "putBytes"];
 
 // Points of the cluster: what was, then what comes. While the page is shown it listens.
 function useFigures(span) {
@@ -104,11 +104,9 @@ export default function Overview({ query }) {
         <${Chart}
           label=${t("overview.bytes")}
           times=${points.times}
+          binary
           format=${bytes}
-          series=${[
-            { name: t("figure.putBytes"), colour: "chart-3", values: points.columns[2] },
-            { name: t("figure.getBytes"), colour: "chart-4", values: points.columns[3] },
-          ]}
+          series=${[{ name: t("figure.putBytes"), colour: "chart-3", values: points.columns[2] }]}
         />
       <//>
     </div>

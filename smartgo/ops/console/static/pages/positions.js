@@ -92,7 +92,8 @@ function Order({ group, onPlan }) {
   const [value, setValue] = useState("0");
   const [busy, setBusy] = useState(false);
   if (!topics.data) return html`<${Card} title=${t("positions.title")}><${Skeleton} lines=${2} /><//>`;
-  const names = topics.data.map((one) => one.topic);
+  // The topics of applications first; the group's retry topic last.
+  const names = topics.data.map((one) => one.topic).sort((one, other) => one.startsWith("%") - other.startsWith("%") || one.localeCompare(other));
   const chosen = topic || names[0];
   if (!names.length) return html`<${Card} title=${t("positions.title")}><${Empty} icon="topics" title=${t("lag.notopics")}>${t("positions.notopics")}<//><//>`;
 

@@ -1,0 +1,234 @@
+"""A real browser before a real node: Chromium without a window, driven by Playwright from a thread of its own."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import blockingCallFromThread, deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+from twisted.trial.unittest import TestCase
+
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.instance import Client
+from smartgo.client.listening import ConsumeLater, Settings
+from smartgo.client.messages import Message
+from smartgo.client.producer import Producer
+from smartgo.schema.bodies import ConsumeFromWhere, TopicConfig
+from tests.ops.live import TOKEN, Live
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CHROMIUM: Final = "/usr/bin/chromium"
+SECONDS: Final = 15
+"""For anything to be there that must come."""
+MARK: Final = "window.ranScriptOfAMessage = true"
+"""What no page may ever run."""
+
+T = TypeVar("T")
+C = TypeVar("C", bound="ConsoleCase")
+
+
+def missing() -> str | None:
+    """Say why no browser can be driven here; C{None} where one can."""
+    if os.environ.get("SMARTGO_BROWSER") == "0":
+        return "switched off by SMARTGO_BROWSER=0"
+    if find_spec("playwright") is None:
+        return "playwright is not installed"
+    return None if os.access(CHROMIUM, os.X_OK) else f"there is no {CHROMIUM}"
+
+
+def in_browser(**options: Any) -> Callable[[Callable[[C, Page], None]], Callable[[C], Deferred[None]]]:
+    """
+    Make a test of a function that is given a page of the console, logged in.
+
+    @param options: of the browser's context; C{login} false leaves the login to the test, C{errors} says the statuses
+        of answers that the test asks for, as browsers tell of them as errors.
+    """
+
+    def mark(body: Callable[[C, Page], None]) -> Callable[[C], Deferred[None]]:
+        @functools.wraps(body)
+        def test(self: C) -> Deferred[None]:
+            return self.browse(functools.partial(body, self), **options)
+
+        return test
+
+    return mark
+
+
+class ConsoleCase(TestCase):
+    """
+    A node with something in it, and a browser.
+
+    @ivar live: the node.
+    """
+
+    timeout = 150
+    skip = missing()
+
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]
+        """Start the node."""
+        return Deferred.fromCoroutine(self.prepare())
+
+    async def prepare(self) -> None:
+        """Start the browser's thread and the node."""
+        from twisted.internet import reactor
+
+        self.reactor: Any = reactor
+        self.folder = os.path.abspath(self.mktemp())
+        os.makedirs(self.folder)
+        self.threads = ThreadPool(1, 1, "browser")
+        self.threads.start()
+        self.addCleanup(self.threads.stop)
+        await self.start()
+
+    async def start(self) -> None:
+        """Start a node on what is in the folder, and a client of it."""
+        self.live = Live(self.folder)
+        await self.live.start()
+        self.client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", "test")
+        self.producer = Producer(self.client, "producers")
+        await self.producer.start()
+
+    async def stop(self) -> None:
+        """Stop them."""
+        await self.client.stop()
+        await self.live.stop()
+
+    def tearDown(self) -> Deferred[None]:  # type: ignore[override]
+        """Stop everything."""
+        return Deferred.fromCoroutine(self.stop())
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    def do(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run something on the reactor from the browser's thread, and return what it gives."""
+        asked: Any = blockingCallFromThread
+        result: T = asked(self.reactor, lambda: Deferred.fromCoroutine(function(*arguments)))
+        return result
+
+    def browse(self, body: Callable[[Page], None], **options: Any) -> Deferred[None]:
+        """Run something with a page."""
+        return deferToThreadPool(self.reactor, self.threads, self._browse, body, **options)
+
+    def _browse(
+        self, body: Callable[[Page], None], login: bool = True, errors: Iterable[int] = (), **options: Any
+    ) -> None:
+        from playwright.sync_api import sync_playwright
+
+        wrong: list[str] = []
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", **options}
+            context = browser.new_context(**settings)
+            context.set_default_timeout(SECONDS * 1000)
+            page = context.new_page()
+            self.watch(page, wrong, {str(one) for one in errors})
+            if login:
+                self.log_in(page)
+            body(page)
+            self.assertIsNone(page.evaluate("window.ranScriptOfAMessage ?? null"))
+            context.close()
+            browser.close()
+        self.assertEqual(wrong, [])
+
+    def watch(self, page: Page, wrong: list[str], allowed: set[str]) -> None:
+        """Note every error in a page, and every request to somebody else."""
+
+        def said(message: Any) -> None:
+            status = re.search(r"status of (\d+)", message.text)
+            if message.type in ("error", "warning") and not (status and status[1] in allowed):
+                wrong.append(f"{message.type}: {message.text}")
+
+        def asked(request: Any) -> None:
+            if not request.url.startswith((self.live.url + "/", "blob:", "data:")):
+                wrong.append(f"asked {request.url}")
+
+        page.on("console", said)
+        page.on("pageerror", lambda error: wrong.append(f"raised {error}"))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+        page.on("request", asked)
+
+    def log_in(self, page: Page) -> None:
+        """Log in as a person does."""
+        page.goto(self.live.url + "/")
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_role("heading", name="Overview").wait_for()
+
+    def go(self, page: Page, place: str) -> None:
+        """Go to a place in the console."""
+        page.goto(f"{self.live.url}/#/{place}")
+
+    def until(self, page: Page, condition: str, argument: Any = None) -> None:
+        """
+        Wait until JavaScript finds something to hold.
+
+        The page's policy forbids the evaluation of text, by which Playwright would wait.
+        """
+        for _ in range(SECONDS * 10):
+            if page.evaluate(condition, argument):
+                return
+            page.wait_for_timeout(100)
+        self.fail(f"not within {SECONDS} s: {condition}")
+
+    def listed(self, page: Page, first: int, last: int, total: int) -> None:
+        """Wait for a list to say which rows it shows."""
+        page.get_by_text(f"{first}\N{EN DASH}{last} of {total}", exact=True).wait_for()
+
+    # -- on the reactor ----------------------------------------------------------------------------------------------
+
+    async def make_topic(self, name: str, queues: int = 4) -> None:
+        """Make a topic."""
+        config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+        await self.ops.admin.topics.update(config, None)
+        self.ops.view.forget()
+
+    @property
+    def ops(self) -> Any:
+        """The API."""
+        return self.live.node.ops
+
+    async def send(self, topic: str, *bodies: bytes, **more: Any) -> list[Any]:
+        """Send messages; return what became of them."""
+        return [await self.producer.send(Message(topic=topic, body=body, **more)) for body in bodies]
+
+    async def consume(self, group: str, topic: str, count: int, dead: bool = False) -> list[bytes]:
+        """
+        Consume so many messages, and leave; return their bodies.
+
+        @param dead: they are put aside at once.
+        """
+        got: list[bytes] = []
+        done: Deferred[None] = Deferred()
+
+        async def listener(messages: Any) -> None:
+            got.extend(one.body for one in messages)
+            if len(got) >= count and not done.called:
+                done.callback(None)
+            if dead:
+                raise ConsumeLater(-1)
+
+        client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", f"{group}-member")
+        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        consumer = PushConsumer(client, group, listener, settings)
+        consumer.subscribe(topic, "*")
+        await consumer.start()
+        try:
+            await done.addTimeout(SECONDS, self.reactor)
+            await self.pause(0.5)  # for what was put aside to be on its way
+        finally:
+            await client.stop()
+        return got
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Fire later."""
+        later: Deferred[None] = Deferred()
+        self.reactor.callLater(seconds, later.callback, None)
+        return later

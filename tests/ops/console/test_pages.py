@@ -1,0 +1,369 @@
+"""Every page of the console in a real browser, as a person goes through them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from smartgo.schema.topics import dlq_topic
+from tests.ops.console.browser import MARK, ConsoleCase, in_browser
+from tests.ops.console.test_files import table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PAGES: Final = (
+    "overview",
+    "cluster",
+    "topics",
+    "groups",
+    "messages",
+    "dlq",
+    "clients",
+    "tail",
+    "send",
+    "jobs",
+    "config",
+    "kv",
+    "audit",
+    "tokens",
+)
+EVIL: Final = f"<script>{MARK}</script><img src=x onerror='{MARK}'>"
+
+
+def shown_keys(page: Page) -> list[str]:
+    """Keys that stand on a page in place of their sentences."""
+    text = page.inner_text("body")
+    return [key for key in table("en") if "." in key and key in text.split()]
+
+
+class PagesTests(ConsoleCase):
+    """Pages."""
+
+    async def fill(self) -> None:
+        """Put something onto every page."""
+        await self.make_topic("Orders")
+        await self.make_topic("Payments", 2)
+        await self.send("Orders", *(b'{"order": %d}' % number for number in range(8)), tag="new", keys=["key-7"])
+        await self.consume("audit", "Orders", 8)
+        await self.send("Payments", b"to be mended", b"to be left", keys=["bad"], properties={"region": "north"})
+        await self.consume("mailer", "Payments", 2, dead=True)
+
+    @in_browser()
+    def test_every_page(self, page: Page) -> None:
+        """Each page shows itself in both languages, light and dark, without an error."""
+        self.do(self.fill)
+        for language in ("en", "zh"):
+            names = table(language)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                for place in PAGES:
+                    self.go(page, place)
+                    page.get_by_role("heading", name=names[f"nav.{place}"], level=1, exact=True).wait_for()
+                    self.assertEqual(shown_keys(page), [], place)
+                    self.assertEqual(page.locator(".failure").count(), 0, place)
+                ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                self.assertEqual(ground, {"light": "rgb(244, 246, 248)", "dark": "rgb(13, 19, 22)"}[scheme])
+            page.locator("[data-test=language]").click()
+        self.assertEqual(page.evaluate("document.documentElement.lang"), "en")
+
+    @in_browser()
+    def test_every_detail(self, page: Page) -> None:
+        """Each page about one thing shows itself, and each of its tabs."""
+        self.do(self.fill)
+        places = {
+            "topics/Orders": ("queues", "groups", "route", "settings"),
+            "groups/audit": ("lag", "members", "positions", "settings"),
+            "cluster/broker-a": ("figures", "config", "care"),
+        }
+        for place, tabs in places.items():
+            for tab in tabs:
+                self.go(page, f"{place}/{tab}")
+                page.locator("[role=tab][aria-selected=true]").wait_for()
+                page.locator(".card").first.wait_for()
+                self.assertEqual((page.locator(".failure").count(), shown_keys(page)), (0, []), f"{place}/{tab}")
+        self.go(page, "topics/Orders/queues")
+        page.get_by_text("ago").first.wait_for()  # since when it keeps messages
+        self.go(page, "nowhere")
+        page.get_by_text("There is no such page").wait_for()
+
+    @in_browser(viewport={"width": 390, "height": 844})
+    def test_narrow(self, page: Page) -> None:
+        """On a phone no page is wider than the screen, and the menu opens and closes."""
+        self.do(self.fill)
+        for place in (*PAGES, "topics/Orders", "groups/audit", "dlq/mailer"):
+            self.go(page, place)
+            page.locator(".card").first.wait_for()
+            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390, place)
+        page.get_by_role("button", name="Menu").click()
+        page.get_by_role("link", name="Topics").click()
+        page.get_by_role("heading", name="Topics", level=1).wait_for()
+        self.assertEqual(page.locator(".nav-open").count(), 0)
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    @in_browser()
+    def test_chart_moves(self, page: Page) -> None:
+        """The overview's chart gets a point a second, and shows what is sent."""
+        self.do(self.make_topic, "Orders")
+        page.get_by_text("Live", exact=True).wait_for()
+        chart = page.get_by_label("Messages a second")
+        seen = []
+        for _ in range(3):
+            before = chart.get_attribute("data-last")
+            self.do(self.send, "Orders", *[b"x"] * 20)
+            self.until(page, "last => document.querySelector('.chart').dataset.last !== last", before)
+            seen.append(float(chart.get_attribute("data-last") or 0))
+        self.assertEqual(seen, sorted(set(seen)))
+        self.until(page, "parseFloat(document.querySelector('.chart-name b').textContent) > 0")
+        drawn = page.evaluate(
+            "() => { const one = document.querySelector('.chart canvas');"
+            " return one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(part => part > 0); }"
+        )
+        self.assertTrue(drawn)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    @in_browser()
+    def test_search_by_key(self, page: Page) -> None:
+        """A message is found by its key, and shown as JSON, as text, in hex and byte by byte."""
+        self.do(self.fill)
+        self.go(page, "messages?by=key")
+        page.get_by_label("Topic", exact=True).fill("Orders")
+        page.get_by_label("Key", exact=True).last.fill("key-7")
+        page.get_by_role("button", name="Search").click()
+        page.get_by_text("8 found").wait_for()
+        page.locator("tbody tr").first.locator("a").click()
+        body = page.locator("[data-test=body]")
+        self.assertEqual(json.loads(body.inner_text()).keys(), {"order"})
+        page.get_by_text("Hex", exact=True).click()
+        self.until(page, "document.querySelector('[data-test=body]').textContent.startsWith('00000000  7b 22')")
+        page.get_by_role("tab", name="Record").click()
+        page.get_by_text("physical_offset", exact=True).wait_for()
+        page.get_by_role("tab", name="Properties").click()
+        page.get_by_text("UNIQ_KEY", exact=True).wait_for()
+        page.get_by_role("tab", name="Delivery").click()
+        page.get_by_role("cell", name="audit", exact=True).wait_for()
+
+    @in_browser()
+    def test_search_by_time(self, page: Page) -> None:
+        """A search through a span of time tells its progress, its rows can be narrowed, and its job is listed."""
+        self.do(self.fill)
+        self.go(page, "messages?by=time")
+        page.get_by_label("Topic", exact=True).fill("Orders")
+        page.get_by_label("Body holds").fill("order")
+        page.get_by_role("button", name="Search").click()
+        page.get_by_text("8 found").wait_for()
+        page.get_by_placeholder("Within these…").fill('\\"order\\": 3')
+        self.listed(page, 1, 1, 1)
+        self.go(page, "jobs")
+        page.get_by_role("link", name="Search for messages").first.click()
+        page.get_by_text("complete").wait_for()
+
+    @in_browser(errors=(404,))
+    def test_unknown_message(self, page: Page) -> None:
+        """A message that is not there is said so, and its topic asked for."""
+        self.go(page, "messages/0123456789ABCDEF0123456789ABCDEF")
+        page.get_by_text("The message was not found").wait_for()
+        page.get_by_text("A unique id is found with its topic alone.").wait_for()
+
+    @in_browser()
+    def test_explain(self, page: Page) -> None:
+        """The way from a message to why a group did not get it is one click."""
+        self.do(self.fill)
+        (sent,) = self.do(self.send, "Orders", b"late")
+        self.go(page, f"messages/{sent.message_id}?topic=Orders&tab=delivery")
+        page.get_by_role("link", name="Why?").first.click()
+        page.get_by_role("heading", name="Why did it (not) arrive?").wait_for()
+        page.locator(".checked").nth(3).wait_for()
+        self.assertTrue(page.locator(".verdict .badge").inner_text())
+
+    @in_browser()
+    def test_send_and_tail(self, page: Page) -> None:
+        """What is sent on one page arrives on another that follows the topic."""
+        self.do(self.make_topic, "Orders")
+        self.go(page, "tail")
+        page.get_by_label("Topic", exact=True).fill("Orders")
+        page.get_by_role("button", name="Follow").click()
+        page.get_by_text("4 queues").wait_for()
+        other = page.context.new_page()
+        self.go(other, "send?topic=Orders")
+        other.get_by_label("Body", exact=True).fill("seen by the tail")
+        other.get_by_label("Tag").fill("hot")
+        other.get_by_role("button", name="Send", exact=True).click()
+        other.get_by_text("SEND_OK").wait_for()
+        page.get_by_text("seen by the tail").wait_for()
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_text("Paused", exact=True).wait_for()
+
+    # -- repairs -----------------------------------------------------------------------------------------------------
+
+    @in_browser()
+    def test_dead_letter(self, page: Page) -> None:
+        """A dead letter is mended and given out again; the group gets the mended one. All of them can be exported."""
+        self.do(self.fill)
+        self.go(page, "dlq")
+        page.get_by_role("link", name="mailer").click()
+        row = page.get_by_role("row").filter(has_text="to be mended")
+        row.get_by_role("button", name="Mend").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Body", exact=True).fill("mended")
+        dialog.get_by_label("Properties").fill("region=south")
+        dialog.get_by_role("button", name="Dry run").click()
+        dialog.get_by_text("It would be sent to %RETRY%mailer").wait_for()
+        dialog.get_by_role("button", name="Send again").click()
+        page.get_by_text("Sent again to %RETRY%mailer").wait_for()
+        self.assertEqual(self.do(self.consume, "mailer", "Payments", 1), [b"mended"])
+        with page.expect_download() as exported:
+            page.get_by_role("button", name="Export").click()
+        lines = [json.loads(line) for line in exported.value.path().read_text().splitlines()]
+        self.assertEqual({one["body"] for one in lines}, {"to be mended", "to be left"})
+
+    @in_browser()
+    def test_all_dead_letters(self, page: Page) -> None:
+        """Chosen dead letters, or all, are sent again by a job whose result is told."""
+        self.do(self.fill)
+        self.go(page, "dlq/mailer")
+        page.get_by_label("Choose all of this page").check()
+        page.get_by_role("button", name="Send 2 again").click()
+        page.get_by_role("dialog").get_by_role("button", name="Send again").click()
+        page.get_by_text("Sent again: 2. Failed: 0. Not found: 0.").wait_for()
+        self.assertEqual(len(self.do(self.consume, "mailer", "Payments", 2)), 2)
+
+    @in_browser()
+    def test_positions(self, page: Page) -> None:
+        """A group is moved after a look at what that does, gets messages again, and is brought back."""
+        self.do(self.fill)
+        before = self.positions()
+        self.go(page, "groups/audit/positions")
+        page.get_by_label("Where to").select_option("earliest")
+        page.get_by_role("button", name="Preview").click()
+        page.get_by_text("Planned").first.wait_for()
+        self.assertEqual(self.positions(), before)
+        page.get_by_role("button", name="Move the group").click()
+        page.get_by_role("dialog").get_by_role("button", name="Move the group").click()
+        page.get_by_text("The group is moved").wait_for()
+        self.assertEqual(set(self.positions().values()), {0})
+        page.get_by_role("button", name="Undo").first.click()
+        page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        page.get_by_text("The move is undone").wait_for()
+        self.assertEqual(self.positions(), before)
+
+    def positions(self) -> dict[int, int]:
+        """Where the group audit stands in Orders, by queue."""
+        stats = self.do(self.progress)
+        return {
+            queue.queue_id: one.consumer_offset for queue, one in stats.offset_table.items() if queue.topic == "Orders"
+        }
+
+    async def progress(self) -> Any:
+        """How far the group audit is."""
+        return await self.ops.admin.groups.progress("audit")
+
+    # -- topics and groups -------------------------------------------------------------------------------------------
+
+    @in_browser()
+    def test_topics(self, page: Page) -> None:
+        """Topics are made, changed, filtered and sorted by the server, and deleted after their name is typed."""
+        for number in range(60):
+            self.do(self.make_topic, f"Many{number:02d}", 1)
+        self.go(page, "topics")
+        self.listed(page, 1, 50, 60)
+        page.get_by_role("button", name="Next page").click()
+        self.listed(page, 51, 60, 60)
+        page.get_by_placeholder("Part of the topic's name…").fill("many1")
+        self.listed(page, 1, 10, 10)
+        page.get_by_role("columnheader", name="Topic").get_by_role("button").click()
+        self.until(page, "document.querySelector('tbody tr').textContent.startsWith('Many19')")
+        page.get_by_role("button", name="New topic").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name of the topic").fill("Fresh")
+        dialog.get_by_label("Queues to write").fill("3")
+        dialog.get_by_role("button", name="Create").click()
+        page.get_by_role("heading", name="Fresh").wait_for()
+        page.get_by_role("button", name="Edit").click()
+        page.get_by_role("dialog").get_by_label("Permission").select_option("read")
+        page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        page.locator(".stat").get_by_text("read only").wait_for()
+        page.get_by_role("button", name="Delete").click()
+        button = page.get_by_role("dialog").get_by_role("button", name="Delete")
+        self.assertTrue(button.is_disabled())
+        page.get_by_label("Type Fresh to go on").fill("Fresh")
+        button.click()
+        page.get_by_text("Topic Fresh is deleted").wait_for()
+        self.go(page, "audit")
+        page.get_by_text("DELETE /topics/{name}").wait_for()
+
+    @in_browser()
+    def test_groups(self, page: Page) -> None:
+        """Groups are made and changed."""
+        self.go(page, "groups")
+        page.get_by_role("button", name="New group").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name of the group").fill("fresh")
+        dialog.get_by_label("Retries").fill("3")
+        dialog.get_by_role("button", name="Create").click()
+        page.get_by_role("heading", name="fresh").wait_for()
+        page.get_by_text("No member is connected").first.wait_for()
+        page.get_by_role("button", name="Edit").click()
+        page.get_by_label("The group may consume").uncheck()
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Group fresh is changed").wait_for()
+        page.get_by_role("tab", name="Settings").click()
+        page.get_by_role("cell", name="3", exact=True).wait_for()
+
+    @in_browser()
+    def test_tokens(self, page: Page) -> None:
+        """A token is made, shown once, good for what it says, and deleted."""
+        self.go(page, "tokens")
+        page.get_by_role("button", name="New token").click()
+        page.get_by_label("Name").fill("robot")
+        page.get_by_role("dialog").get_by_role("button", name="Create").click()
+        secret = page.locator("[data-test=token]").inner_text()
+        page.get_by_role("button", name="I have kept it").click()
+        self.assertEqual(self.ops.tokens.find(secret).scopes, ("read",))
+        page.get_by_role("row").filter(has_text="robot").get_by_role("button", name="Delete").click()
+        page.get_by_label("Type robot to go on").fill("robot")
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        page.get_by_text("Token robot is deleted").wait_for()
+
+    # -- scripts in data ---------------------------------------------------------------------------------------------
+
+    @in_browser()
+    def test_scripts_do_not_run(self, page: Page) -> None:
+        """Script text in bodies, keys, tags, properties and names is shown as text and runs nowhere."""
+        self.do(self.make_topic, "Orders")
+        key = EVIL.replace(" ", "/")
+        sent = self.do(self.evil, key)
+        for place in (
+            f"messages?by=queue&topic=Orders&broker=broker-a&queue={sent.queue.queue_id}",
+            "tail?topic=Orders&on=1",
+            f"messages/{sent.message_id}?topic=Orders",
+            f"messages/{sent.message_id}?topic=Orders&tab=properties",
+            f"messages/{sent.message_id}?topic=Orders&tab=record",
+        ):
+            self.go(page, place)
+            page.get_by_text(MARK).first.wait_for()
+        self.go(page, f"messages?by=key&topic={quote(EVIL)}")
+        page.get_by_role("button", name="Search").wait_for()
+        self.assertEqual(page.get_by_label("Topic", exact=True).input_value(), EVIL)
+        self.go(page, f"topics?q={quote(EVIL[:100])}")
+        page.get_by_text(f"Nothing with “{EVIL[:100]}”").wait_for()
+        page.get_by_label("Topic, group, client, message id").fill(EVIL[:100])
+        page.get_by_text("Nothing found").wait_for()
+        self.assertEqual(page.locator("main script, main img").count(), 0)
+
+    async def evil(self, key: str) -> Any:
+        """Send a message that is full of scripts."""
+        (sent,) = await self.send("Orders", EVIL.encode(), tag="<b>", keys=[key], properties={f"<i>{EVIL}": EVIL})
+        return sent
+
+    @in_browser(errors=(400, 404))
+    def test_scripts_in_names(self, page: Page) -> None:
+        """Script text in place of a name is an error that is shown as text."""
+        for place in (f"topics/{quote(EVIL, safe='')}", f"groups/{quote(EVIL, safe='')}", "topics/Gone"):
+            self.go(page, place)
+            page.locator(".failure").wait_for()
+        self.go(page, f"dlq/{quote(dlq_topic('a'), safe='')}")
+        page.get_by_role("heading", level=1).wait_for()

@@ -1,0 +1,139 @@
+"""Using the console: logging in, keys, theme, language, search, what a restart leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.ops.console.browser import ConsoleCase, in_browser
+from tests.ops.live import TOKEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class UseTests(ConsoleCase):
+    """The console as a whole."""
+
+    @in_browser(login=False, errors=(401,))
+    def test_login(self, page: Page) -> None:
+        """A wrong token is refused in words; a right one lets in; logging out ends it."""
+        page.goto(self.live.url + "/")
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_text("the token or code is wrong").wait_for()
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        cookies = page.context.cookies()
+        self.assertEqual([(one["httpOnly"], one["sameSite"]) for one in cookies], [(True, "Strict")])
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").wait_for()
+
+    @in_browser(login=False, errors=(401,))
+    def test_login_link(self, page: Page) -> None:
+        """The link that is printed logs in once, and its code is not left in the address."""
+        link = self.ops.login_url()
+        page.goto(link)
+        page.get_by_role("heading", name="Overview").wait_for()
+        self.assertNotIn("login=", page.url)
+        page.get_by_text("login-link").wait_for()
+        page.context.clear_cookies()
+        page.goto("about:blank")
+        page.goto(link)
+        page.get_by_text("The login link did not work.").wait_for()
+        page.get_by_label("Token").wait_for()
+
+    @in_browser()
+    def test_theme(self, page: Page) -> None:
+        """The theme is chosen by a button or a key, holds over a reload, and charts follow it."""
+        ground = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(ground)
+        page.locator("[data-test=theme]").click()  # light, whatever the system says
+        page.keyboard.press("t")
+        dark = page.evaluate(ground)
+        self.assertNotEqual(light, dark)
+        page.reload()
+        page.get_by_role("heading", name="Overview").wait_for()
+        self.assertEqual(page.evaluate(ground), dark)
+        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
+
+    @in_browser()
+    def test_language(self, page: Page) -> None:
+        """The language is chosen by a button, and holds over a reload."""
+        page.locator("[data-test=language]").click()
+        page.get_by_role("heading", name="概览").wait_for()
+        page.reload()
+        page.get_by_role("heading", name="概览").wait_for()
+        self.assertEqual(page.evaluate("document.documentElement.lang"), "zh-CN")
+
+    @in_browser(login=False, locale="zh-CN")
+    def test_language_of_the_browser(self, page: Page) -> None:
+        """Whose browser speaks Chinese is spoken to in Chinese."""
+        page.goto(self.live.url + "/")
+        page.get_by_role("heading", name="登录 smartgo").wait_for()
+
+    @in_browser()
+    def test_keys(self, page: Page) -> None:
+        """Everything can be done by keys: pages, the filter, rows, the search, help."""
+        self.do(self.make_topic, "Alpha")
+        self.do(self.make_topic, "Beta")
+        page.keyboard.press("g")
+        page.keyboard.press("t")
+        page.get_by_role("heading", name="Topics", level=1).wait_for()
+        self.listed(page, 1, 2, 2)
+        page.keyboard.press("/")
+        page.keyboard.type("b")
+        self.listed(page, 1, 1, 1)
+        page.locator("tbody tr").first.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Beta").wait_for()
+        page.keyboard.press("?")
+        page.get_by_role("dialog", name="Keys").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("alp")
+        page.get_by_role("option", name="Alpha").wait_for()
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Alpha").wait_for()
+
+    @in_browser()
+    def test_focus(self, page: Page) -> None:
+        """The first stop of Tab leaves the navigation out, and what has the focus is seen."""
+        page.reload()
+        page.get_by_role("heading", name="Overview").wait_for()
+        page.keyboard.press("Tab")
+        self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to the page")
+        page.keyboard.press("Enter")
+        self.assertEqual(page.evaluate("document.activeElement.id"), "main")
+        page.keyboard.press("Tab")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        self.assertNotEqual(outline, "none")
+
+    @in_browser()
+    def test_names_for_everything(self, page: Page) -> None:
+        """Everything that can be pressed or filled in has a name for those who do not see it."""
+        self.do(self.make_topic, "Orders")
+        for place in ("overview", "topics", "topics/Orders", "groups", "messages?by=time", "send", "config", "tokens"):
+            self.go(page, place)
+            page.locator(".card").first.wait_for()
+            nameless = page.evaluate(
+                """() => [...document.querySelectorAll('button, a[href], input, select, textarea')].filter((one) =>
+                    !(one.textContent.trim() || one.ariaLabel || one.title || one.labels?.length
+                      || one.getAttribute('aria-label'))).map((one) => one.outerHTML.slice(0, 120))"""
+            )
+            self.assertEqual(nameless, [], place)
+
+    async def test_history(self) -> None:
+        """Charts remember what was before a restart."""
+        figures = ("putTps", "getTps", "putBytes", "getBytes", "diskRatio", "logBytes")
+        now = self.live.env.clock.wall_ms()
+        for minute in range(10, 2, -1):
+            self.ops.sampler.history.add("cluster", now - minute * 60_000, figures, [7.0] * len(figures))
+        await self.stop()
+        await self.start()
+        await self.browse(self.look_at_history)
+
+    def look_at_history(self, page: Page) -> None:
+        """Look whether the points are there."""
+        self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 7")
