@@ -32,6 +32,8 @@ INTERRUPTED: Final = 130
 
 REPORT: Final = "report.html"
 
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which C{spark-submit}, which has a Java, tells where."""
 _KEYS: Final = 1000
 _OURS: Final = re.compile(r"smartgo\.[a-z.]*?(\w+): (.+)")
 _EPILOG: Final = """
@@ -51,8 +53,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the reader of the command line."""
     made = argparse.ArgumentParser(
         "smartgo-spark",
-        description="Count what is in message stores (smartgo's or RocketMQ's, running or not; nothing is written to "
-        "them): by topic, tag and hour, sizes, lag, retries, keys, damage.",
+        description="Count what is in message stores: by topic, tag and hour, sizes, lag, retries, keys, damage.\n"
+        "They may be smartgo's or RocketMQ's, in use or not; nothing is written to them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -116,8 +118,10 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
 
         from smartgo.spark.jobrun import Job, JobFailed
     except ImportError as error:
-        raise SettingError(f'{error.name} is not installed: pip install "smartgo[spark]"') from None
-    check_java()
+        package = str(error.name).partition(".")[0]
+        raise SettingError(f'{package} is not installed: pip install "smartgo[spark]"') from None
+    if _SUBMITTED not in os.environ:
+        check_java()
     job = Job(given.stores, given.out, given.starting, given.ending, given.keys, say)
     runs_already = SparkSession.getActiveSession() is not None  # called from a program, it is the program's to stop
     if not runs_already:
