@@ -77,7 +77,7 @@ def dev(
         finally:
             await node.stop()
 
-    do(work)
+    do(work, endless=True)
 
 
 def configured(

@@ -229,7 +229,7 @@ def consume(
             click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
         await ended
 
-    cluster.do(work)
+    cluster.do(work, endless=True)
 
 
 def print_message(output: str, message: ReceivedMessage) -> None:

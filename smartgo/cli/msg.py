@@ -201,7 +201,7 @@ def tail(cluster: Cluster, topic: str, begin: Place, tag: str, grep: str, count:
 
         await reader.follow(spans, tag, take)
 
-    cluster.do(work)
+    cluster.do(work, endless=True)
 
 
 @msg.command(

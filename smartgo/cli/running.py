@@ -48,6 +48,7 @@ UNSUPPORTED: Final = 69
 STORE_FAILED: Final = 74
 TRY_AGAIN: Final = 75
 FORBIDDEN: Final = 77
+INTERRUPTED: Final = 130  # as shells have it
 
 _BY_CODE: Final[Mapping[int, int]] = {
     ResponseCode.TOPIC_NOT_EXIST: MISSING,
@@ -119,17 +120,19 @@ def begin_logging(verbose: bool) -> None:
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
 
 
-def run(work: Work, verbose: bool = False) -> None:
+def run(work: Work, verbose: bool = False) -> bool:
     """
     Do C{work(environment)} in the reactor; return when it is done, or was interrupted and has cleaned up.
 
     An interrupt cancels what it waits for: clean up in C{finally}.
 
     @param verbose: as in L{begin_logging}.
+    @return: whether it was interrupted.
     @raise Refusal: it ended with one of our errors.
     """
     begin_logging(verbose)
     failures: list[Failure] = []
+    interruptions: list[object] = []
 
     def main(reactor: Any) -> Deferred[None]:
         env = RealEnvironment(reactor)
@@ -145,8 +148,8 @@ def run(work: Work, verbose: bool = False) -> None:
             return waiter
 
         def over(result: object) -> Deferred[None]:
-            if isinstance(result, Failure) and not (ended and result.check(CancelledError)):
-                failures.append(result)
+            if isinstance(result, Failure):
+                (interruptions if ended and result.check(CancelledError) else failures).append(result)
             return env.threads.stop()
 
         def tell(_: object) -> None:
@@ -165,6 +168,7 @@ def run(work: Work, verbose: bool = False) -> None:
     sys.stdout.flush()
     if failures:
         raise_from(failures[0])
+    return bool(interruptions)
 
 
 def raise_from(failure: Failure) -> NoReturn:

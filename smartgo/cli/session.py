@@ -12,7 +12,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.contexts import Context, choose
-from smartgo.cli.running import USAGE, Refusal, Work, run
+from smartgo.cli.running import INTERRUPTED, USAGE, Refusal, Work, run
 from smartgo.client.admin import Admin
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IClock, IEnvironment
@@ -27,9 +27,15 @@ YES: Final = click.option("-y", "--yes", is_flag=True, help="Do it without askin
 DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
 
-def do(work: Work) -> None:
-    """Do a command's work; see L{run}."""
-    run(work, click.get_current_context().meta.get(VERBOSE, False))
+def do(work: Work, endless: bool = False) -> None:
+    """
+    Do a command's work; see L{run}.
+
+    @param endless: an interrupt is how it is meant to end.
+    @raise Refusal: it was interrupted before its end, or failed with one of our errors.
+    """
+    if run(work, click.get_current_context().meta.get(VERBOSE, False)) and not endless:
+        raise Refusal("interrupted", INTERRUPTED)
 
 
 class Connected:
@@ -62,8 +68,8 @@ class Cluster:
         """Return how to reach it. @raise SettingError: that cannot be told."""
         return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
 
-    def do(self, work: Callable[[Connected], Coroutine[Deferred[Any], Any, None]]) -> None:
-        """Do C{work(connected)} in the reactor; see L{run}. The client is stopped in the end."""
+    def do(self, work: Callable[[Connected], Coroutine[Deferred[Any], Any, None]], endless: bool = False) -> None:
+        """Do C{work(connected)} in the reactor; see L{do}. The client is stopped in the end."""
 
         async def inside(env: IEnvironment) -> None:
             context = self.chosen(env)
@@ -73,7 +79,7 @@ class Cluster:
             finally:
                 await client.stop()
 
-        do(inside)
+        do(inside, endless)
 
 
 def cluster_options(function: Callable[..., T]) -> Callable[..., T]:

@@ -60,7 +60,7 @@ def top(cluster: Cluster, interval: float, samples: int | None, part: str, every
             if screen is not None:
                 screen.close()
 
-    cluster.do(work)
+    cluster.do(work, endless=True)
 
 
 def _show(sample: Sample, output: str, screen: Screen | None, registry: str) -> None:

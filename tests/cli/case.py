@@ -38,7 +38,7 @@ class CommandCase(SynchronousTestCase):
         """Let time pass."""
         self.env.clock.advance(0.1)
 
-    def run_work(self, work: Work, verbose: bool = False) -> None:
+    def run_work(self, work: Work, verbose: bool = False) -> bool:
         """Do a command's work as the reactor would; an end that does not come is an interrupt."""
         env: IEnvironment = self.env
         results: list[Any] = []
@@ -52,9 +52,10 @@ class CommandCase(SynchronousTestCase):
         else:
             working.cancel()
             self.pump()
-            return
+            return True
         if isinstance(results[0], Failure):
             raise_from(results[0])
+        return False
 
     def invoke(self, *arguments: str, stdin: str | None = None, status: int = 0) -> Result:
         """Run a command; it must end with this status."""

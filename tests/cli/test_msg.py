@@ -155,9 +155,11 @@ class MessageTests(ClusterCase):
         self.assertIn("new 1", self.out("msg", "tail", "T", "-n", "1", "--grep", "new 1"))
 
     def test_tail_ends(self) -> None:
-        """An interrupt ends it, and leaves nothing behind."""
+        """An interrupt is how it ends, and leaves nothing behind; other work ends with 130 then."""
         self.seconds = 3.0
         self.assertEqual(self.out("msg", "tail", "T"), "")
+        self.seconds = 0.0
+        self.refused("msg", "export", "T", status=130)
 
     def test_resend(self) -> None:
         """A copy is sent after a question; a dry run only says where to."""
