@@ -49,6 +49,9 @@ class Following:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._tails: dict[str, Tail] = {}
+        self._sure: dict[
+            str, int
+        ] = {}  # stores in whose logs the stream's place was found, and how often they were cut
         self._target: Offset | None = None
 
     def initial(self) -> Offset:
@@ -63,8 +66,7 @@ class Following:
         """Return where the logs end now, newest messages included."""
         found = {}
         for store in find_stores(self._options.paths):
-            tail = self._tails.setdefault(store.root, Tail(files.read_at))
-            found[store.root] = tail.settle(store.log_files)
+            found[store.root] = self._tail(store).settle(store.log_files)
         return _sorted(found)
 
     def reached(self) -> Offset:
@@ -124,12 +126,11 @@ class Following:
         minimum = listed[0].base if listed else 0
         starting = self._options.starting
         if starting.named == "latest":
-            tail = self._tails.setdefault(store.root, Tail(files.read_at))
-            return tail.settle(store.log_files)
+            return self._tail(store).settle(store.log_files)
         given = starting.physical if starting.physical is not None else starting.by_store.get(store.root)
         if given is None:
             return minimum
-        tail = self._tails.setdefault(store.root, Tail(files.read_at))
+        tail = self._tail(store)
         if given > tail.settle(store.log_files):
             raise SettingError(
                 f"option startingOffsets: {given} lies behind the end of {store.root}, which is {tail.end}"
@@ -139,11 +140,9 @@ class Following:
     def _waiting(self, store: Store, begin: int | None) -> tuple[int, int]:
         """Return what there is to read of a store, as (from, to)."""
         root = store.root
-        known = self._tails.get(root)
-        tail = self._tails.setdefault(root, Tail(files.read_at))
-        cuts = tail.cut
+        tail = self._tail(store)
         self._look(tail, store)
-        unsure = known is None or tail.cut != cuts
+        unsure = self._sure.get(root) != tail.cut
         if unsure:
             tail.settle(store.log_files)
         if begin is None:
@@ -156,10 +155,14 @@ class Following:
             return tail.reached, tail.reached
         elif unsure and begin < tail.reached and not begins_record(store.log_files(), begin, files.read_at):
             self._lose(root, f"no message begins at physical offset {begin}, up to where it was read")
+        self._sure[root] = tail.cut
         end = tail.end
         if self._target is not None:
             end = min(end, self._target.get(root, 0))
         return begin, max(begin, end)
+
+    def _tail(self, store: Store) -> Tail:
+        return self._tails.setdefault(store.root, Tail(files.read_at))
 
     def _look(self, tail: Tail, store: Store) -> None:
         for _ in range(_LOOKS):

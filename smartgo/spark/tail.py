@@ -72,13 +72,13 @@ class Tail:
 
     def __init__(self, peek: Peek) -> None:
         self._peek = peek
-        self.reached = 0
-        self._witness = (0, b"")  # that record: where, and its head
-        self._stored_ms = 0
+        self._witness = (0, b"")  # the last record that was checked: where, and its head
+        self._stored_ms = 0  # when it was stored
         self._bad = -1  # where the last look stopped at something that is neither a record nor nothing
         self._searched = -1  # such a place behind which there is nothing
         self.minimum = 0
         self.end = 0
+        self.reached = 0
         self.cut = 0
 
     def look(self, files: Sequence[NamedFile]) -> int:
@@ -131,8 +131,7 @@ class Tail:
     def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
         """The last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
-            start = self._peek(file.path, 0, BLANK_SIZE)
-            if len(start) == BLANK_SIZE and start_struct.unpack(start)[1] in MESSAGE_MAGICS | BLANK_MAGICS:
+            if self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
                 return file
         return None
 

@@ -219,6 +219,9 @@ class FollowingTests(SynchronousTestCase):
             self.logs[0].append(b"w" * 77)
         self.assertGreater(self.logs[0].position, ends[self.a])
         self.lost(ends, self.a, f"no message begins at physical offset {ends[self.a]}")
+        query = self.following()
+        query.stop_at_the_end()
+        self.assertRaises(DataLost, query.latest, ends, None)
 
     def test_cut_while_running(self) -> None:
         """A query that runs finds out as well."""

@@ -166,6 +166,13 @@ class TailTests(SynchronousTestCase):
         self.assertEqual([self.look(), self.look()], [self.log.ends[2], self.log.ends[8]])
         self.assertEqual(self.look(), self.log.ends[9])
 
+    def test_damaged_start(self) -> None:
+        """A newest file whose first record is damaged is the newest all the same."""
+        while len(self.log.files) < 2 or self.log.position < SIZE + 1000:
+            self.log.append()
+        self.log.files[SIZE][4] ^= 1
+        self.assertEqual(self.tail.settle(self.log.listed), self.log.position)
+
     def test_settle(self) -> None:
         """Settling finds the end of a copy, past all damage in it."""
         for _ in range(15):
