@@ -62,6 +62,10 @@ def in_browser(**options: Any) -> Callable[[Callable[[C, Page], None]], Callable
     return mark
 
 
+def _deferred(result: Any) -> Any:
+    return result if isinstance(result, Deferred) else Deferred.fromCoroutine(result)
+
+
 class ConsoleCase(TestCase):
     """
     A node with something in it, and a browser.
@@ -107,10 +111,10 @@ class ConsoleCase(TestCase):
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    def do(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    def do(self, function: Callable[..., Coroutine[Any, Any, T] | Deferred[T]], *arguments: Any) -> T:
         """Run something on the reactor from the browser's thread, and return what it gives."""
         asked: Any = blockingCallFromThread
-        result: T = asked(self.reactor, lambda: Deferred.fromCoroutine(function(*arguments)))
+        result: T = asked(self.reactor, lambda: _deferred(function(*arguments)))
         return result
 
     def browse(self, body: Callable[[Page], None], **options: Any) -> Deferred[None]:
@@ -144,7 +148,7 @@ class ConsoleCase(TestCase):
         def said(message: Any) -> None:
             status = re.search(r"status of (\d+)", message.text)
             if message.type in ("error", "warning") and not (status and status[1] in allowed):
-                wrong.append(f"{message.type}: {message.text}")
+                wrong.append(f"{message.type}: {message.text} ({message.location['url']})")
 
         def asked(request: Any) -> None:
             if not request.url.startswith((self.live.url + "/", "blob:", "data:")):
@@ -225,7 +229,20 @@ class ConsoleCase(TestCase):
             await self.pause(0.5)  # for what was put aside to be on its way
         finally:
             await client.stop()
+        self.ops.view.forget()
         return got
+
+    async def join(self, group: str, topic: str, got: list[bytes]) -> Client:
+        """Let a member consume until the client that is returned is stopped."""
+
+        async def listener(messages: Any) -> None:
+            got.extend(one.body for one in messages)
+
+        client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", f"{group}-member")
+        consumer = PushConsumer(client, group, listener, Settings())
+        consumer.subscribe(topic, "*")
+        await consumer.start()
+        return client
 
     def pause(self, seconds: float) -> Deferred[None]:
         """Fire later."""

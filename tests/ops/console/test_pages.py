@@ -6,6 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from twisted.internet.defer import Deferred
+
+from smartgo.ops.jobs import Job
+from smartgo.ops.security.principals import Principal
 from smartgo.schema.topics import dlq_topic
 from tests.ops.console.browser import MARK, ConsoleCase, in_browser
 from tests.ops.console.test_files import table
@@ -30,6 +34,12 @@ PAGES: Final = (
     "tokens",
 )
 EVIL: Final = f"<script>{MARK}</script><img src=x onerror='{MARK}'>"
+
+
+async def never(job: Job) -> None:
+    """A search that goes on until somebody cancels it."""
+    job.progress(7, 9, "reading")
+    await Deferred()
 
 
 def shown_keys(page: Page) -> list[str]:
@@ -180,6 +190,34 @@ class PagesTests(ConsoleCase):
         self.assertTrue(page.locator(".verdict .badge").inner_text())
 
     @in_browser()
+    def test_cancel_a_search(self, page: Page) -> None:
+        """A search that reads much tells how far it is, and ends when it is told to."""
+        self.ops.jobs.start("search", Principal("live", frozenset({"admin"})), never)
+        (job,) = self.ops.jobs.all()
+        self.go(page, f"messages?by=time&topic=Orders&job={job.id}")
+        page.get_by_text("7 of 9 read").wait_for()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_text("Cancelled", exact=True).wait_for()
+        self.assertEqual(job.state, "cancelled")
+
+    @in_browser()
+    def test_member(self, page: Page) -> None:
+        """A connected consumer tells of itself, and consumes a message once more when it is told to."""
+        self.do(self.fill)
+        got: list[bytes] = []
+        client = self.do(self.join, "audit", "Orders", got)
+        self.go(page, "clients")
+        page.get_by_role("link", name="audit-member").click()
+        page.get_by_text("PROP_CONSUME_TYPE").wait_for()
+        (sent,) = self.do(self.send, "Orders", b"once more")
+        self.go(page, f"messages/{sent.message_id}?topic=Orders&tab=delivery")
+        page.get_by_role("row").filter(has_text="audit").get_by_role("button", name="Consume now").click()
+        page.get_by_role("dialog").get_by_role("button", name="Consume now").click()
+        page.get_by_text("The client answered CR_SUCCESS").wait_for()
+        self.assertEqual(got.count(b"once more"), 2)
+        self.do(client.stop)
+
+    @in_browser()
     def test_send_and_tail(self, page: Page) -> None:
         """What is sent on one page arrives on another that follows the topic."""
         self.do(self.make_topic, "Orders")
@@ -252,14 +290,10 @@ class PagesTests(ConsoleCase):
 
     def positions(self) -> dict[int, int]:
         """Where the group audit stands in Orders, by queue."""
-        stats = self.do(self.progress)
+        stats = self.do(self.ops.admin.groups.progress, "audit")
         return {
             queue.queue_id: one.consumer_offset for queue, one in stats.offset_table.items() if queue.topic == "Orders"
         }
-
-    async def progress(self) -> Any:
-        """How far the group audit is."""
-        return await self.ops.admin.groups.progress("audit")
 
     # -- topics and groups -------------------------------------------------------------------------------------------
 

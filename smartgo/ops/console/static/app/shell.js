@@ -63,20 +63,18 @@ function Nav({ current }) {
 }
 
 function ClusterName() {
-  const { data, error } = useResource((abort) => get("/cluster", null, abort), [session.value?.name], 10000);
+  const { data, error } = useResource((abort) => get("/brokers", { limit: 200 }, abort), [session.value?.name], 10000);
   if (error) {
     return html`<a class="bar-cluster" href="#/cluster"><span class="dot dot-bad"></span><b>${t("bar.unreachable")}</b></a>`;
   }
   if (!data) return html`<span class="bar-cluster faint">…</span>`;
-  const tone = data.brokers === 0 ? "bad" : data.brokersDown ? "warn" : "good";
-  const words = data.brokersDown
-    ? t("bar.down", { n: data.brokersDown, total: data.brokers })
-    : data.brokers === 0
-      ? t("bar.nobroker")
-      : t("bar.well");
+  const down = data.items.filter((one) => !one.up).length;
+  const clusters = [...new Set(data.items.map((one) => one.cluster))];
+  const tone = data.total === 0 ? "bad" : down ? "warn" : "good";
+  const words = down ? t("bar.down", { n: down, total: data.total }) : t(data.total ? "bar.well" : "bar.nobroker");
   return html`<a class="bar-cluster" href="#/cluster" title=${words}>
     <span class=${`dot dot-${tone}`} aria-hidden="true"></span>
-    <b>${data.clusters.map((one) => one.name).join(", ") || t("bar.nocluster")}</b>
+    <b>${clusters.join(", ") || t("bar.nocluster")}</b>
     <span class="bar-health">${words}</span>
   </a>`;
 }

@@ -11,6 +11,7 @@ import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { GroupForm } from "./groupform.js";
 import { Positions } from "./positions.js";
+import { useProgress } from "./progress.js";
 
 export default function Groups({ parts, query }) {
   return parts.length
@@ -30,22 +31,25 @@ export function drain(progress) {
 }
 
 function List({ query }) {
-  const progress = query.progress !== "no";
+  const [page, setPage] = useState(null);
+  const { q, sort = "name" } = query;
+  const from = Math.max(0, Number.parseInt(query.from ?? "0", 10) || 0);
+  const known = useProgress({ q, sort }, from, page?.items.length ?? 0, 15000);
+  const told = (one, draw) => (known.has(one.name) ? draw(known.get(one.name)) : html`<span class="faint">…</span>`);
   const columns = [
     { id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a> ${!one.consumeEnabled && html`<${Badge} tone="bad">${t("group.disabled")}<//>`}` },
-    { id: "members", title: t("column.members"), num: true, cell: (one) => (one.members === 0 ? html`<span class="faint">0</span>` : number(one.members)) },
-    { id: "model", title: t("column.model"), hide: true, cell: (one) => (one.model ? t(`model.${one.model.toLowerCase()}`) : html`<span class="faint">–</span>`) },
-    { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.progress?.lag) },
-    { id: "time", title: t("column.lagTime"), num: true, hide: true, cell: (one) => (one.progress ? duration(one.progress.lagMs / 1000) : "–") },
-    { id: "tps", title: t("column.consumeRate"), num: true, hide: true, cell: (one) => rate(one.progress?.consumeTps) },
-    { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => drain(one.progress) },
+    { id: "members", title: t("column.members"), num: true, cell: (one) => told(one, ({ members }) => (members === 0 ? html`<span class="faint">0</span>` : number(members))) },
+    { id: "model", title: t("column.model"), hide: true, cell: (one) => told(one, ({ model }) => (model ? t(`model.${model.toLowerCase()}`) : html`<span class="faint">–</span>`)) },
+    { id: "lag", title: t("column.lag"), num: true, cell: (one) => told(one, ({ progress }) => number(progress?.lag)) },
+    { id: "time", title: t("column.lagTime"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => (progress ? duration(progress.lagMs / 1000) : "–")) },
+    { id: "tps", title: t("column.consumeRate"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => rate(progress?.consumeTps)) },
+    { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => drain(progress)) },
     { id: "retry", title: t("column.retryMax"), sort: "retryMax", num: true, hide: true, cell: (one) => number(one.retryMax) },
   ];
   return html`<${Page} title=${t("nav.groups")} actions=${may("admin") && html`<${Button} kind="primary" icon="plus" onClick=${create}>${t("group.new")}<//>`}>
     <${Card} flush>
       <${RemoteTable}
         where="/groups"
-        query=${{ progress }}
         columns=${columns}
         defaultSort="name"
         label=${t("nav.groups")}
@@ -53,6 +57,7 @@ function List({ query }) {
         rowKey=${(one) => one.name}
         rowPlace=${(one) => [["groups", one.name]]}
         every=${15000}
+        onLoaded=${setPage}
         empty=${html`<${Empty} icon="groups" title=${t("group.none")}>${t("group.none.text")}<//>`}
       />
     <//>

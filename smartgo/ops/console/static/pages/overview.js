@@ -8,6 +8,7 @@ import { Badge, Card, Empty, Health, Loaded, Meter, Page, Select, Stat } from ".
 import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
 import { Table } from "../app/table.js";
+import { useProgress } from "./progress.js";
 
 // How far back charts go, in seconds, and the points asked for.
 const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
@@ -75,7 +76,7 @@ function useFigures(span) {
 const span = signal("15m");
 
 export default function Overview({ query }) {
-  const totals = useResource((abort) => get("/cluster", null, abort), [], 5000);
+  const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
   span.value = query.span in SPANS ? query.span : "15m";
   const { points, now, live, error } = useFigures(span.value);
   const spans = Object.keys(SPANS).map((one) => [one, t(`span.${one}`)]);
@@ -112,7 +113,7 @@ export default function Overview({ query }) {
     </div>
     <${Brokers} now=${now} />
     <div class="cards">
-      <${Behind} />
+      <${Behind} total=${totals.data?.groups ?? 0} />
       <${Dead} />
     </div>
   <//>`;
@@ -153,9 +154,15 @@ function Brokers({ now }) {
   <//>`;
 }
 
+const LOOKED_AT = 200; // groups
+
 // The groups that are furthest behind, of the first two hundred.
-function Behind() {
-  const groups = useResource((abort) => get("/groups", { progress: true, limit: 200 }, abort), [], 15000);
+function Behind({ total }) {
+  const groups = useProgress({ sort: "name" }, 0, Math.min(total, LOOKED_AT), 30000);
+  const rows = [...groups.values()]
+    .filter((one) => one.progress?.lag > 0)
+    .sort((one, other) => other.progress.lag - one.progress.lag)
+    .slice(0, 8);
   const columns = [
     { id: "name", title: t("column.group"), cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a>` },
     { id: "members", title: t("column.members"), num: true, cell: (one) => number(one.members) },
@@ -163,17 +170,9 @@ function Behind() {
     { id: "time", title: t("column.lagTime"), num: true, cell: (one) => duration(one.progress.lagMs / 1000) },
   ];
   return html`<${Card} title=${t("overview.behind")} flush>
-    <${Loaded} from=${groups}>
-      ${(page) => {
-        const rows = page.items
-          .filter((one) => one.progress?.lag > 0)
-          .sort((one, other) => other.progress.lag - one.progress.lag)
-          .slice(0, 8);
-        return rows.length
-          ? html`<${Table} columns=${columns} rows=${rows} label=${t("overview.behind")} rowKey=${(one) => one.name} rowPlace=${(one) => [["groups", one.name]]} />`
-          : html`<${Empty} icon="check" title=${t("overview.nobehind")} />`;
-      }}
-    <//>
+    ${rows.length
+      ? html`<${Table} columns=${columns} rows=${rows} label=${t("overview.behind")} rowKey=${(one) => one.name} rowPlace=${(one) => [["groups", one.name]]} />`
+      : html`<${Empty} icon=${groups.size ? "check" : "groups"} title=${t(groups.size ? "overview.nobehind" : "chart.waiting")} />`}
   <//>`;
 }
 
