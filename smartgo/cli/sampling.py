@@ -45,6 +45,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     @ivar at_ms: wall clock.
     @ivar seconds: since the look before; C{None} in the first.
+    @ivar left_out: topics that were not looked at, as there are too many.
     """
 
     at_ms: int
@@ -52,6 +53,7 @@ class Sample(msgspec.Struct, frozen=True):
     brokers: list[BrokerRow]
     topics: list[TopicSample]
     groups: list[GroupSample]
+    left_out: int
 
 
 class _Counts(msgspec.Struct):
@@ -65,14 +67,16 @@ class _Counts(msgspec.Struct):
 class Sampler:
     """Looks at a cluster again and again."""
 
-    def __init__(self, there: Connected, part: str = "", everything: bool = False) -> None:
+    def __init__(self, there: Connected, part: str = "", everything: bool = False, limit: int = 500) -> None:
         """
         @param part: topics and groups whose name holds this alone.
         @param everything: also topics of groups and of the system.
+        @param limit: topics that are looked at; each costs a question. Those with readers come first.
         """
         self._there = there
         self._part = part
         self._everything = everything
+        self._limit = limit
         self._before: _Counts | None = None
 
     async def look(self) -> Sample:
@@ -81,10 +85,19 @@ class Sampler:
         brokers = await broker_rows(self._there)
         system = await admin.topics.system_names()
         tables = await admin.groups.positions()
+        readers: dict[str, set[str]] = {}
+        for table in tables.values():
+            for key in table.offset_table:
+                topic, _, group = key.partition("@")
+                readers.setdefault(topic, set()).add(group)
         wanted = [
-            name for name in await admin.topics.names() if self._everything or kind_of(name, system) is TopicKind.NORMAL
+            name
+            for name in await admin.topics.names()
+            if (self._everything or kind_of(name, system) is TopicKind.NORMAL)
+            and any(self._part in one for one in (name, *readers.get(name, ())))
         ]
-        bounds = {name: found for name in wanted if (found := await self._bounds(name)) is not None}
+        looked_at = sorted(wanted, key=lambda name: (name not in readers, name))[: self._limit]
+        bounds = {name: found for name in looked_at if (found := await self._bounds(name)) is not None}
         positions: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
         for broker, table in tables.items():
             for key, offsets in table.offset_table.items():
@@ -92,7 +105,7 @@ class Sampler:
                 if topic in bounds:
                     stands = positions.setdefault((group, topic), {})
                     stands.update({(broker, queue_id): offset for queue_id, offset in offsets.items()})
-        return self._compared(brokers, bounds, positions)
+        return self._compared(brokers, bounds, positions, len(wanted) - len(looked_at))
 
     async def _bounds(self, topic: str) -> Bounds | None:
         try:
@@ -111,6 +124,7 @@ class Sampler:
         brokers: list[BrokerRow],
         bounds: Mapping[str, Bounds],
         positions: Mapping[tuple[str, str], Mapping[tuple[str, int], int]],
+        left_out: int,
     ) -> Sample:
         clock = self._there.env.clock
         now = _Counts(
@@ -147,4 +161,4 @@ class Sampler:
             out = rate(now.positions[group, topic], old)
             faster = (out or 0.0) - (incoming.get(topic) or 0.0)
             groups.append(GroupSample(group, topic, lag, out, lag / faster if lag and faster > 0 else None))
-        return Sample(clock.wall_ms(), seconds, brokers, topics, groups)
+        return Sample(clock.wall_ms(), seconds, brokers, topics, groups, left_out)

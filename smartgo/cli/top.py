@@ -27,10 +27,21 @@ _FRAME: Final = 9  # lines that are not rows of topics or groups
 @click.option(
     "-f", "--filter", "part", default="", metavar="TEXT", help="Only topics and groups whose name holds TEXT."
 )
+@click.option(
+    "--topics", "limit", type=click.IntRange(1), default=500, show_default=True, help="Look at so many at most."
+)
 @click.option("-a", "--all", "everything", is_flag=True, help="Also topics of groups and of the system.")
 @OUTPUT
 @cluster_options
-def top(cluster: Cluster, interval: float, samples: int | None, part: str, everything: bool, output: str) -> None:
+def top(
+    cluster: Cluster,
+    interval: float,
+    samples: int | None,
+    part: str,
+    limit: int,
+    everything: bool,
+    output: str,
+) -> None:
     """Watch brokers, topics and groups: messages a second, how many wait, and when they will be consumed.
 
     Until ctrl-C. Rates are of the time between two looks. For programs, or where no terminal is, a line or a table for
@@ -39,7 +50,7 @@ def top(cluster: Cluster, interval: float, samples: int | None, part: str, every
 
     async def work(there: Connected) -> None:
         screen = Screen() if output == TEXT and sys.stdout.isatty() else None
-        sampler = Sampler(there, part, everything)
+        sampler = Sampler(there, part, everything, limit)
         looked = 0
         try:
             while True:
@@ -139,6 +150,8 @@ def view(sample: Sample, registry: str, height: int | None, complaint: str = "")
             [(one.group, one.topic, one.lag, one.out_per_second, span(one.drained_seconds)) for one in groups[:room]],
         ),
     ]
+    if sample.left_out:
+        parts.append(Text(f"{sample.left_out:,} more topics are not looked at; see --filter and --topics", style="dim"))
     if complaint:
         parts.append(Text(complaint, style="red"))
     return Group(*parts)

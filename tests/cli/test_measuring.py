@@ -149,6 +149,14 @@ class TopTests(ClusterCase):
         self.out("topic", "create", "B")
         (only,) = self.samples("-n", "1", "--filter", "A")
         self.assertEqual([one["topic"] for one in only["topics"]], ["A"])
+        (one,) = self.samples("-n", "1", "--topics", "1")
+        self.assertEqual(([each["topic"] for each in one["topics"]], one["left_out"]), (["A"], 1))
+        self.out("group", "create", "readers")
+        self.out("group", "reset", "readers", "B", "--to", "latest", "--yes", "--plan", "/p")
+        (one,) = self.samples("-n", "1", "--topics", "1")
+        self.assertEqual([each["topic"] for each in one["topics"]], ["B"])
+        (one,) = self.samples("-n", "1", "--filter", "readers")
+        self.assertEqual([each["group"] for each in one["groups"]], ["readers"])
         (everything,) = self.samples("-n", "1", "--all")
         self.assertIn("TBW102", {one["topic"] for one in everything["topics"]})
         self.assertIn("broker-a", self.out("top", "-n", "1"))
@@ -157,7 +165,7 @@ class TopTests(ClusterCase):
         """The busiest topics and the longest lags come first, as many as there is room for."""
         topics = [TopicSample(f"T{number}", number, float(number)) for number in range(50)]
         groups = [GroupSample(f"G{number}", "T", number, 1.0, 90.0) for number in range(50)]
-        sample = Sample(1_700_000_000_000, 2.0, [], topics, groups)
+        sample = Sample(1_700_000_000_000, 2.0, [], topics, groups, 7)
         console = Console(width=100, record=True, file=io.StringIO())
         console.print(view(sample, "r:1", 30, "no answer"))
         text = console.export_text()
@@ -165,6 +173,7 @@ class TopTests(ClusterCase):
         self.assertIn("G49", text)
         self.assertIn("90 s", text)
         self.assertIn("no answer", text)
+        self.assertIn("7 more topics", text)
         self.assertNotIn("T20 ", text)
 
 
