@@ -3,6 +3,9 @@ Parked pulls (C{broker.md} section 7): woken by an arrival in their queue, answe
 
 One timer serves all of them: deadlines are rounded up to half seconds, and pulls of the same half second lie in one
 bucket. With nothing parked there is no timer.
+
+A pull whose queue grows by messages that its filter refuses is answered a few seconds later, with the offset behind
+them: else the group would seem to lag until its time is over. RocketMQ looks at all parked pulls every 5 s.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ K = TypeVar("K")
 
 _BUCKETS_PER_SECOND: Final = 2
 _OVER_LIMIT_SECONDS: Final = 1.0
+_PASSED_SECONDS: Final = 5.0
 
 
 class Parked:
     """One parked pull."""
 
-    __slots__ = ("answer", "bucket", "codes", "offset", "peer", "queue", "resume", "woken")
+    __slots__ = ("answer", "bucket", "codes", "offset", "passed", "peer", "queue", "resume", "woken")
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Parked:
         self.resume = resume
         self.answer = answer
         self.bucket = 0
+        self.passed = False  # by messages that the filter refused
         self.woken = False
 
 
@@ -100,11 +105,14 @@ class PullHold:
         mine[held] = None
         if queue is not None:
             self._by_queue.setdefault(queue, {})[held] = None
-        held.bucket = int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
+        held.bucket = self._bucket(seconds)
         self._buckets.setdefault(held.bucket, {})[held] = None
         self.count += 1
         self._set_timer()
         return answer
+
+    def _bucket(self, seconds: float) -> int:
+        return int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
 
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
         """Wake what waits for this queue and lets one of the new messages in."""
@@ -112,8 +120,11 @@ class PullHold:
         if not waiting:
             return
         for held in list(waiting):
-            if next_offset > held.offset and (held.codes is None or not held.codes.isdisjoint(tag_codes)):
-                self._wake(held)
+            if next_offset > held.offset:
+                if held.codes is None or not held.codes.isdisjoint(tag_codes):
+                    self._wake(held)
+                elif not held.passed:
+                    self._hasten(held)
 
     def stop(self) -> None:
         """Answer all that is parked, and leave no timer."""
@@ -135,6 +146,16 @@ class PullHold:
             answer.chainDeferred(held.answer)
         else:
             held.answer.callback(answer)
+
+    def _hasten(self, held: Parked) -> None:
+        """Messages that are not for it came: let it go on behind them soon."""
+        held.passed = True
+        bucket = self._bucket(_PASSED_SECONDS)
+        if bucket < held.bucket:
+            _drop(self._buckets, held.bucket, held)
+            held.bucket = bucket
+            self._buckets.setdefault(bucket, {})[held] = None
+            self._set_timer()
 
     def _cancelled(self, held: Parked) -> None:
         """The connection ended: forget it. The server stops: answer what there is."""

@@ -308,6 +308,6 @@ class SendProcessor(Processor):
             for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
         ]
         appended = self._store.append(messages)
-        self._stats.stored(topic, len(messages), appended.end - appended.offset)
+        self._stats.stored(topic, len(messages), appended.end - appended.offset, calls=1)
         wait = shared.get(names.WAIT, "true").lower() == "true"
         return self._finish(request, appended, queue_id, wait, self._topics.durable(topic))

@@ -60,6 +60,22 @@ class PullHoldTests(SynchronousTestCase):
         self.hold.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
         self.assertEqual(self.successResultOf(waiting), b"a")
 
+    def test_passed(self) -> None:
+        """A pull that was passed by messages it does not want goes on behind them within 5.5 s, however many come."""
+        waiting = self.park("a", tag="TagA")
+        untouched = self.park("b", queue=1, tag="TagA")
+        for number in range(5):
+            self.hold.arrived("T", 0, 6 + number, [tag_code("TagB")], 1)
+            self.clock.advance(1.0)
+        self.assertNoResult(waiting)
+        self.clock.advance(0.5)
+        self.assertEqual(self.successResultOf(waiting), b"a")
+        self.assertNoResult(untouched)
+        soon = self.park("c", tag="TagA", seconds=1.0)
+        self.hold.arrived("T", 0, 20, [tag_code("TagB")], 1)
+        self.clock.advance(1.5)
+        self.assertEqual(self.successResultOf(soon), b"c")
+
     def test_time_is_over(self) -> None:
         """Each is answered at the end of its time and at most half a second later, in the order of deadlines."""
         slow = self.park("slow", seconds=15)
