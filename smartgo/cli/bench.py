@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from smartgo.cli.load import Latencies, Load
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_value, size
 from smartgo.cli.progress import Progress
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
+from smartgo.cli.texts import examples
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import Settings
 from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage

@@ -13,10 +13,10 @@ from smartgo.broker.terms import store_settings
 from smartgo.cli.embedded import surroundings
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_table, print_value
 from smartgo.cli.progress import Progress
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import do
 from smartgo.cli.storecheck import StoreCheck, Summary
-from smartgo.cli.texts import read_pairs
+from smartgo.cli.texts import examples, read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError

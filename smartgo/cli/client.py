@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from smartgo.cli.output import OUTPUT, Columns, moment, print_rows
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
+from smartgo.cli.texts import examples
 from smartgo.client.administration.clients import Member
 
 _COLUMNS: Columns[Member] = {

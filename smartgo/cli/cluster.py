@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_rows, print_value, span
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import examples
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import BrokerStatsData, StatsItem
 

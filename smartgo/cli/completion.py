@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from smartgo.cli.running import examples
+from smartgo.cli.texts import examples
 
 _VARIABLE = "_SMARTGO_COMPLETE"
 

@@ -10,9 +10,9 @@ import msgspec
 
 from smartgo.cli.embedded import surroundings
 from smartgo.cli.output import OUTPUT, TEXT, Columns, print_rows
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
-from smartgo.cli.texts import read_pairs
+from smartgo.cli.texts import examples, read_pairs
 from smartgo.config.catalog import settings_of
 from smartgo.config.catalog import show as shown
 from smartgo.config.loading import ALL, BROKER, REGISTRY, load

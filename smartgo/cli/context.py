@@ -9,8 +9,8 @@ import msgspec
 
 from smartgo.cli.contexts import Context, Contexts, check_context_name, contexts_path, load_contexts, save_contexts
 from smartgo.cli.output import OUTPUT, print_members, print_rows
-from smartgo.cli.running import examples
 from smartgo.cli.session import do
+from smartgo.cli.texts import examples
 from smartgo.client.route import parse_registries
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError

@@ -12,8 +12,9 @@ from rich.table import Table
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import do
+from smartgo.cli.texts import examples
 from smartgo.client.admin import Admin
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client

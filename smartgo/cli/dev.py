@@ -9,8 +9,9 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.embedded import Embedded, configuration_of
-from smartgo.cli.running import STORE_FAILED, Refusal, examples
+from smartgo.cli.running import STORE_FAILED, Refusal
 from smartgo.cli.session import do
+from smartgo.cli.texts import examples
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError

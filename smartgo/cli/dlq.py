@@ -13,9 +13,10 @@ from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
 from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.sendagain import again, again_for
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import examples
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.errors import PeerRefused

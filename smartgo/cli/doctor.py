@@ -9,8 +9,9 @@ import click
 
 from smartgo.cli.diagnosis import OK, PROBLEM, Diagnosis, Finding
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_value, printable
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
+from smartgo.cli.texts import examples
 
 _MARKS: Final = {"ok": "+", "note": "-", "warning": "!", "problem": "X"}
 _COLOURS: Final = {"ok": "green", "note": None, "warning": "yellow", "problem": "red"}

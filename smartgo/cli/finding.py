@@ -11,9 +11,9 @@ from smartgo.cli.message import as_members
 from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_rows, print_table, print_value, printable
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, read_place
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import YES, Cluster, Connected, cluster_options, confirm
-from smartgo.cli.texts import read_queues
+from smartgo.cli.texts import examples, read_queues
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX

@@ -22,8 +22,9 @@ from smartgo.cli.output import (
     span,
 )
 from smartgo.cli.progress import Progress
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import examples
 from smartgo.client.administration.groups import lag_of
 from smartgo.errors import SettingError
 from smartgo.schema.bodies import ConsumerRunningInfo, SubscriptionGroupConfig

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from smartgo.cli.output import OUTPUT, TEXT, print_rows, print_value
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import examples
 from smartgo.client.administration.registries import ORDER_NAMESPACE
 
 

@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
 from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.progress import Progress
-from smartgo.cli.running import examples, refusal
+from smartgo.cli.running import refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
-from smartgo.cli.texts import moment_ms, read_pairs
+from smartgo.cli.texts import examples, moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult

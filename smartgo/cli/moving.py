@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, cast
 import click
 
 from smartgo.cli.output import OUTPUT, TEXT, moment, plain, print_table, print_value
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
-from smartgo.cli.texts import moment_ms, read_queues
+from smartgo.cli.texts import examples, moment_ms, read_queues
 from smartgo.client.administration.positions import Move, ResetPlan, Target
 from smartgo.errors import BadBody
 

@@ -24,10 +24,10 @@ from smartgo.cli.output import (
 )
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, read_place
-from smartgo.cli.running import Refusal, examples
+from smartgo.cli.running import Refusal
 from smartgo.cli.sendagain import again
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
-from smartgo.cli.texts import read_queues
+from smartgo.cli.texts import examples, read_queues
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
 

@@ -66,11 +66,6 @@ _BY_CODE: Final[Mapping[int, int]] = {
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
 
-def examples(*lines: str) -> str:
-    """Return what stands below a command's help: lines to try."""
-    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
-
-
 class Refusal(click.ClickException):
     """An end that is one sentence and an exit status."""
 

@@ -1,10 +1,15 @@
-"""What people write on a command line: pairs of name and value, times, queues."""
+"""What people read in the help of commands, and write on a command line: pairs of name and value, times, queues."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 import click
+
+
+def examples(*lines: str) -> str:
+    """Return what stands below a command's help: lines to try."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
 def read_pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from smartgo.cli.output import OUTPUT, TEXT, console, in_words, moment, plain, print_streamed, span
-from smartgo.cli.running import examples
 from smartgo.cli.sampling import Sample, Sampler
 from smartgo.cli.session import Cluster, Connected, cluster_options, pause
+from smartgo.cli.texts import examples
 from smartgo.errors import CallFailed
 
 if TYPE_CHECKING:

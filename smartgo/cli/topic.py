@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from smartgo.cli.output import OUTPUT, TEXT, Columns, moment, plain, print_members, print_rows, print_table, print_value
-from smartgo.cli.running import MISSING, Refusal, examples
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.texts import examples
 from smartgo.client.administration.topics import DEFAULT_QUEUES, TopicKind, kind_of
 from smartgo.client.route import READ, WRITE
 from smartgo.errors import PeerRefused, SettingError

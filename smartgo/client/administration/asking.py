@@ -121,9 +121,9 @@ class Asking:
             raise CallFailed("no broker with a master is registered")
         return found
 
-    async def readable(self, brokers: Collection[str] | None = None, cluster: str | None = None) -> dict[str, str]:
+    async def readable(self, cluster: str | None = None) -> dict[str, str]:
         """Return addresses to ask, by broker name: the master's, or where there is none a slave's. Raises as above."""
-        return _addresses(await self.cluster(), brokers, cluster, masters=False)
+        return _addresses(await self.cluster(), None, cluster, masters=False)
 
     # -- brokers ---------------------------------------------------------------------------------------------
 
