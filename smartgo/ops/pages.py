@@ -1,4 +1,4 @@
-"""Documents outside the API: the console's files, and the API's own page."""
+"""The API's own page, made of its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import html
 from collections.abc import Mapping
 from typing import Any, Final
 
-from smartgo.ops.console.files import TYPES, console_pages
+from smartgo.ops.console.files import TYPES
 from smartgo.ops.routes import Raw
-
-__all__ = ["console_pages", "docs_pages"]
 
 _CACHE: Final = {"Cache-Control": "no-cache"}  # ask each time, by ETag
 

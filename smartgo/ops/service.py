@@ -20,6 +20,7 @@ from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
+from smartgo.ops.console.files import console_pages
 from smartgo.ops.debug import DebugApi
 from smartgo.ops.events import EventsApi
 from smartgo.ops.groups import GroupsApi
@@ -27,7 +28,6 @@ from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.jobs import JobsApi, JobTable
 from smartgo.ops.messaging import message_resources
-from smartgo.ops.pages import console_pages
 from smartgo.ops.plans import PlanTable
 from smartgo.ops.progress import GroupProgress
 from smartgo.ops.sampler import Sampler

@@ -7,6 +7,32 @@ import { colour, isDark } from "./theme.js";
 
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
+// A label's width on the axis, in pixels.
+function widest(_, labels) {
+  return Math.max(40, ...(labels ?? []).map((one) => one.length * 6.5 + 14));
+}
+
+// Points with a hole wherever nobody looked: a time much longer than those before and after it.
+function holed(times, columns) {
+  const holes = [];
+  for (let at = 1; at < times.length - 1; at += 1) {
+    const here = times[at] - times[at - 1];
+    const around = Math.max(at > 1 ? times[at - 1] - times[at - 2] : 0, times[at + 1] - times[at]);
+    if (around > 0 && here > 3 * around && here > 5) holes.push(at);
+  }
+  if (!holes.length) return [times, ...columns];
+  const fill = (list, between) => {
+    const whole = [];
+    let from = 0;
+    for (const at of holes) {
+      whole.push(...list.slice(from, at), between(at));
+      from = at;
+    }
+    return [...whole, ...list.slice(from)];
+  };
+  return [fill(times, (at) => (times[at] + times[at - 1]) / 2), ...columns.map((list) => fill(list, () => null))];
+}
+
 // `series`: [{ name, colour (of the style sheet), values: [number or null] }]; `times`: seconds since 1970.
 // `binary`: they are bytes, whose round numbers are powers of two.
 export function Chart({ times, series, format, height = 180, label, binary = false }) {
@@ -29,7 +55,7 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
         axes: [
           { ...axis, values: (_, splits) => splits.map((one) => clock(one * 1000)), space: 90, size: 28 },
-          { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: 58, space: 34, ...(binary ? { incrs: BINARY } : {}) },
+          { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: widest, space: 34, ...(binary ? { incrs: BINARY } : {}) },
         ],
         series: [
           {},
@@ -41,9 +67,9 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
             spanGaps: false,
           })),
         ],
-        hooks: { setCursor: [(one) => setAt(one.cursor.idx ?? null)] },
+        hooks: { setCursor: [(one) => setAt(one.cursor.idx === null ? null : (one.data[0][one.cursor.idx] ?? null))] },
       },
-      [times, ...series.map((one) => one.values)],
+      holed(times, series.map((one) => one.values)),
       node,
     );
     plot.current = made;
@@ -57,10 +83,11 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
   }, [dark, names, height]);
 
   useEffect(() => {
-    plot.current?.setData([times, ...series.map((one) => one.values)]);
+    plot.current?.setData(holed(times, series.map((one) => one.values)));
   }, [times, series]);
 
-  const index = at !== null && at < times.length ? at : times.length - 1;
+  const found = at === null ? -1 : times.findIndex((one) => one >= at);
+  const index = found < 0 ? times.length - 1 : found;
   const last = series.map((one) => one.values[index]);
   return html`<figure class="chart" aria-label=${label} data-points=${times.length} data-last=${times.at(-1) ?? ""}>
     <div class="chart-legend">
