@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
+from twisted.internet.defer import DeferredList
 
 from smartgo.cli.message import as_members, sent_to
 from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
 from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
 from smartgo.cli.progress import Progress
-from smartgo.cli.reading import Place, Reader
+from smartgo.cli.reading import Place, Reader, Span
 from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.sendagain import again, again_for
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
@@ -24,6 +26,7 @@ from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX, dlq_topic
 
 _SHOWN: Final = 60  # characters of a body in a table
+_AT_A_TIME: Final = 64  # sends that wait for their answers
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -79,39 +82,67 @@ def ls(cluster: Cluster, output: str) -> None:
     cluster.do(work)
 
 
-async def _letters(
-    there: Connected,
-    group: str,
-    begin: Place,
-    end: Place | None,
-    ids: tuple[str, ...],
-    key: str | None,
-    limit: int | None,
-) -> list[ReceivedMessage]:
-    """Return dead letters of a group. @raise Refusal: it has none, or none of one id."""
-    reader = Reader(there, dlq_topic(group))
-    try:
-        spans = await reader.spans(begin, end)
-    except PeerRefused as refusal:
-        if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise Refusal(f"group {group} has no dead letters", MISSING) from None
-        raise
-    wanted = set(ids)
-    found = []
-    total = sum(span.end - span.begin for span in spans)
-    with Progress(there.env.clock, "dead letters", total) as progress:
-        async with aclosing(reader.messages(spans, progress=progress)) as messages:
+class Letters(msgspec.Struct, frozen=True):
+    """
+    Some dead letters of a group.
+
+    @ivar spans: where they lie.
+    @ivar ids: only those with one of these ids; C{key}: with this key.
+    """
+
+    reader: Reader
+    spans: list[Span]
+    ids: frozenset[str]
+    key: str | None
+
+    @classmethod
+    async def of(
+        cls,
+        there: Connected,
+        group: str,
+        begin: Place,
+        end: Place | None,
+        ids: tuple[str, ...] = (),
+        key: str | None = None,
+    ) -> Letters:
+        """Find out where they lie. @raise Refusal: the group has none."""
+        reader = Reader(there, dlq_topic(group))
+        try:
+            spans = await reader.spans(begin, end)
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
+                raise Refusal(f"group {group} has no dead letters", MISSING) from None
+            raise
+        return cls(reader, spans, frozenset(ids), key)
+
+    @property
+    def total(self) -> int:
+        """How many lie there, whichever are meant."""
+        return sum(span.end - span.begin for span in self.spans)
+
+    async def messages(self, progress: Progress | None = None) -> AsyncGenerator[ReceivedMessage, None]:
+        """Go through those that are meant."""
+        async with aclosing(self.reader.messages(self.spans, progress=progress)) as messages:
             async for message in messages:
-                if wanted and not wanted & {message.message_id, message.offset_id}:
+                if self.ids and not self.ids & {message.message_id, message.offset_id}:
                     continue
-                if key is None or key in message.keys:
-                    found.append(message)
-                if len(found) == limit:
-                    break
-    missing = wanted - {name for one in found for name in (one.message_id, one.offset_id)}
-    if missing:
-        raise Refusal(f"group {group} has no dead letter {', '.join(sorted(missing))}", MISSING)
-    return found
+                if self.key is None or self.key in message.keys:
+                    yield message
+
+    async def count(self, there: Connected) -> int:
+        """Return how many are meant. @raise Refusal: one of the ids is not there."""
+        if not self.ids and self.key is None:
+            return self.total
+        count = 0
+        missing = set(self.ids)
+        with Progress(there.env.clock, "dead letters", self.total) as progress:
+            async with aclosing(self.messages(progress)) as messages:
+                async for message in messages:
+                    count += 1
+                    missing -= {message.message_id, message.offset_id}
+        if missing:
+            raise Refusal(f"there is no dead letter {', '.join(sorted(missing))}", MISSING)
+        return count
 
 
 @dlq.command("show", epilog=examples("smartgo dlq show audit", "smartgo dlq show audit --from -20 -o jsonl"))
@@ -125,7 +156,14 @@ def show(cluster: Cluster, group: str, begin: Place, end: Place | None, count: i
     """Show the dead letters of GROUP. All of one message shows "smartgo msg show ID"."""
 
     async def work(there: Connected) -> None:
-        rows = await _letters(there, group, begin, end, (), None, count)
+        letters = await Letters.of(there, group, begin, end)
+        rows = []
+        with Progress(there.env.clock, "dead letters", min(count, letters.total)) as progress:
+            async with aclosing(letters.messages(progress)) as messages:
+                async for message in messages:
+                    rows.append(message)
+                    if len(rows) == count:
+                        break
         if output != TEXT:
             print_value(output, [as_members(row) for row in rows])
             return
@@ -202,29 +240,42 @@ def resend(
         raise click.UsageError("say which: --id, --key, or --all")
 
     async def work(there: Connected) -> None:
-        letters = await _letters(there, group, begin, end, ids, key, None)
+        letters = await Letters.of(there, group, begin, end, ids, key)
+        count = await letters.count(there)
         place = target or f"group {group}"
-        if not dry_run and letters:
-            confirm(f"{len(letters):,} messages will be sent to {place}.", yes)
-            await _send(there, [again(one, target) if target else again_for(one, group) for one in letters])
+        if not dry_run and count:
+            confirm(f"{count:,} messages will be sent to {place}.", yes)
+            await _send(there, letters, lambda one: again(one, target) if target else again_for(one, group), count)
         if output != TEXT:
-            found = {"group": group, "to": target, "sent": len(letters), "ids": [one.message_id for one in letters]}
-            print_value(output, {**found, "dry_run": dry_run})
+            print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
         else:
-            click.echo(f"{len(letters):,} messages {'would be' if dry_run else 'were'} sent to {place}")
+            click.echo(f"{count:,} messages {'would be' if dry_run else 'were'} sent to {place}")
 
     cluster.do(work)
 
 
-async def _send(there: Connected, copies: list[Message]) -> None:
+async def _send(there: Connected, letters: Letters, copy: Callable[[ReceivedMessage], Message], count: int) -> None:
+    """Send copies, some at a time. @raise Refusal: one was not taken; it is told how many were before."""
     producer = Producer(there.client, GROUP)
     await producer.start()
     sent = 0
-    with Progress(there.env.clock, "sent", len(copies)) as progress:
-        for copy in copies:
-            try:
-                await producer.send(copy)
-            except PeerRefused as refusal:
-                raise Refusal(f"{sent:,} of {len(copies):,} were sent; then: {refusal}") from None
-            sent += 1
-            progress.advance()
+
+    async def send(portion: list[ReceivedMessage]) -> None:
+        nonlocal sent
+        sends = [producer.send(copy(one)) for one in portion]
+        results: list[tuple[bool, Any]] = await DeferredList(sends, consumeErrors=True)
+        failures = [result for success, result in results if not success]
+        sent += len(results) - len(failures)
+        progress.to(sent)
+        if failures:
+            raise Refusal(f"{sent:,} of {count:,} were sent; then: {failures[0].getErrorMessage()}")
+
+    portion: list[ReceivedMessage] = []
+    with Progress(there.env.clock, "sent", count) as progress:
+        async with aclosing(letters.messages()) as messages:
+            async for message in messages:
+                portion.append(message)
+                if len(portion) == _AT_A_TIME:
+                    await send(portion)
+                    portion = []
+        await send(portion)

@@ -12,6 +12,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.contexts import Context, choose
+from smartgo.cli.output import printable
 from smartgo.cli.running import INTERRUPTED, USAGE, Refusal, Work, run
 from smartgo.client.admin import Admin
 from smartgo.client.instance import Client
@@ -53,7 +54,7 @@ class Connected:
 
 
 def _missing(broker: str, error: CallFailed) -> None:
-    click.echo(f"smartgo: without {broker}: {error}", err=True)
+    click.echo(f"smartgo: going on without {broker}: {printable(str(error))}", err=True)
 
 
 class Cluster:

@@ -51,6 +51,7 @@ class Admin:
         self.groups = Groups(asking, self.topics)
         self.clients = Clients(asking, self.groups)
         self.brokers = Brokers(asking)
-        self.positions = Positions(asking, self.groups)
+        strict = Asking(client)  # nobody is moved on half of what there is to know
+        self.positions = Positions(strict, Groups(strict, Topics(strict)))
         self.registries = Registries(asking)
         self.messages = Messages(asking, self.topics, self.groups)

@@ -221,6 +221,19 @@ class DeadLetterTests(ClusterCase):
         self.cluster.pump(1.0)
         self.assertEqual([one.body for one in self.cluster.pull("T")[1]], [b"dead 0"])
 
+    def test_many(self) -> None:
+        """However many there are, all are sent; where one is not taken it is told how many were."""
+        for number in range(150):
+            self.cluster.send("%RETRY%cg", b"more %d" % number, reconsume_times=16, max_reconsume_times=16)
+        self.cluster.pump(1.0)
+        self.assertEqual(self.json("dlq", "resend", "cg", "--all", "--to", "T", "--yes")["sent"], 153)
+        self.cluster.pump(1.0)
+        self.assertEqual(self.json("topic", "show", "T")["messages"], 153)
+        self.assertIn(
+            "0 of 153 were sent",
+            self.refused("dlq", "resend", "cg", "--all", "--to", "SELF_TEST_TOPIC", "--yes", status=1),
+        )
+
     def test_refused(self) -> None:
         """Which ones must be said; one that is not there is missing."""
         self.invoke("dlq", "resend", "cg", status=2)
