@@ -19,7 +19,7 @@ from smartgo.errors import NoPermission, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
-from smartgo.ops.interfaces import Check, ILocalNode, SettingValue
+from smartgo.ops.interfaces import ILocalNode, PartState, SettingValue
 from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
 
@@ -80,15 +80,15 @@ class LocalNode:
             raise NoPermission("no setting of a registry can be changed while it runs")
         self._broker.settings.change(changes.items(), who)
 
-    def checks(self) -> Iterable[Check]:
+    def checks(self) -> Iterable[PartState]:
         """Whether each part has started, and whether the store takes messages."""
         for service in self._services:
             name = "registry" if isinstance(service, Registry) else "broker"
             started = service in self._started
-            yield Check(name, started, "serves" if started else self._failed.get(service, "starts"))
+            yield PartState(name, started, "serves" if started else self._failed.get(service, "starts"))
             if isinstance(service, Broker) and started:
                 refusal = service.store.refusal
-                yield Check("store", refusal is None, refusal or "takes messages")
+                yield PartState("store", refusal is None, refusal or "takes messages")
 
     def figures(self) -> Mapping[str, float]:
         """What no request of the remoting protocol tells."""

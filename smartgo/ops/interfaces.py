@@ -30,7 +30,7 @@ class SettingValue(msgspec.Struct, rename="camel"):
     changeable: bool
 
 
-class Check(msgspec.Struct, rename="camel"):
+class PartState(msgspec.Struct, rename="camel"):
     """One thing that must be well for the process to serve."""
 
     name: str
@@ -55,7 +55,7 @@ class ILocalNode(Interface):
         @raise smartgo.errors.BadBody: an unknown one, or a value that is not allowed.
         """
 
-    def checks() -> Iterable[Check]:
+    def checks() -> Iterable[PartState]:
         """What must be well for the process to serve; it is ready when all are."""
 
     def figures() -> Mapping[str, float]:

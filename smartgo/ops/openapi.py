@@ -41,7 +41,9 @@ _REMOTE: Final[Mapping[int, str]] = {
     504: "A broker or registry did not answer in time.",
 }
 
-_MARKUP = re.compile(r"[CLIB]\{([^{}]*)\}")
+_IVAR = re.compile(r"@ivar (\w+): (.*?)(?=\n\s*@)", re.DOTALL)
+_MARKUP = re.compile(r"[CLIB]\{((?:[^{}]|\{[^{}]*\})*)\}")
+_SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 
@@ -68,7 +70,7 @@ def document(routes: Iterable[Route], title: str = "smartgo") -> dict[str, Any]:
     for one in declared:
         paths.setdefault(PREFIX + one.path, {})[one.method.lower()] = _operation(one, by_type, components)
     parameters = {struct.__name__ for one in declared for struct in (one.path_type, one.query_type) if struct}
-    shown = {name: _cleaned(schema) for name, schema in components.items() if name not in parameters}
+    shown = {name: _cleaned(_explained(schema)) for name, schema in components.items() if name not in parameters}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -183,6 +185,25 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
 
 
+def _explained(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a struct with what its docstring says of members (C{@ivar}) beside these."""
+    if "properties" not in schema:
+        return schema
+    fields = {
+        _camel(name): " ".join(text.split()) for name, text in _IVAR.findall(schema.get("description", "") + "\n@")
+    }
+    properties = {
+        name: {"description": fields[name], **field} if name in fields else field
+        for name, field in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
 def _cleaned(schema: Any) -> Any:
     """The schema with descriptions in plain words."""
     if isinstance(schema, dict):
@@ -201,4 +222,9 @@ def _plain(text: str) -> str:
         if line.startswith("@"):
             break
         kept.append(line)
-    return _MARKUP.sub(r"`\1`", "\n".join(kept)).strip()
+    return _MARKUP.sub(_quoted, "\n".join(kept)).strip()
+
+
+def _quoted(match: re.Match[str]) -> str:
+    word = match[1]
+    return f"`{_camel(word) if _SNAKE.fullmatch(word) else word}`"

@@ -10,7 +10,7 @@ from msgspec import Meta
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from smartgo.ops.interfaces import Check, ILocalNode, SettingValue
+from smartgo.ops.interfaces import ILocalNode, PartState, SettingValue
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, Raw, route
@@ -29,7 +29,7 @@ class Readiness(msgspec.Struct, rename="camel"):
     """Whether the process serves; C{checks} are for those alone who may read."""
 
     ready: bool
-    checks: list[Check]
+    checks: list[PartState]
 
 
 ChangesChanges = Annotated[dict[SettingName, SettingText], Meta(min_length=1, max_length=32)]

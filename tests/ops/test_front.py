@@ -366,6 +366,16 @@ class DocumentTests(FrontCase):
         for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
             self.assertIn(reference, document["components"]["schemas"])
 
+    def test_members(self) -> None:
+        """Members of answers are explained beside them, in plain words."""
+        document = self.front.ask("GET", "//openapi.json").json
+        members = document["components"]["schemas"]["BrokerRow"]["properties"]
+        self.assertEqual(members["id"]["description"], "0 the master, others its slaves.")
+        self.assertEqual(members["bootMs"]["description"].split(";")[0], "when it started")
+        text = self.front.ask("GET", "//openapi.json").content.decode()
+        self.assertNotIn("C{", text)
+        self.assertNotIn("@ivar", text)
+
     def test_unique(self) -> None:
         """No two operations share an id, and none lacks a summary."""
         document = self.front.ask("GET", "//openapi.json").json
