@@ -34,8 +34,8 @@ from .targets import ROOT, Started
 TOPIC = "SparkStream"
 QUEUES = 8
 
-_READY = 120.0
-_CAUGHT_UP = 180.0
+_READY = 300.0
+_CAUGHT_UP = 600.0
 _QUIET = 2.0
 _REVIVALS = 5
 _TOO_SLOW = "failed to connect back"
