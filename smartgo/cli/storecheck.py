@@ -32,6 +32,7 @@ KEPT: Final = 200
 
 _PAGE: Final = 400  # units that are read at once
 _PAGES: Final = 512  # that are held
+_WINDOW: Final = 1 << 20  # bytes of the log that are read at once for records here and there
 _INDEX_PAGE: Final = 2000  # entries that are read at once
 
 
@@ -102,6 +103,8 @@ class StoreCheck:
         self.cancelled = False
         self._pages: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._strangers: set[tuple[str, int]] = set()
+        self._window: tuple[int, bytes] = (0, b"")  # a piece of the log, from a physical offset on
+        self._hashes: tuple[int, set[int]] = (-1, set())  # of the keys of the message at a physical offset
 
     def run(self) -> Summary:
         """Look; return the summary. @raise StoreError: it was cancelled, or there is no store."""
@@ -349,23 +352,33 @@ class StoreCheck:
         """Tell whether the message that an entry leads to has a key of its hash; one that is gone has."""
         if entry.offset < self._layout.log_files.begin:
             return True
-        message = self._record(entry.offset)
-        if message is None:
-            return False
-        keys = index.keys_of(bytes(message.properties), message.sys_flag)
-        return any(index.key_hash(index.key_text(message.topic, key)) == entry.key_hash for key in keys)
+        offset, hashes = self._hashes
+        if offset != entry.offset:
+            message = self._record(entry.offset)
+            keys = [] if message is None else index.keys_of(bytes(message.properties), message.sys_flag)
+            topic = "" if message is None else message.topic
+            hashes = {index.key_hash(index.key_text(topic, key)) for key in keys}
+            self._hashes = entry.offset, hashes  # entries of one message lie side by side
+        return entry.key_hash in hashes
 
     def _record(self, offset: int) -> StoredMessage | None:
         """Return the record at a physical offset, C{None} where there is none."""
         file = self._layout.log_files.find(offset)
         if file is None:
             return None
-        head = self._files.read_at(file.path, offset - file.base, BLANK_SIZE)
-        size = start_struct.unpack(head)[0] if len(head) == BLANK_SIZE else 0
-        if not 0 < size <= file.end - offset:
-            return None
+        begin, window = self._window
+        at = offset - begin
+        size = start_struct.unpack_from(window, at)[0] if 0 <= at <= len(window) - BLANK_SIZE else 0
+        if size <= 0 or at + size > len(window):
+            # Those who ask go through the log: what comes next is here too.
+            window = self._files.read_at(file.path, offset - file.base, _WINDOW)
+            self._window = offset, window
+            at = 0
+            size = start_struct.unpack_from(window)[0] if len(window) >= BLANK_SIZE else 0
+            if len(window) < size <= file.end - offset:
+                window = self._files.read_at(file.path, offset - file.base, size)
         try:
-            return check(self._files.read_at(file.path, offset - file.base, size), 0, offset, verify_crc=False)
+            return check(window, at, offset, verify_crc=False)
         except BadRecord:
             return None
 
