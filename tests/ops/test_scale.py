@@ -1,0 +1,77 @@
+"""Lists of a big cluster: 10,000 topics, 100 groups."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+import msgspec
+from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.ops.topics import TopicsApi, TopicsQuery
+from smartgo.ops.view import ClusterView
+from smartgo.schema.bodies import TopicConfig
+from tests.fakes import FakeClock
+
+TOPICS = 10_000
+
+
+class Topics:
+    """Brokers that have many topics, and count how often they are asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def configs(self) -> Deferred[dict[str, dict[str, TopicConfig]]]:
+        """All of them, at two brokers."""
+        self.asked += 1
+        table = {f"Topic{number:05}": TopicConfig(f"Topic{number:05}") for number in range(TOPICS)}
+        return succeed({"broker-a": table, "broker-b": dict(table)})
+
+    def system_names(self) -> Deferred[set[str]]:
+        """None."""
+        return succeed(set())
+
+
+class Admin:
+    """As much of an administration as the list of topics asks."""
+
+    def __init__(self) -> None:
+        self.topics = Topics()
+
+
+class ScaleTests(SynchronousTestCase):
+    """Pages of many."""
+
+    def setUp(self) -> None:
+        self.admin = Admin()
+        self.api = TopicsApi(ClusterView(FakeClock(), cast("Any", self.admin)))
+
+    def page(self, **query: Any) -> Any:
+        """One page of the list."""
+        call: Any = type("Call", (), {"query": TopicsQuery(**query)})()
+        return self.successResultOf(Deferred.fromCoroutine(self.api.list(call)))
+
+    def test_pages(self) -> None:
+        """Every page of 10,000 topics, in any order, is made of one answer of brokers, and quickly."""
+        self.page()
+        for query in ({}, {"offset": 5000, "sort": "-readQueues"}, {"q": "topic09"}, {"broker": "broker-b"}):
+            began = time.process_time()
+            page = self.page(limit=200, **query)
+            content = msgspec.json.encode(page)
+            took = time.process_time() - began
+            self.assertEqual(len(page.items), 200)
+            self.assertLess(len(content), 100_000)
+            self.assertLess(took, 0.5, query)
+        self.assertEqual(self.admin.topics.asked, 1)
+
+    def test_whole(self) -> None:
+        """Page by page each topic comes once, and none is left out."""
+        names: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.page(limit=200, cursor=cursor)
+            names += [one.name for one in page.items]
+            cursor = page.next
+        self.assertEqual(names, [f"Topic{number:05}" for number in range(TOPICS)])
