@@ -130,7 +130,7 @@ class Job:
 
 
 def _collected(frame: DataFrame) -> list[Row]:
-    """Return the rows; times are UTC."""
+    """Return the rows; times are aware of their zone."""
     found: list[Row] = frame.toArrow().to_pylist()
     return found
 

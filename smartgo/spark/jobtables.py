@@ -163,7 +163,7 @@ def retries(messages: DataFrame, topics: Sequence[str]) -> DataFrame:
     """
     One row a consumer group and topic of origin: what the group gave back, and what it failed for good.
 
-    @param messages: with topic, properties, reconsume times and timestamps.
+    @param messages: with L{RETRY_COLUMNS}.
     @param topics: the retry and dead-letter topics that there are; what is of others is not even decoded where Spark
         pushes filters down.
     """
@@ -173,7 +173,7 @@ def retries(messages: DataFrame, topics: Sequence[str]) -> DataFrame:
     origin = f.coalesce(
         f.col("properties")[properties.RETRY_TOPIC], f.col("properties")[properties.DLQ_ORIGIN_TOPIC], f.lit("")
     )
-    chosen = messages.where(topic.isin(*topics)).select(
+    chosen = messages.where(topic.isin(*topics) & f.col(CORRUPT).isNull()).select(
         f.substr(topic, length + 1).alias("group"),
         origin.alias("topic"),
         again.alias("again"),
@@ -203,7 +203,7 @@ COLUMNS: Final = (
     *("store_timestamp", CORRUPT),
 )
 """What L{narrow} needs of a message."""
-RETRY_COLUMNS: Final = ("topic", "properties", "reconsume_times", "store_timestamp")
+RETRY_COLUMNS: Final = ("topic", "properties", "reconsume_times", "store_timestamp", CORRUPT)
 """What L{retries} needs."""
 TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "totals": totals,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from smartgo.spark import reportcharts as charts
@@ -23,6 +23,7 @@ _POLICY: Final = (
 )
 _LISTED: Final = 200
 _KEYS: Final = 25
+_MINUTES: Final = len("2026-03-14 15:09")
 _IN_A_SCRIPT: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
 
@@ -304,7 +305,7 @@ def _valued(value: Any, shown: str) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    return f'<td title="{_time(at)} UTC">{NOTHING if at is None else at.strftime("%Y-%m-%d %H:%M")}</td>'
+    return f'<td title="{_time(at)} UTC">{_time(at)[:_MINUTES]}</td>'
 
 
 def _bar(part: float) -> str:
@@ -316,7 +317,7 @@ def _text(text: object) -> str:
 
 
 def _time(moment: datetime | None) -> str:
-    return NOTHING if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
+    return NOTHING if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _milliseconds(totals: Row) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 Row = Mapping[str, Any]
@@ -250,4 +250,4 @@ def _columns(labels: Iterable[str], values: Iterable[int], title: str, role: int
 
 
 def _moment(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S")
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")

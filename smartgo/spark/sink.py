@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 DEFAULT_GROUP: Final = "smartgo-spark"
 
+_ATTEMPT: Final = 10.0
+"""Seconds after which an answer is taken for lost."""
 _PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last again and again."""
 
@@ -106,7 +108,7 @@ class Settings:
             check_group(self.group)
         except BadName as error:
             raise SettingError(str(error)) from None
-        self.batch_bytes = _number(given, "batchBytes", 256 * 1024, BODY_LIMIT // 2)
+        self.batch_bytes = _number(given, "batchBytes", 256 * 1024, BODY_LIMIT // 4)
         self.batch_rows = _number(given, "batchRows", 1000, COUNT_LIMIT)
         self.in_flight = _number(given, "inFlight", 8, 1024)
         self.timeout = _number(given, "timeout", 30, 3600)
@@ -298,9 +300,8 @@ class Task:
                 await self._persist(messages, None)
             else:
                 # Rows that name their queue lie there in their order: the next goes when the one before is stored.
-                key = (portion.topic, portion.queue_id)
-                order = self._orders.setdefault(key, DeferredLock())
-                await order.run(lambda: Deferred.fromCoroutine(self._in_order(messages, *key)))
+                order = self._orders.setdefault((portion.topic, portion.queue_id), DeferredLock())
+                await order.run(lambda: Deferred.fromCoroutine(self._persist(messages, portion.queue_id)))
         except CallFailed as error:
             first, last = portion.messages[0].row, portion.messages[-1].row
             rows = f"row {first}" if first == last else f"rows {first} to {last}"
@@ -310,16 +311,13 @@ class Task:
             ) from None
         return len(messages)
 
-    async def _in_order(self, messages: Sequence[Message], topic: str, queue_id: int) -> None:
-        await self._persist(messages, await self._queue(topic, queue_id))
-
-    async def _persist(self, messages: Sequence[Message], queue: MessageQueue | None) -> None:
+    async def _persist(self, messages: Sequence[Message], queue_id: int | None) -> None:
         """Send until it is stored, with pauses; give up when the time is over. @raise CallFailed"""
         deadline = self._env.clock.seconds() + self._settings.timeout
         for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
             left = max(deadline - self._env.clock.seconds(), 0.001)
             try:
-                await self._once(messages, queue, left)
+                await self._once(messages, queue_id, min(left, _ATTEMPT))
             except CallFailed as error:
                 final = isinstance(error, PeerRefused) and error.code not in RETRIED
                 if final or self._env.clock.seconds() + pause >= deadline:
@@ -328,7 +326,8 @@ class Task:
             else:
                 return
 
-    async def _once(self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float) -> None:
+    async def _once(self, messages: Sequence[Message], queue_id: int | None, timeout: float) -> None:
+        queue = None if queue_id is None else await self._queue(messages[0].topic, queue_id)
         if len(messages) > 1:
             await self._producer.send_batch(messages, queue, timeout)
         elif queue is None:
@@ -337,7 +336,7 @@ class Task:
             await self._producer.send_to(messages[0], queue, timeout)
 
     async def _queue(self, topic: str, number: int) -> MessageQueue:
-        """Find a queue by its number. @raise NotSent: there is none, or more than one."""
+        """Find a queue by its number. @raise NotSent: there is none, or more than one. @raise CallFailed"""
         broker = self._settings.broker
         queues = [
             queue

@@ -179,6 +179,18 @@ class TaskTests(ClusterTestCase):
         self.pass_time(2.0)
         self.assertEqual(self.successResultOf(waits), 1)
 
+    def test_lost_answer(self) -> None:
+        """A broker that does not answer in 10 s is asked again."""
+        task = self.made(timeout="30")
+        for queue_id in (None, 1):
+            self.a.does[RequestCode.SEND_MESSAGE_V2] = lambda request: None
+            waits = Deferred.fromCoroutine(task.send(self.portion(outgoing(1, queue_id=queue_id))))
+            self.pass_time(9.0)
+            self.a.does[RequestCode.SEND_MESSAGE_V2] = self.a._store
+            self.assertNoResult(waits)
+            self.pass_time(3.0)
+            self.assertEqual(self.successResultOf(waits), 1)
+
     def test_gives_up(self) -> None:
         """After the time-out the rows are named that were not taken, where to, and the broker's words."""
         self.a.code = int(ResponseCode.SYSTEM_BUSY)
