@@ -173,13 +173,8 @@ class OffsetsApi:
         positions = self._view.admin.positions
         if order.to != "explicit":
             return await positions.plan(order.group, order.topic, Target(order.to, order.value), queues)
-        plan = await positions.plan(order.group, order.topic, Target("earliest"), queues)
-        places = {(one.broker, one.queue_id): one.offset for one in order.queues or ()}
-        moves = []
-        for one in plan.moves:
-            offset = places[one.broker, one.queue_id] or 0
-            moves.append(msgspec.structs.replace(one, after=min(max(offset, one.minimum), one.maximum)))
-        return msgspec.structs.replace(plan, target=None, moves=tuple(moves))
+        offsets = {(one.broker, one.queue_id): one.offset or 0 for one in order.queues or ()}
+        return await positions.plan_to(order.group, order.topic, offsets)
 
     async def _run(self, kept: Plan, plan: ResetPlan, state: State) -> None:
         """Carry out a plan, and keep what became of it."""
@@ -189,6 +184,8 @@ class OffsetsApi:
             await self._plans.ended(kept, "failed", error=str(error) or "it took too long")
             if isinstance(error, SettingError):
                 raise Problem(409, str(error), "queue-gone") from None
+            if type(error) is CallFailed:  # it answers, and is too old for this
+                raise Problem(409, str(error), "cannot-move") from None
             raise
         finally:
             self._view.forget()
@@ -231,16 +228,21 @@ class OffsetsApi:
     )
     async def undo(self, call: Call[PlanPath, None, None]) -> PlanView:
         """
-        Bring a group back to where it stood before a plan was applied.
+        Bring a group back to where it stood before a plan was applied, from wherever it stands now.
 
         Queues where it had no position keep the new one.
         """
         kept = self._plans.take(call.path.id, "applied", "failed")
-        back = kept.plan.undone()
-        if not back.moves:
+        offsets = _before(kept.plan)
+        try:
+            if not offsets:
+                raise Problem(409, "it moved no position that the group had before", "not-undoable")
+            back = await self._view.admin.positions.plan_to(kept.plan.group, kept.plan.topic, offsets)
+        except SettingError as error:
+            raise Problem(409, str(error), "queue-gone") from None
+        finally:
             self._plans.release(kept)
-            raise Problem(409, "the group had no position before; nothing can be brought back", "not-undoable")
-        await self._run(kept, back, "undone")
+        await self._run(self._plans.take(kept.id, "applied", "failed"), back, "undone")
         return _view(kept)
 
     @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses=_GONE)
@@ -280,7 +282,7 @@ def _members(kept: Plan) -> dict[str, Any]:
         "queues": sum(one.before != one.after for one in plan.moves),
         "skipped": sum(max(0, _change(one)) for one in plan.moves),
         "repeated": sum(max(0, -_change(one)) for one in plan.moves),
-        "undoable": kept.state in ("applied", "failed") and any(one.before is not None for one in plan.moves),
+        "undoable": kept.state in ("applied", "failed") and bool(_before(plan)),
         "error": kept.error,
     }
 
@@ -300,6 +302,15 @@ def _view(kept: Plan) -> PlanView:
         for one in kept.plan.moves
     ]
     return PlanView(**_members(kept), moves=moves, written=[*kept.written], told=[*kept.told])
+
+
+def _before(plan: ResetPlan) -> dict[tuple[str, int], int]:
+    """Where the group stood, in the queues that the plan moved it in."""
+    return {
+        (one.broker, one.queue_id): one.before
+        for one in plan.moves
+        if one.before is not None and one.before != one.after
+    }
 
 
 def _change(one: Move) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from zope.interface import implementer
 
+from smartgo.errors import CallFailed
 from smartgo.ops.plans import DONE_MS, KEPT, PLANNED_MS
 from smartgo.ops.queues import QueueReader
 from smartgo.remoting.client import RemotingClient
@@ -91,6 +92,15 @@ class ResetTests(OffsetCase):
         self.assertEqual(self.stands(), [1, 0])
         self.assertEqual(self.order("POST", f"/offsets/plans/{plan['id']}/undo")[1]["code"], "plan-state")
 
+    def test_consumed_since(self) -> None:
+        """An undo brings a group back from wherever it stands now; queues that were not moved are left alone."""
+        self.commit(2, queue_id=1)
+        plan = self.reset("latest")
+        for queue_id in (0, 1):
+            self.commit(0, queue_id)
+        self.assertEqual(self.order("POST", f"/offsets/plans/{plan['id']}/undo")[0], 200)
+        self.assertEqual(self.stands(), [1, 0])
+
     def test_later(self) -> None:
         """What was planned is done later, once, as it was shown."""
         plan = self.reset("latest", dryRun=True)
@@ -163,6 +173,15 @@ class ResetTests(OffsetCase):
         self.assertEqual((status, problem["code"]), (409, "queue-gone"))
         plan = self.get(f"/offsets/plans/{plan['id']}")
         self.assertEqual((plan["state"], "queue 1" in plan["error"]), ("failed", True))
+
+    def test_old_broker(self) -> None:
+        """Where a broker cannot do it, as it is too old, that is said, and the plan has failed."""
+        words = "broker broker-a cannot move single queues of a group that has members"
+        self.patch(self.front.ops.admin.positions, "apply", lambda plan: fail(CallFailed(words)))
+        order = {"group": "audit", "topic": "Orders", "to": "latest"}
+        status, problem = self.order("POST", "/offsets/reset", order)
+        self.assertEqual((status, problem["code"], problem["detail"]), (409, "cannot-move", words))
+        self.assertEqual(self.get("/offsets/plans")["items"][0]["error"], words)
 
     def test_nothing_before(self) -> None:
         """A group that had no position cannot be brought back."""
