@@ -7,6 +7,7 @@ from typing import Final
 import click
 import msgspec
 
+from smartgo.cli.definitions import export, import_
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_rows, print_value, span
 from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
@@ -270,3 +271,7 @@ def clean(cluster: Cluster, what: str, broker: str, dry_run: bool, yes: bool) ->
         click.echo(f"{broker} removes {_CLEANINGS[what]}")
 
     cluster.do(work)
+
+
+for _command in (export, import_):
+    cluster.add_command(_command)

@@ -25,25 +25,10 @@ from smartgo.cli.progress import Progress
 from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples
-from smartgo.client.administration.groups import lag_of
+from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.errors import SettingError
 from smartgo.schema.bodies import ConsumerRunningInfo, SubscriptionGroupConfig
 from smartgo.schema.topics import check_group
-
-BUILT_IN = frozenset(
-    {
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "SELF_TEST_P_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PULL",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "CID_RMQ_SYS_TRANS",
-    }
-)
-"""Groups that every broker has for itself."""
 
 
 class Row(msgspec.Struct, frozen=True):

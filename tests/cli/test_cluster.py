@@ -59,6 +59,44 @@ class BrokerTests(ClusterCase):
         self.invoke("cluster", "clean", "everything", "broker-a", status=2)
 
 
+class DefinitionTests(ClusterCase):
+    def test_there_and_back(self) -> None:
+        """What one cluster exports another makes, at brokers of the same names or at others."""
+        self.out("topic", "create", "Orders", "-n", "3", "--perm", "r")
+        self.out("group", "create", "audit", "--retries", "2")
+        self.out("kv", "put", "ORDER_TOPIC_CONFIG", "Orders", "broker-a:3")
+        for name, words in (("/d.json", []), ("/d.yaml", ["-o", "yaml"])):
+            text = self.out("cluster", "export", *words)
+            self.env.files.create(name, text.encode())
+            self.out("topic", "rm", "Orders", "--yes")
+            self.out("group", "rm", "audit", "--yes")
+            planned = self.json("cluster", "import", name, "--dry-run")
+            self.assertEqual(
+                [(one["kind"], one["name"]) for one in planned],
+                [("topic", "Orders"), ("group", "audit"), ("order", "Orders")],
+            )
+            self.assertEqual(self.json("topic", "ls"), [])
+            self.out("cluster", "import", name, "--yes")
+            (row,) = self.json("topic", "ls")
+            self.assertEqual((row["topic"], row["read_queues"], row["perm"]), ("Orders", 3, "r-"))
+            self.assertEqual(self.json("group", "show", "audit")[0]["retryMaxTimes"], 2)
+
+    def test_elsewhere(self) -> None:
+        """Definitions of brokers that are not here need to be told where to."""
+        self.env.files.create("/d.json", b'{"topics":{"T":{"other":{"topicName":"T","readQueueNums":2}}},"groups":{}}')
+        self.assertIn("--broker", self.refused("cluster", "import", "/d.json", "--yes", status=1))
+        self.out("cluster", "import", "/d.json", "--broker", "broker-a", "--yes")
+        self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 2)
+
+    def test_wrong(self) -> None:
+        """A file that is not there, or holds something else, is told."""
+        self.refused("cluster", "import", "/none.json", status=1)
+        for data in (b"{", b"[]", b'{"topics":{"T":{"b":{"readQueueNums":"many"}}},"groups":{}}'):
+            self.env.files.files.pop("/d.json", None)
+            self.env.files.create("/d.json", data)
+            self.refused("cluster", "import", "/d.json", "--broker", "broker-a", "--yes", status=1)
+
+
 class KVTests(ClusterCase):
     def test_values(self) -> None:
         """Values are put, listed, read and removed; a dry run changes nothing."""

@@ -37,6 +37,7 @@ class ComparisonTests(ClusterCase):
         self.cluster.pump(1.0)
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
+        files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():
             files.make_directories(posixpath.dirname(f"/golden/{path}"))
             files.create(f"/golden/{path}", data)

@@ -60,6 +60,8 @@ COMMANDS = {
     "cluster stats": "TOPIC_PUT_NUMS Orders",
     "cluster stop-writes": "broker-a --yes",
     "cluster start-writes": "broker-a",
+    "cluster export": "",
+    "cluster import": "/definitions.json --yes",
     "cluster clean": "topics broker-a --yes",
     "config show": "broker-a",
     "config set": "broker-a brokerPermission=6 --dry-run",
@@ -124,6 +126,7 @@ class EveryTests(ClusterCase):
         self.out("context", "set", "here")
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\n")
+        files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():
             files.make_directories(posixpath.dirname(f"/golden/{path}"))
             files.create(f"/golden/{path}", data)

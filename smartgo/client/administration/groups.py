@@ -7,6 +7,7 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/consumer}.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.administration.topics import Topics
@@ -26,6 +27,21 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.consumers import ConsumerConnectionRequest, ConsumeTimeSpanRequest, RunningInfoRequest
 from smartgo.schema.headers.groups import ConsumeStatsRequest, DeleteGroupRequest, GroupConfigRequest
 from smartgo.schema.topics import check_group, dlq_topic, retry_topic
+
+BUILT_IN: Final = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "SELF_TEST_P_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_RMQ_SYS_TRANS",
+    }
+)
+"""Groups that every broker has for itself."""
 
 _OFFLINE = (ResponseCode.CONSUMER_NOT_ONLINE,)
 _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)

@@ -1,0 +1,73 @@
+"""The command over TLS, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.env.real import RealNetwork
+from tests.interop.certificates import Certificates
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class TLSTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """A registry and a broker that speak nothing but TLS."""
+        self.directory = os.path.abspath(self.mktemp())
+        self.made = Certificates.make(self.directory)
+        network = RealNetwork(None)
+        ports = [network.free_port() for _ in range(2)]
+        self.registry = f"127.0.0.1:{ports[1]}"
+        settings = {
+            "tls.server.mode": "enforcing", "tls.server.certPath": self.made.certificate,
+            "tls.server.keyPath": self.made.key, "tls.enable": "true",
+            "tls.client.trustCertPath": self.made.authority,
+            "fastPort": "false", "mappedFileSizeCommitLog": "1MiB",
+        }  # fmt: skip
+        words = [
+            "dev",
+            "--data",
+            f"{self.directory}/data",
+            "--listen",
+            str(ports[0]),
+            "--registry-listen",
+            str(ports[1]),
+        ]
+        for name, value in settings.items():
+            words += ["--set", f"{name}={value}"]
+        self.node = subprocess.Popen(**self.arguments(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.node.communicate)
+        self.addCleanup(self.node.send_signal, signal.SIGINT)
+        assert self.node.stdout is not None
+        said = b""
+        while b"Ready" not in said and (line := self.node.stdout.readline()):
+            said += line
+        self.assertIn(b"Ready", said)
+
+    def arguments(self, *words: str) -> dict[str, Any]:
+        """How to run a command."""
+        environment = {**os.environ, "PYTHONPATH": ROOT, "XDG_CONFIG_HOME": self.directory}
+        environment.pop("NAMESRV_ADDR", None)
+        return {"args": [sys.executable, "-m", "smartgo.cli.main", *words], "env": environment}
+
+    def run_it(self, *words: str, status: int = 0) -> str:
+        """Run a command; return what it wrote."""
+        done = subprocess.run(**self.arguments(*words), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, (words, done.stdout, done.stderr))
+        said: str = done.stdout + done.stderr
+        return said
+
+    def test_tls(self) -> None:
+        """With the authority, as an option or in a context, all is well; without it the port says what it wants."""
+        self.run_it("send", "T", "x", "-r", self.registry, "--ca", self.made.authority)
+        self.run_it("context", "set", "safe", "--registry", self.registry, "--ca", self.made.authority, "--use")
+        self.assertIn('"topic": "T"', self.run_it("topic", "ls", "-o", "json"))
+        self.assertIn("No problem", self.run_it("doctor"))
+        self.assertIn("TLS", self.run_it("doctor", "-r", self.registry, status=1))
+        self.run_it("topic", "ls", "-r", self.registry, "--tls", status=75)  # the system does not trust it
