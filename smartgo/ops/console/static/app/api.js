@@ -139,14 +139,27 @@ const EASY = 1000;
 const HARD = 30000;
 
 // Listen to server-sent events, and again after every break; returns what stops it.
-// `handlers` are by the event's name, besides `open` and `lost`.
-export function listen(where, query, handlers) {
+// `handlers` are by the event's name, besides `open` and `lost`. Unless it is to go on `unseen`, it rests while nobody
+// sees the page: browsers allow six connections to a host, all tabs together.
+export function listen(where, query, handlers, unseen = false) {
   let source = null;
   let timer = null;
   let wait = EASY;
   let over = false;
 
+  function close() {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  }
+
+  function seen() {
+    if (document.hidden) close();
+    else if (!source) open();
+  }
+
   function open() {
+    clearTimeout(timer);
     source = new EventSource(PREFIX + where + queryText(query));
     source.onopen = () => {
       wait = EASY;
@@ -155,7 +168,7 @@ export function listen(where, query, handlers) {
     };
     // The browser's own reconnecting gives up where the answer is an error; ours does not.
     source.onerror = () => {
-      source.close();
+      close();
       handlers.lost?.();
       if (!over) {
         timer = setTimeout(open, wait);
@@ -168,10 +181,11 @@ export function listen(where, query, handlers) {
     }
   }
 
-  open();
+  if (!unseen) document.addEventListener("visibilitychange", seen);
+  if (unseen || !document.hidden) open();
   return () => {
     over = true;
-    clearTimeout(timer);
-    source.close();
+    document.removeEventListener("visibilitychange", seen);
+    close();
   };
 }

@@ -43,6 +43,10 @@ export default function Tail({ query }) {
   <//>`;
 }
 
+function rowName(one) {
+  return `${one.broker} ${one.queueId} ${one.queueOffset}`;
+}
+
 function Stream({ query }) {
   const [rows, setRows] = useState([]);
   const [state, setState] = useState("waiting");
@@ -50,7 +54,7 @@ function Stream({ query }) {
   const [lost, setLost] = useState(0);
   const [seen, setSeen] = useState(0);
   const [paused, setPaused] = useState(false);
-  const held = useRef({ rows: [], paused: false });
+  const held = useRef({ rows: [], names: new Set(), paused: false });
   held.current.paused = paused;
 
   useEffect(() => {
@@ -68,6 +72,11 @@ function Stream({ query }) {
       {
         begun: (one) => (setState("live"), setNote(t("tail.queues", { n: number(one.queues) }))),
         message: (one) => {
+          // After a break the last ones come again.
+          const name = rowName(one);
+          if (waiting.names.has(name)) return;
+          waiting.names.add(name);
+          if (waiting.names.size > 2 * KEPT) waiting.names.delete(waiting.names.values().next().value);
           waiting.rows.push(one);
           if (waiting.rows.length > KEPT) waiting.rows.shift();
           setSeen((before) => before + 1);
@@ -83,6 +92,7 @@ function Stream({ query }) {
         },
         lost: () => over || setState("lost"),
       },
+      true,
     );
     return () => {
       clearInterval(timer);
@@ -93,13 +103,13 @@ function Stream({ query }) {
   const tones = { waiting: "plain", live: "good", lost: "warn", ended: "plain" };
   return html`<${Card}
     title=${html`<${Badge} tone=${paused ? "warn" : tones[state]}>${t(paused ? "tail.paused" : `tail.${state}`)}<//> <span class="sub">${note}</span>`}
-    actions=${html`<span class="pager-text">${t("tail.seen", { n: number(seen) })}${lost > 0 && html` · <span class="tone-warn">${t("tail.lost", { n: number(lost) })}</span>`}</span>
+    actions=${html`<span class="pager-text">${t("tail.seen", { n: number(seen) })}${lost > 0 && html` · <span class="tone-warn">${t("tail.missed", { n: number(lost) })}</span>`}</span>
       <${Button} small icon=${paused ? "play" : "pause"} onClick=${() => setPaused(!paused)}>${t(paused ? "tail.go" : "tail.pause")}<//>
       <${Button} small kind="ghost" icon="trash" onClick=${() => setRows([])}>${t("tail.clear")}<//>`}
     flush
   >
     ${rows.length
-      ? html`<${Table} columns=${messageColumns()} rows=${rows} label=${t("nav.tail")} rowKey=${(one) => `${one.broker} ${one.queueId} ${one.queueOffset}`} rowPlace=${messagePlace} />`
+      ? html`<${Table} columns=${messageColumns()} rows=${rows} label=${t("nav.tail")} rowKey=${rowName} rowPlace=${messagePlace} />`
       : html`<${Empty} icon="tail" title=${t("tail.waiting")}>${t("tail.waiting.text")}<//>`}
   <//>`;
 }
