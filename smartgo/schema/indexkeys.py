@@ -103,7 +103,8 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
     stored: list[int] = []
     alone: list[tuple[int, int]] = []  # number of a key and its hash, for those that are hashed alone
     topics: dict[bytes, int] = {}
-    data = bytes(view)  # costs less than the slices of a memoryview, of which there would be several a record
+    # One copy costs less than the slices of a memoryview, of which there would be several a record.
+    data = bytes(view[: starts[-1] + start_struct.unpack_from(view, starts[-1])[0]]) if starts else b""
     unpack, find, find_last = _HEAD.unpack_from, data.find, data.rfind
     for at in starts:
         size, magic, sys_flag, stored_ms, body_size = unpack(data, at)
