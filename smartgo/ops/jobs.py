@@ -35,6 +35,8 @@ KEPT: Final = 64
 KEPT_SECONDS: Final = 3600.0
 ROWS: Final = 10_000
 """Rows of one job."""
+ROWS_KEPT: Final = 50_000
+"""Rows of all jobs together that have ended and are kept."""
 
 State = Literal["running", "done", "failed", "cancelled"]
 
@@ -197,8 +199,10 @@ class JobTable:
     def _sweep(self) -> None:
         oldest = self._env.clock.seconds() - KEPT_SECONDS
         ended = [one for one in self._jobs.values() if one.state != "running"]
-        for number, job in enumerate(ended):
-            if job.ended_at < oldest or len(ended) - number > KEPT:
+        rows = 0
+        for number, job in enumerate(reversed(ended)):
+            rows += len(job.rows)
+            if job.ended_at < oldest or number >= KEPT or (rows > ROWS_KEPT and number):
                 del self._jobs[job.id]
 
 

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import PeerRefused
-from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, RUNNING, Job, JobTable
+from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, Job, JobTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, READ, Principal
 from tests.fakes import FakeEnvironment
@@ -77,6 +77,17 @@ class JobTests(SynchronousTestCase):
         self.assertTrue(job.view().truncated)
         self.env.clock.advance(KEPT_SECONDS + 1)
         self.assertEqual(self.jobs.all(), [])
+
+    def test_many_rows(self) -> None:
+        """Jobs with many rows are forgotten sooner, the oldest first, and never the last one."""
+
+        async def fill(job: Job) -> None:
+            for number in range(ROWS):
+                job.add(number)
+
+        views = [self.jobs.start("search", SOMEBODY, fill) for _ in range(ROWS_KEPT // ROWS + 2)]
+        kept = [job.id for job in self.jobs.all()]
+        self.assertEqual(kept, [view.id for view in views[2:]])
 
     def test_stop(self) -> None:
         """A stop cancels what runs."""
