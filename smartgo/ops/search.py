@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -14,9 +14,12 @@ from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import TopicName
 from smartgo.ops.problems import Problem
-from smartgo.ops.queues import QueueReader
+from smartgo.ops.queues import QueueReader, Span
 from smartgo.ops.routes import READ, Call, route
+from smartgo.ops.view import each
 from smartgo.schema.bodies import MessageQueue
+
+_QUEUES_AT_ONCE: Final = 4
 
 Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
 Needle = Annotated[str, Meta(max_length=255)]
@@ -122,6 +125,7 @@ class Search:
             until_ms=order.until_ms,
         )
         self._scanned = 0
+        self._ended = ""
 
     async def run(self, job: Job) -> SearchResult:
         """Search, and let the job keep what is found."""
@@ -149,33 +153,36 @@ class Search:
         return await self._lookup.by_key(order.topic, order.key, order.from_ms, order.until_ms)
 
     async def _scan(self, job: Job) -> str:
-        """Read the topic; return how that ended."""
-        order = self._order
+        """Read the topic, some queues at a time; return how that ended."""
         job.progress(0, 0, "looking for the range of time")
-        spans = await self._reader.spans(self._queues, order.from_ms, order.until_ms)
-        total = min(sum(one.end - one.begin for one in spans), order.scan)
-        done = 0
-        for span in spans:
-            doing = f"queue {span.queue.queue_id} of {span.queue.broker_name}"
-            async with aclosing(self._reader.scan(span, self._filter.wants)) as pulls:
-                at = span.begin
-                async for pulled in pulls:
-                    moved = min(pulled.next_offset, span.end) - at
-                    at += moved
-                    self._scanned += moved
-                    job.progress(min(done + at - span.begin, total), total, doing)
-                    for one in pulled.messages:
-                        if self._filter.lets_in(one):
-                            job.add(row_of(one))
-                            if len(job.rows) >= order.limit:
-                                return "found-enough"
-                    if self._scanned >= order.scan:
-                        return "scanned-enough"
-                    if self._is_past(pulled.messages):
-                        break
-            done += span.end - span.begin
-            job.progress(min(done, total), total, doing)
-        return "complete"
+        spans = await self._reader.spans(self._queues, self._order.from_ms, self._order.until_ms)
+        total = min(sum(one.end - one.begin for one in spans), self._order.scan)
+        await each(spans, lambda span: self._scan_queue(job, span, total), _QUEUES_AT_ONCE)
+        return self._ended or "complete"
+
+    async def _scan_queue(self, job: Job, span: Span, total: int) -> None:
+        order = self._order
+        doing = f"queue {span.queue.queue_id} of {span.queue.broker_name}"
+        at = span.begin
+        if self._ended:
+            return
+        async with aclosing(self._reader.scan(span, self._filter.wants)) as pulls:
+            async for pulled in pulls:
+                if self._ended:
+                    return
+                self._scanned += min(pulled.next_offset, span.end) - at
+                at = pulled.next_offset
+                job.progress(min(self._scanned, total), total, doing)
+                for one in pulled.messages:
+                    if self._filter.lets_in(one):
+                        job.add(row_of(one))
+                        if len(job.rows) >= order.limit:
+                            self._ended = "found-enough"
+                            return
+                if self._scanned >= order.scan:
+                    self._ended = "scanned-enough"
+                if self._is_past(pulled.messages):
+                    return
 
     def _is_past(self, messages: list[Found]) -> bool:
         return bool(self._order.until_ms and messages and messages[-1].stored.stored_ms > self._order.until_ms)
