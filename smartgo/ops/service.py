@@ -45,6 +45,8 @@ from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.tablefile import TableFile
 
 _INSTANCE: Final = "ops"
+_WARNING_SECONDS: Final = 60.0
+"""Between two warnings of one broker that does not answer; it is asked much more often."""
 
 
 class Ops(Service):
@@ -88,6 +90,7 @@ class Ops(Service):
         self.tls = tls
         self._port: IListeningPort | None = None
         self._sampling = False
+        self._silenced: dict[str, float] = {}
         self.ready: Deferred[Ops] = Deferred()
         self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
         self.admin = Admin(self.client, self._missing)
@@ -153,7 +156,10 @@ class Ops(Service):
         return f"{self.url}#login={self.sessions.new_code()}"
 
     def _missing(self, broker: str, error: CallFailed) -> None:
-        self._log.warn("broker {broker} does not answer: {error}", broker=broker, error=str(error))
+        now = self._env.clock.seconds()
+        if now >= self._silenced.get(broker, 0.0):
+            self._silenced[broker] = now + _WARNING_SECONDS
+            self._log.warn("broker {broker} does not answer: {error}", broker=broker, error=str(error))
 
     # -- start and stop ----------------------------------------------------------------------------------------
 

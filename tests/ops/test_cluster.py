@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed
@@ -161,6 +162,17 @@ class BrokerTests(ClusterCase):
         self.patch(self.front.ops.admin.brokers, "settings", settings)
         found = {one["name"]: one["value"] for one in self.get("/brokers/broker-a/config")["items"]}
         self.assertEqual(found, {"aclSecretKey": "***", "adminPassword": "", "brokerName": "broker-a"})
+
+    def test_down(self) -> None:
+        """The log says once a minute that a broker does not answer, not at every look."""
+        with capturedLogs() as logs:
+            for _ in range(3):
+                self.front.ops._missing("broker-a", CallFailed("no"))
+            self.front.ops._missing("broker-b", CallFailed("no"))
+            self.front.env.clock.advance(61)
+            self.front.ops._missing("broker-a", CallFailed("no"))
+        warned = [one["broker"] for one in logs if "does not answer" in str(one.get("log_format"))]
+        self.assertEqual(warned, ["broker-a", "broker-b", "broker-a"])
 
     def test_totals(self) -> None:
         """The cluster in a few numbers."""
