@@ -1,20 +1,29 @@
 """
 What is wrong with a cluster: the usual causes, one look each.
 
-Nothing is changed, but for files of a few KiB where a disk is to be measured, which are removed again.
+Nothing is changed.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import posixpath
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from smartgo.cli.cluster import number
+from smartgo.cli.findings import (
+    NOTE,
+    OK,
+    PROBLEM,
+    SYNC_PROBLEM,
+    WARNING,
+    Finding,
+    Findings,
+    descriptors,
+    disk,
+    fullness,
+)
 from smartgo.cli.output import size, span
 from smartgo.cli.portprobe import Answer, probe
 from smartgo.cli.progress import Progress
@@ -30,41 +39,12 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
 
-OK: Final = "ok"
-NOTE: Final = "note"
-WARNING: Final = "warning"
-PROBLEM: Final = "problem"
-
 CLOCK_LIMIT: Final = 5.0  # seconds that clocks may differ
-DISK_WARNING: Final = 0.75  # of a disk in use: old messages are removed before their time
-DISK_PROBLEM: Final = 0.88  # near where nothing is stored any more
-SYNC_WARNING: Final = 0.02  # seconds for a durable write
-SYNC_PROBLEM: Final = 0.1
-SYNC_WRITES: Final = 20
-OPEN_FILES: Final = 10_000  # descriptors that a broker of some thousand queues needs
 BEHIND_LIMIT: Final = 64 << 20  # bytes that are stored and in no queue yet
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 _MEMBERS_ASKED: Final = 50
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """
-    What one look found.
-
-    @ivar verdict: L{OK}, L{NOTE}, L{WARNING} or L{PROBLEM}.
-    @ivar subject: whom it concerns.
-    @ivar advice: what to do; C{""} where nothing needs to be done.
-    """
-
-    verdict: str
-    subject: str
-    what: str
-    advice: str = ""
-
-
-Findings = AsyncGenerator[Finding, None]
 
 
 class Diagnosis:
@@ -90,9 +70,9 @@ class Diagnosis:
             async for one in self._expected(self._broker):
                 yield one
         if self._store is not None:
-            async for one in self._disk(self._store):
+            async for one in disk(self._env, self._store):
                 yield one
-        async for one in self._descriptors():
+        async for one in descriptors(self._env):
             yield one
         if not self._seen:
             return
@@ -180,52 +160,6 @@ class Diagnosis:
             f"its namesrvAddr ({settings.get('namesrvAddr') or 'empty'}) must name {', '.join(self._seen) or 'one'}",
         )
 
-    # -- this machine ----------------------------------------------------------------------------------------
-
-    async def _descriptors(self) -> Findings:
-        limit = self._env.host.open_file_limit()
-        if limit < OPEN_FILES:
-            yield Finding(
-                NOTE,
-                "this machine",
-                f"a process started from here may open {limit:,} files",
-                f"a broker with thousands of queues needs more: ulimit -n {OPEN_FILES * 10}, or LimitNOFILE",
-            )
-
-    async def _disk(self, directory: str) -> Findings:
-        """Measure durable writes, and look how full the disk is."""
-        files, clock = self._env.files, self._env.clock
-        subject = f"disk of {directory}"
-        if not files.is_directory(directory):
-            yield Finding(PROBLEM, subject, "there is no such directory", "name the directory of the store")
-            return
-        total, free = files.usage(directory)
-        yield _fullness(subject, 1 - free / total, f"{size(free)} of {size(total)} are free")
-        took = []
-        path = posixpath.join(directory, f"smartgo-doctor-{self._env.random.token(6).hex()}")
-        try:
-            for _ in range(SYNC_WRITES):
-                began = clock.seconds()
-                files.create(path, bytes(4096))
-                took.append(clock.seconds() - began)
-                files.remove(path)
-        except OSError as error:
-            yield Finding(
-                PROBLEM, subject, f"a file cannot be written: {error.strerror or error}", "look at its permissions"
-            )
-            return
-        took.sort()
-        slow = took[len(took) * 9 // 10]
-        verdict = PROBLEM if slow > SYNC_PROBLEM else WARNING if slow > SYNC_WARNING else OK
-        advice = (
-            "SYNC_FLUSH waits for this at every send; use a faster disk, or one that others do not use"
-            if verdict != OK
-            else ""
-        )
-        yield Finding(
-            verdict, subject, f"of {SYNC_WRITES} durable writes nine in ten took {slow * 1000:.1f} ms at most", advice
-        )
-
     # -- brokers ---------------------------------------------------------------------------------------------
 
     async def _brokers(self) -> Findings:
@@ -290,7 +224,7 @@ class Diagnosis:
                 )
         disk = number(table, "commitLogDiskRatio")
         if disk is not None:
-            found.append(_fullness(subject, disk, table.get("commitLogDirCapacity", "")))
+            found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
         behind = number(table, "dispatchBehindBytes") or 0
         if behind > BEHIND_LIMIT:
             found.append(
@@ -437,17 +371,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _fullness(subject: str, used: float, words: str) -> Finding:
-    if used < DISK_WARNING:
-        return Finding(OK, subject, f"the disk is {used:.0%} full")
-    advice = "make room or lower fileReservedTime; messages are removed before their time"
-    if used >= DISK_PROBLEM:
-        advice = "make room now: a broker stores nothing on a disk that is full; lower fileReservedTime"
-    return Finding(
-        PROBLEM if used >= DISK_PROBLEM else WARNING, subject, f"the disk is {used:.0%} full. {words}".rstrip(), advice
-    )
 
 
 def _few(names: list[str]) -> str:

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from smartgo.cli.diagnosis import OK, PROBLEM, Diagnosis, Finding
+from smartgo.cli.diagnosis import Diagnosis
+from smartgo.cli.findings import OK, PROBLEM, Finding
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_value, printable
 from smartgo.cli.running import Refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
