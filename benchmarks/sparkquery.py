@@ -24,7 +24,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--trigger", default="1 second")
-    parser.add_argument("--most", help="maxBytesPerTrigger")
     given = parser.parse_args()
     os.setsid()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -41,11 +40,10 @@ def main() -> None:
         .getOrCreate()
     )
     smartgo.spark.register(spark)
-    reader = spark.readStream.format("smartgo").schema(COLUMNS)
-    if given.most is not None:
-        reader = reader.option("maxBytesPerTrigger", given.most)
     query = (
-        reader.load(str(given.store))
+        spark.readStream.format("smartgo")
+        .schema(COLUMNS)
+        .load(str(given.store))
         .writeStream.format("parquet")
         .option("checkpointLocation", str(given.checkpoint))
         .trigger(processingTime=given.trigger)
