@@ -133,6 +133,15 @@ class PagesTests(ConsoleCase):
         )
         self.assertTrue(drawn)
 
+    @in_browser()
+    def test_attention(self, page: Page) -> None:
+        """The overview says what somebody should look at: a group that waits without a member."""
+        self.do(self.fill)
+        self.do(self.send, "Orders", b"nobody takes it")
+        page.reload()
+        page.get_by_role("link", name="No member of group audit is connected; messages waiting: 1").click()
+        page.get_by_role("heading", name="audit").wait_for()
+
     # -- messages ----------------------------------------------------------------------------------------------------
 
     @in_browser()

@@ -8,11 +8,13 @@ import { Badge, Card, Empty, Health, Loaded, Meter, Page, Select, Stat } from ".
 import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
 import { Table } from "../app/table.js";
+import { Attention } from "./attention.js";
 import { useProgress } from "./progress.js";
 
 // How far back charts go, in seconds, and the points asked for.
 const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 const POINTS = 300;
+const LOOKED_AT = 200; // groups
 const FIGURES = ["putTps", "getTps", "putBytes"];
 
 // Points of the cluster: what was, then what comes. While the page is shown it listens.
@@ -79,6 +81,7 @@ export default function Overview({ query }) {
   const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
   span.value = query.span in SPANS ? query.span : "15m";
   const { points, now, live, error } = useFigures(span.value);
+  const groups = useProgress({ sort: "name" }, 0, Math.min(totals.data?.groups ?? 0, LOOKED_AT), 30000);
   const spans = Object.keys(SPANS).map((one) => [one, t(`span.${one}`)]);
   return html`<${Page}
     title=${t("nav.overview")}
@@ -88,6 +91,7 @@ export default function Overview({ query }) {
     <${Loaded} from=${totals} lines=${2}>
       ${(data) => html`<${Totals} data=${data} now=${now} />`}
     <//>
+    <${Attention} brokers=${now?.brokers ?? []} groups=${[...groups.values()]} />
     <div class="cards">
       <${Card} title=${t("overview.rates")}>
         <${Chart}
@@ -113,7 +117,7 @@ export default function Overview({ query }) {
     </div>
     <${Brokers} now=${now} />
     <div class="cards">
-      <${Behind} total=${totals.data?.groups ?? 0} />
+      <${Behind} groups=${groups} />
       <${Dead} />
     </div>
   <//>`;
@@ -154,11 +158,8 @@ function Brokers({ now }) {
   <//>`;
 }
 
-const LOOKED_AT = 200; // groups
-
 // The groups that are furthest behind, of the first two hundred.
-function Behind({ total }) {
-  const groups = useProgress({ sort: "name" }, 0, Math.min(total, LOOKED_AT), 30000);
+function Behind({ groups }) {
   const rows = [...groups.values()]
     .filter((one) => one.progress?.lag > 0)
     .sort((one, other) => other.progress.lag - one.progress.lag)
