@@ -31,6 +31,8 @@ TAILS: Final = 8
 """At once."""
 QUEUES: Final = 256
 """Followed by one tail."""
+LOOKED_AT: Final = 2000
+"""Messages a second that one tail looks at, whatever its filter lets in."""
 SECONDS: Final = 3600.0
 """Until a tail ends."""
 
@@ -201,7 +203,8 @@ class Tail:
         self._stream: EventStream | None = None
         self._loops: list[Deferred[None]] = []
         self._ending: IDelayedCall | None = None
-        self._room = query.rate
+        self._room = query.rate  # messages that may be shown within this second
+        self._sight = LOOKED_AT  # and that may be looked at
         self._shown = 0
         self._skipped = 0
 
@@ -236,6 +239,7 @@ class Tail:
         while True:
             await self._pauses.of(_WINDOW)
             self._room = self._query.rate
+            self._sight = LOOKED_AT
             if self._skipped:
                 self._send("skipped", TailSkipped(self._skipped))
                 self._skipped = 0
@@ -262,7 +266,7 @@ class Tail:
                 continue
             self._show(pulled.messages)
             before, at = at, pulled.next_offset
-            if not self._room:
+            if not self._room or not self._sight:
                 await self._pauses.of(_WINDOW)
                 near = pulled.maximum - BATCH
                 self._skipped += max(0, near - at)
@@ -272,10 +276,13 @@ class Tail:
 
     def _show(self, messages: Sequence[Found]) -> None:
         for one in messages:
-            if self._ending is not None or not self._filter.lets_in(one):
-                continue
-            if not self._room:
+            if self._ending is not None:
+                return
+            if not self._room or not self._sight:
                 self._skipped += 1
+                continue
+            self._sight -= 1
+            if not self._filter.lets_in(one):
                 continue
             self._room -= 1
             self._shown += 1

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred, fail
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected, PeerRefused
+from smartgo.ops import tail
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.streams import IStreamSource
 from smartgo.ops.tail import QUEUES, SECONDS, TAILS, Tail, TailQuery
@@ -15,6 +16,7 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from tests.broker.cluster import BROKER, send_command
 from tests.ops.front import HOST, Line, parsed
 from tests.ops.test_events import events
 from tests.ops.test_messages import MessageCase
@@ -115,6 +117,20 @@ class TailTests(MessageCase):
         self.send(8)
         self.cluster.pump(1.0)
         self.assertEqual(events(line)[-1][1]["messageId"][-1], "8")
+
+    def test_sight(self) -> None:
+        """What comes faster than a tail may look at is left out and counted, though its filter lets none of it in."""
+        self.patch(tail, "LOOKED_AT", 40)
+        line = self.listen("&key=order-8&queueId=0")
+        for _ in range(200):
+            self.cluster.client.ask(BROKER, send_command("Orders", b"x", 0), 3.0)
+        self.cluster.pump(10.0)
+        skipped = sum(data["count"] for kind, data in events(line) if kind == "skipped")
+        self.assertGreater(skipped, 50)
+        self.assertLess(skipped, 200)
+        self.send(8)
+        self.cluster.pump(2.0)
+        self.assertEqual(self.numbers(line), [8])
 
     def test_left(self) -> None:
         """Where the client goes, nothing of its tail is left."""
