@@ -19,15 +19,17 @@ _KEPT: Final = frozenset(
 """Properties with a meaning for the system that belong to the message, and not to one sending of it."""
 
 
-def copy_to(message: Found, topic: str = "") -> Message:
+def copy_to(message: Found, topic: str = "", body: bytes | None = None) -> Message:
     """
     Return a copy to be sent to a topic, by default to the one the message was first sent to.
 
+    @param body: another body; C{None} for the same.
     @raise Problem: 409, its body cannot be unpacked, or nothing says where it came from.
     """
-    body, error = unpacked(message.stored)
-    if error is not None:
-        raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable")
+    if body is None:
+        body, error = unpacked(message.stored)
+        if error is not None:
+            raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable")
     named = message.properties
     copy = Message(
         topic=topic or origin(message),
@@ -35,23 +37,19 @@ def copy_to(message: Found, topic: str = "") -> Message:
         tag=named.get(properties.TAGS, ""),
         keys=properties.split_keys(named.get(properties.KEYS, "")),
         flag=message.stored.flag,
-        properties={
-            name: value
-            for name, value in named.items()
-            if value and (name in _KEPT or is_own(name)) and name != RESENT_FROM
-        },
+        properties={name: value for name, value in named.items() if value and (name in _KEPT or is_own(name))},
     )
     copy.properties = {**copy.properties, RESENT_FROM: message.stored.message_id}
     return copy
 
 
-def copy_for(message: Found, group: str) -> Message:
+def copy_for(message: Found, group: str, body: bytes | None = None) -> Message:
     """
     Return a copy that one group alone gets, as if it were delivered to it for the first time.
 
     It keeps the id that its producer gave it. Raises as L{copy_to} does.
     """
-    copy = copy_to(message, retry_topic(group))
+    copy = copy_to(message, retry_topic(group), body)
     named = message.properties
     copy.properties = {
         **copy.properties,
@@ -77,4 +75,5 @@ def origin(message: Found) -> str:
 
 def is_own(name: str) -> bool:
     """Tell whether a property is the application's own."""
-    return name not in properties.RESERVED and not name.startswith(properties.TRANSIENT_PREFIX)
+    taken = name in properties.RESERVED or name == RESENT_FROM
+    return not taken and not name.startswith(properties.TRANSIENT_PREFIX)

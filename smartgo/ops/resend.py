@@ -137,9 +137,7 @@ class ResendApi:
         await self._letters.queues(group)
         one = await self._letters.letter(group, call.path.id)
         order = call.body
-        copy = _copy(one, group, order.to)
-        if order.mend is not None:
-            _mend(copy, order.mend)
+        copy = _copy(one, group, order.to, order.mend or Mending())
         copy.check()
         await self._outbox.check(copy.topic)
         row = _resent(one, copy.topic, None if order.dry_run else await self._outbox.send(copy))
@@ -216,7 +214,7 @@ class Resending:
     async def _again(self, one: Found) -> ResentRow:
         topic = ""
         try:
-            copy = _copy(one, self._group, self._order.to)
+            copy = _copy(one, self._group, self._order.to, Mending())
             topic = copy.topic
             copy.check()
             await self._outbox.check(topic)
@@ -226,14 +224,16 @@ class Resending:
             return _resent(one, topic, None, str(problem or error))
 
 
-def _copy(one: Found, group: str, to: str) -> Message:
-    return copy_for(one, group) if to == "group" else copy_to(one)
+def _copy(one: Found, group: str, to: str, mending: Mending) -> Message:
+    """
+    Return a copy, changed.
 
-
-def _mend(copy: Message, mending: Mending) -> None:
-    """Change a copy. @raise Problem: 400, a property is the system's, or the body is given twice."""
+    @raise Problem: 400, a property is not the application's, or the body is given twice; 409, as L{copy_to} says.
+    """
+    body = None
     if mending.text is not None or mending.base64 is not None:
-        copy.body = body_of(mending.text, mending.base64)
+        body = body_of(mending.text, mending.base64)
+    copy = copy_for(one, group, body) if to == "group" else copy_to(one, body=body)
     if mending.tag is not None:
         copy.tag = mending.tag
     if mending.keys is not None:
@@ -241,6 +241,7 @@ def _mend(copy: Message, mending: Mending) -> None:
     check_own(mending.properties)
     named = {**copy.properties, **mending.properties}
     copy.properties = {name: value for name, value in named.items() if value}
+    return copy
 
 
 def _resent(one: Found, topic: str, sent: Sent | None, error: str | None = None) -> ResentRow:

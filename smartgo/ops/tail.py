@@ -24,6 +24,7 @@ from smartgo.ops.queues import BATCH, QueueReader
 from smartgo.ops.routes import READ, Call, Stream, route
 from smartgo.ops.streams import EventStream, IStreamSource
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
 
 PEEK_LIMIT: Final = 64
 """Messages of one look."""
@@ -36,6 +37,7 @@ LOOKED_AT: Final = 2000
 SECONDS: Final = 3600.0
 """Until a tail ends."""
 
+_BUSY: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 _HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
 _WINDOW: Final = 1.0  # seconds
 
@@ -257,10 +259,10 @@ class Tail:
                     low, high = await self._reader.bounds(queue)
                     at = max(low, high - self._query.last)
                 pulled = await self._reader.pull(queue, at, BATCH, self._filter.wants, _HOLD)
-            except PeerRefused as refusal:
-                self._end("declined", str(refusal))
-                return
             except CallFailed as error:
+                if isinstance(error, PeerRefused) and error.code not in _BUSY:
+                    self._end("declined", str(error))
+                    return
                 self._send("trouble", TailTrouble(queue.broker_name, str(error)))
                 await self._pauses.of(_WINDOW)
                 continue
