@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.schema.columns import numpy_or_none
@@ -29,13 +28,15 @@ from smartgo.schema.indexkeys import Keys, keys_in, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
 from smartgo.store.checkpoint import IndexEntry
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.indexfile import IndexFile, Search
+from smartgo.store.indexfile import IndexFile
 from smartgo.store.indexrecovery import KeptIndex
+from smartgo.store.indexsearch import LANE as SEARCH_LANE
+from smartgo.store.indexsearch import Search
+from smartgo.store.lanework import LaneWork
 from smartgo.store.settings import StoreSettings
 from smartgo.store.walk import record_after
 
 LANE: Final = "index"
-SEARCH_LANE: Final = "search"
 
 _DELAY: Final = 0.1  # seconds from an append to its keys: what comes meanwhile costs little more
 RECORDS: Final = 1024
@@ -44,7 +45,6 @@ _SLICE: Final = 4 << 20  # bytes that are looked at, or read by the lane, at onc
 _STEP: Final = 16 << 20  # bytes of blocks that a file gets at a time
 _SEARCH_WAIT: Final = 2.0  # seconds that a search gives the index to catch up
 _STOP_WAIT: Final = 3.0
-_BLOCK: Final = 16384  # bytes that a search reads at once
 
 
 T = TypeVar("T")
@@ -88,6 +88,7 @@ class Index:
         """
         self._clock = env.clock
         self._threads = env.threads
+        self._lane = LaneWork("the index")
         self._files = env.files
         self._commitlog = log
         self._geometry: Geometry = settings.index_geometry
@@ -107,13 +108,9 @@ class Index:
         self._call: IDelayedCall | None = None
         self._blocked = False  # by work in the lane without which nothing can be done
         self._extending = False
-        self._failed = False  # the last work in the lane did
-        self._complained = False  # of that
         self._broken = False  # by a bug: what is in the files is not to be relied on
         self._taken = 0  # slices of records
         self._stopped = False
-        self._running = 0  # pieces of work in the lane
-        self._idlers: list[Deferred[None]] = []
         self._searching: list[tuple[int, Deferred[None]]] = []  # searches that wait for a position
         self.position = 0
         self.flushed_ms = 0
@@ -166,7 +163,7 @@ class Index:
 
         @return: whether all that is in the index is on the disk.
         """
-        await self._idle()
+        await self._lane.idle()
         if not self._broken:
             await self._make_up()
         newest = self._newest()
@@ -184,11 +181,11 @@ class Index:
 
     async def _make_up(self) -> None:
         deadline = self._clock.seconds() + _STOP_WAIT
-        self._failed = False
-        while self._is_behind() and self._clock.seconds() < deadline and not self._failed:
+        self._lane.failed = False
+        while self._is_behind() and self._clock.seconds() < deadline and not self._lane.failed:
             if not self._try_step():
                 return
-            await self._idle()
+            await self._lane.idle()
 
     def let_go(self) -> None:
         """Give up the mapping; whoever waits for the index waits no more."""
@@ -221,9 +218,9 @@ class Index:
 
     def _go_on(self) -> None:
         self._call = None
-        self._failed = False
+        self._lane.failed = False
         taken = self._taken
-        while not self._blocked and not self._failed and self._taken == taken and self._is_behind():
+        while not self._blocked and not self._lane.failed and self._taken == taken and self._is_behind():
             if not self._try_step():
                 return
         if not self._blocked and self._is_behind():
@@ -384,7 +381,7 @@ class Index:
         file.begin_after(Header() if before is None else before.header)
         if before is not None and old is not None:
             before.close()
-            self._run(self._threads.run(LANE, old.sync), self._sealed, before).addBoth(lambda _: old.close())
+            self._lane.follow(self._threads.run(LANE, old.sync), self._sealed, before).addBoth(lambda _: old.close())
         self._drop_old()
 
     def _open_file(self, file: IndexFile) -> None:
@@ -410,7 +407,7 @@ class Index:
         self._extending = True
         begin = file.ready_end
         end = self._step_after(begin)
-        self._run(self._threads.run(LANE, _make_ready, mapping, begin, end), self._extended, file, end).addBoth(
+        self._lane.follow(self._threads.run(LANE, _make_ready, mapping, begin, end), self._extended, file, end).addBoth(
             self._unblock
         )
 
@@ -422,7 +419,7 @@ class Index:
         minimum = self._commitlog.minimum
         while len(self._index_files) > 1 and self._index_files[0].header.end_offset < minimum:
             file = self._index_files.pop(0)
-            self._run(self._threads.run(LANE, self._files.remove, file.path), self._dropped)
+            self._lane.follow(self._threads.run(LANE, self._files.remove, file.path), self._dropped)
 
     def _dropped(self, _: None) -> None:
         self._changed()
@@ -432,44 +429,11 @@ class Index:
     def _block(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> None:
         """Do nothing else until some work is done."""
         self._blocked = True
-        self._run(work, done, *args).addBoth(self._unblock)
+        self._lane.follow(work, done, *args).addBoth(self._unblock)
 
     def _unblock(self, _: object) -> None:
         self._blocked = self._extending = False
-        self._soon(self._retry_interval if self._failed else 0.0)
-
-    def _run(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> Deferred[None]:
-        """Have C{done} called with the result of work in the lane."""
-        self._running += 1
-        finished = work.addCallback(self._succeeded).addCallback(done, *args).addErrback(self._not_done)
-        return finished.addBoth(self._ran)
-
-    def _succeeded(self, result: T) -> T:
-        self._failed = self._complained = False
-        return result
-
-    def _not_done(self, failure: Failure) -> None:
-        self._failed = True
-        if failure.check(OSError) is None:
-            self._log.failure("the index cannot go on now", failure)
-        elif not self._complained:
-            self._log.warn("the index cannot go on now; it tries again: {error}", error=str(failure.value))
-        self._complained = True
-
-    def _ran(self, _: None) -> None:
-        self._running -= 1
-        if not self._running:
-            idlers = self._idlers
-            self._idlers = []
-            for one in idlers:
-                one.callback(None)
-
-    async def _idle(self) -> None:
-        """Return when nothing runs in the lane."""
-        while self._running:
-            one: Deferred[None] = Deferred()
-            self._idlers.append(one)
-            await one
+        self._soon(self._retry_interval if self._lane.failed else 0.0)
 
     # -- searching ---------------------------------------------------------------------------------------------
 
@@ -484,21 +448,9 @@ class Index:
         await self._catch_up()
         places = [(file.path, file.header) for file in reversed(self._index_files)]
         search = Search(self._geometry, key_hash(key_text(topic, key)), limit, begin_ms, end_ms)
-        await self._threads.run(SEARCH_LANE, self._search, places, search)
+        await self._threads.run(SEARCH_LANE, search.run, self._files, places)
         last = places[0][1] if places else Header()
         return Found(sorted(search.found), last.end_ms, last.end_offset)
-
-    def _search(self, places: list[tuple[str, Header]], search: Search) -> None:
-        for path, header in places:
-            try:
-                mapping = self._files.map(path, writable=False, scattered=True)
-            except FileNotFoundError:  # removed meanwhile
-                continue
-            try:
-                if not search.look(header, _by_blocks(mapping)):
-                    return
-            finally:
-                mapping.close()
 
     async def _catch_up(self) -> None:
         target = self._end()
@@ -536,17 +488,3 @@ def _make_ready(mapping: IMapping, begin: int, end: int) -> None:
 
 def _breathe() -> None:
     """Nobody waits for the end of a search for the next record."""
-
-
-def _by_blocks(mapping: IMapping) -> Callable[[int, int], bytes]:
-    """Return what reads from a file, a block at a time: the entries of a chain often lie close together."""
-    block, base = b"", 0
-
-    def read(at: int, size: int) -> bytes:
-        nonlocal block, base
-        if not base <= at <= base + len(block) - size:
-            base = max(0, at + size - _BLOCK)  # chains lead back
-            block = mapping.read_at(base, at + size - base)
-        return block[at - base : at - base + size]
-
-    return read

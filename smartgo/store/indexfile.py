@@ -1,5 +1,5 @@
 """
-One index file: keys put into it by the run, and the places of a key found in it.
+One index file, and keys put into it by the run.
 
 The bytes are those that RocketMQ 4.9 would write for the same keys in the same order, C{IndexFile.putKey}. A run's
 entries are written before the slots that lead to them, and those before the header, so that whoever reads along in
@@ -9,7 +9,7 @@ another thread finds whole chains.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smartgo.schema.columns import numpy_or_none, table
@@ -18,7 +18,6 @@ from smartgo.schema.index import (
     ENTRY_SIZE,
     FIRST_ENTRY,
     HEADER_SIZE,
-    Entry,
     Geometry,
     Header,
     entry_struct,
@@ -30,9 +29,6 @@ from smartgo.schema.indexkeys import FEWEST, Keys
 
 if TYPE_CHECKING:
     from numpy import ndarray
-
-VISITED: Final = 1 << 18
-"""Entries that one search looks at, at most: a key that is everywhere must not keep the processor busy for long."""
 
 _LONGEST_SECONDS: Final = 0x7FFFFFFF
 _pack_entry = entry_struct.pack
@@ -209,67 +205,3 @@ def _listed(column: Any) -> Sequence[int]:
     """Return a column as numbers of Python's own."""
     found: Sequence[int] = column if isinstance(column, list) else column.tolist()
     return found
-
-
-# -- finding ---------------------------------------------------------------------------------------------------
-
-
-def is_in_range(header: Header, begin_ms: int, end_ms: int) -> bool:
-    """Tell whether a file may hold messages of a span of store times, as RocketMQ's C{isTimeMatched} does."""
-    return begin_ms <= header.end_ms and end_ms >= header.begin_ms
-
-
-class Search:
-    """
-    One search for a key, through files from the newest to the oldest.
-
-    @ivar found: physical offsets of messages that may have the key: all that is known is that the hashes are equal.
-    """
-
-    def __init__(self, geometry: Geometry, wanted: int, limit: int, begin_ms: int, end_ms: int) -> None:
-        """
-        @param wanted: the hash of the key.
-        @param limit: how many messages to find.
-        @param begin_ms: the store times asked for; both ends count.
-        """
-        self._geometry = geometry
-        self._wanted = wanted
-        self._limit = limit
-        self._begin_ms = begin_ms
-        self._end_ms = end_ms
-        self._left = VISITED
-        self.found: list[int] = []
-
-    def look(self, header: Header, read: Callable[[int, int], bytes]) -> bool:
-        """
-        Take what one file has; return whether older ones are worth a look.
-
-        @param read: reads bytes of the file: from where, how many.
-        """
-        if is_in_range(header, self._begin_ms, self._end_ms):
-            self._follow(header, read)
-        return header.begin_ms >= self._begin_ms and len(self.found) < self._limit and self._left > 0
-
-    def _follow(self, header: Header, read: Callable[[int, int], bytes]) -> None:
-        """Go through the chain of a slot, newest first, to the first entry that is older than what is asked for."""
-        geometry = self._geometry
-        begin_ms, end_ms = self._begin_ms, self._end_ms
-        raw = read(geometry.slot_at(self._wanted), slot_struct.size)
-        if len(raw) < slot_struct.size:
-            return
-        (number,) = slot_struct.unpack(raw)
-        before = geometry.entries  # a chain leads ever further back; one that does not is damaged
-        while FIRST_ENTRY <= number < before and len(self.found) < self._limit and self._left > 0:
-            self._left -= 1
-            raw = read(geometry.entry_at(number), entry_struct.size)
-            if len(raw) < entry_struct.size:
-                return
-            entry = Entry.unpack(raw)
-            if entry.seconds < 0:
-                return
-            stored_ms = entry.stored_ms(header.begin_ms)
-            if entry.key_hash == self._wanted and begin_ms <= stored_ms <= end_ms:
-                self.found.append(entry.offset)
-            if stored_ms < begin_ms:
-                return
-            before, number = number, entry.previous

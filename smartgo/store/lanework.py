@@ -1,0 +1,71 @@
+"""Work in a lane that nobody waits for: how it ends, and when all of it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+
+class LaneWork:
+    """
+    What one part of the store has running in its lane.
+
+    @ivar failed: the last piece of work that ended failed; the owner may reset it before it tries again.
+    """
+
+    _log = Logger()
+
+    def __init__(self, what: str) -> None:
+        """
+        @param what: whose work it is, for the log.
+        """
+        self._what = what
+        self._complained = False
+        self._running = 0
+        self._idlers: list[Deferred[None]] = []
+        self.failed = False
+
+    def follow(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> Deferred[None]:
+        """
+        Have C{done} called with the result of some work; fires when that is over, and never fails.
+
+        A failure is told in the log, the first of several that follow one another alone.
+        """
+        self._running += 1
+        finished = work.addCallback(self._succeeded).addCallback(done, *args).addErrback(self._not_done)
+        return finished.addBoth(self._ran)
+
+    async def idle(self) -> None:
+        """Return when nothing runs."""
+        while self._running:
+            one: Deferred[None] = Deferred()
+            self._idlers.append(one)
+            await one
+
+    def _succeeded(self, result: T) -> T:
+        self.failed = self._complained = False
+        return result
+
+    def _not_done(self, failure: Failure) -> None:
+        self.failed = True
+        if failure.check(OSError) is None:
+            self._log.failure("{what} cannot go on now", failure, what=self._what)
+        elif not self._complained:
+            self._log.warn(
+                "{what} cannot go on now; it tries again: {error}", what=self._what, error=str(failure.value)
+            )
+        self._complained = True
+
+    def _ran(self, _: None) -> None:
+        self._running -= 1
+        if not self._running:
+            idlers = self._idlers
+            self._idlers = []
+            for one in idlers:
+                one.callback(None)
