@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema import columns, indexkeys
+from smartgo.schema import indexkeys
 from smartgo.schema.index import key_hash, key_text, keys_of
 from smartgo.schema.indexkeys import FEWEST, Keys, keys_in, record_starts
 from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK, Message
@@ -39,8 +39,8 @@ def stored(*properties: bytes, **changes: Any) -> bytes:
     """Return records with these properties, back to back."""
     out = b""
     for number, raw in enumerate(properties):
-        values = {"topic": "T", "queue_id": 0, "body": b"b" * (number % 7), "properties": raw, "born_ms": 1}
-        values |= {"born_host": V4, "store_host": V4, **changes}
+        values: dict[str, Any] = {"topic": "T", "queue_id": 0, "body": b"b" * (number % 7), "properties": raw}
+        values |= {"born_ms": 1, "born_host": V4, "store_host": V4, **changes}
         out += encode(Message(**values), number, BASE + len(out), 1_700_000_000_000 + number)
     return out
 
@@ -54,7 +54,7 @@ class KeysTests(SynchronousTestCase):
             starts, end = record_starts(data, 0, 1 << 30)
             self.assertEqual(end, len(data))
         wanted = expected(data, starts, BASE)
-        with_numpy = listed(keys_in(data, [*starts, *starts[-1:] * FEWEST], BASE))
+        with_numpy = listed(keys_in(data, [*starts, *list(starts[-1:]) * FEWEST], BASE))
         self.assertEqual(with_numpy[: len(wanted)], wanted)
         one_by_one = [one for at in starts for one in listed(keys_in(memoryview(data), [at], BASE))]
         self.assertEqual(one_by_one, wanted)
@@ -115,7 +115,7 @@ class KeysTests(SynchronousTestCase):
 
     def test_damaged(self) -> None:
         """A record whose lengths do not add up has no keys, and does not keep its neighbours from theirs."""
-        data = bytearray(stored(*[b"UNIQ_KEY\x01u"] * 80))
+        data = memoryview(bytearray(stored(*[b"UNIQ_KEY\x01u"] * 80)))
         starts, _ = record_starts(data, 0, 1 << 30)
         data[starts[40] + 84 : starts[40] + 88] = b"\x7f\0\0\0"
         data[starts[41] + 84 : starts[41] + 88] = b"\xff\0\0\0"
