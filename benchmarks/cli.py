@@ -461,6 +461,44 @@ def spark_stream_command(
         sys.exit(1)
 
 
+@main.command("console")
+@click.option("--rounds", default=5, show_default=True, help="Pairs of windows: with the console open, and without.")
+@click.option("--seconds", default=8.0, show_default=True, help="Length of a window.")
+@_folder_options
+@_json_option
+@_check_option
+def console_command(
+    rounds: int,
+    seconds: float,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Measure what an open console costs the broker under load, with 10,000 topics and 100 groups.
+
+    The console's requests are replayed as a browser made them.
+    """
+    from . import opsload
+
+    requests = opsload.recorded()
+    with _workshop(work, keep, ports, jars) as bench:
+        binary = builder.generator()
+        broker = bench.one_of_ours(opsload.OursWithOps)
+        _warn_when_busy()
+        with running([broker]), console.status("starting") as status:
+            outcome = opsload.run(broker, binary, requests, rounds, seconds, status.update)
+    console.print(opsload.told(outcome), highlight=False)
+    path = _result_path(json_path, "console")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode({**_facts(bench), "outcome": outcome})))
+    console.print(f"figures are in {path}", highlight=False)
+    if check and not outcome.met:
+        sys.exit(1)
+
+
 @main.command("index")
 @click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is told.")
 @_folder_options

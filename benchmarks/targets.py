@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from .control import wait_until_it_answers
 from .errors import BenchmarkError
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT = 60.0
 ATTACH_TIMEOUT = 5.0
 STOP_PATIENCE = 30.0
+OursT = TypeVar("OursT", bound="Ours")
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
@@ -282,7 +284,11 @@ class Bench:
 
     def ours(self) -> Ours:
         """Make smartgo of this checkout."""
-        return Ours("smartgo", self.work / "smartgo", self._ports)
+        return self.one_of_ours(Ours)
+
+    def one_of_ours(self, kind: type[OursT]) -> OursT:
+        """Make smartgo of this checkout, run in a way of its own."""
+        return kind("smartgo", self.work / "smartgo", self._ports)
 
     def target(self, words: str) -> Target:
         """
