@@ -25,6 +25,7 @@ from smartgo.spark.stores import NamedFile, Store
 CLOCK_SLACK_MS: Final = 3_600_000
 """A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
 _PROBED: Final = 65536
+_NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class LogRange:
     @ivar is_aligned: a record starts at C{begin}; else the first after it is searched for.
     @ivar is_last: the log may end in this file, torn or not; else what cannot be read is damage.
     @ivar known: damaged regions of the file that the store knows of, in order.
+    @ivar looks_on: see to it that what follows the last record is valid; not where nobody asked for what follows.
     """
 
     store: str
@@ -51,6 +53,7 @@ class LogRange:
     is_aligned: bool
     is_last: bool
     known: tuple[Region, ...] = ()
+    looks_on: bool = True
 
 
 def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange]:
@@ -66,7 +69,7 @@ def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> li
     known = store.regions()
     low, high = conditions.span("physical_offset")
     begin = max(low, _bound(options.starting, store, 0))
-    end = min(high + 1, _bound(options.ending, store, logs[-1].end))
+    end = min(high + 1, _bound(options.ending, store, _NEVER))
     parts = []
     newest = _newest(logs)
     for file in logs:
@@ -108,7 +111,9 @@ def _cut(store: Store, file: NamedFile, is_last: bool, begin: int, end: int, mos
         after = min(first + most, last)
         if after > safe:
             after = last
-        yield LogRange(store.root, file.path, file.base, first, after, file.end, first == file.base, is_last)
+        looks_on = after < last or end > last
+        is_aligned = first == file.base
+        yield LogRange(store.root, file.path, file.base, first, after, file.end, is_aligned, is_last, looks_on=looks_on)
         first = after
 
 

@@ -105,7 +105,7 @@ class Walk:
                 self.at = known.end
                 continue
             if self.at >= part.end:
-                if self._goes_on():
+                if not part.looks_on or self._goes_on():
                     return
             else:
                 piece = self._piece()

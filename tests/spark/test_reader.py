@@ -396,6 +396,13 @@ class DamageTests(Case):
                 self.assert_lost(*self.all[30:34])
                 self.smash(30, 0, before)
 
+    def test_not_asked_for(self) -> None:
+        """Damage where nobody asked for rows fails nothing: before the begin, or from the end on."""
+        self.smash(30, 4, b"\0")
+        for options in ({"endingOffsets": self.all[30]}, {"startingOffsets": self.all[31]}):
+            self.assertEqual(len(self.offsets(**options)), 30 if "endingOffsets" in options else len(self.all) - 31)
+        self.assertRaises(LogDamaged, self.offsets, endingOffsets=self.all[30] + 1)
+
     def test_file_begin(self) -> None:
         """The first record of a file is no different."""
         first = next(number for number, offset in enumerate(self.all) if offset >= 1 << 16)
