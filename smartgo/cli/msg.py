@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from smartgo.cli.annotate import annotated, hex_dump
+from smartgo.cli.annotate import annotated
 from smartgo.cli.finding import TOPIC, push, search, track
 from smartgo.cli.message import as_members, as_text, print_message, sent_to
 from smartgo.cli.output import (
@@ -30,6 +30,7 @@ from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_option
 from smartgo.cli.texts import examples, read_queues
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
+from smartgo.schema.annotate import hex_lines
 
 GROUP: Final = "smartgo-cli"
 _PORTION: Final = 1 << 20  # bytes that are written to a file at once
@@ -152,7 +153,7 @@ def body_text(body: bytes, form: str) -> str:
     @raise Refusal: it is to be JSON, and is none.
     """
     if form == "hex":
-        return "\n".join(hex_dump(body))
+        return "\n".join(hex_lines(body))
     if form == "json":
         try:
             return printable(json.dumps(json.loads(body), indent=2, ensure_ascii=False), keep="\n")

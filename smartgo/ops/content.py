@@ -15,9 +15,10 @@ from zstandard import ZstdDecompressor, ZstdError
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
 from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties
+from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
 from smartgo.schema.compression import LZ4, ZLIB, ZSTD
-from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK, StoredMessage, unpack_host
-from smartgo.schema.record import RECORD, decode
+from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK, StoredMessage, host_text
+from smartgo.schema.record import decode
 
 PREVIEW: Final = 200
 """Characters of a body in a row."""
@@ -30,7 +31,6 @@ FIELD_BYTES: Final = 1024
 
 _BEGINNING: Final = PREVIEW * 4  # bytes
 _WINDOW: Final = 8 << 20  # bytes that a zstd frame may look back
-_LINE: Final = 16  # bytes
 _COMPRESSION: Final[Mapping[int, str]] = {0: "zlib", ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
 _UNSIGNED: Final = 0xFFFFFFFF
 _UNREADABLE: Final = (BadCompression, BodyTooLong)
@@ -206,7 +206,7 @@ def _members(one: Found) -> dict[str, Any]:
         "stored_ms": stored.stored_ms,
         "reconsume_times": stored.reconsume_times,
         "size_bytes": len(stored.body),
-        "preview": _in_a_line(_beginning(stored)),
+        "preview": in_a_line(_beginning(stored), PREVIEW),
     }
 
 
@@ -232,11 +232,6 @@ def _beginning(stored: StoredMessage) -> bytes:
     return plain
 
 
-def _in_a_line(data: bytes) -> str:
-    text = data[:_BEGINNING].decode("utf-8", "backslashreplace")[:PREVIEW]
-    return "".join(one if one.isprintable() else " " for one in text)
-
-
 # -- one -------------------------------------------------------------------------------------------------------
 
 
@@ -249,9 +244,9 @@ def view_of(one: Found) -> MessageView:
         log_offset=stored.physical_offset,
         flag=stored.flag,
         sys_flag=stored.sys_flag,
-        flags=_flags(stored.sys_flag),
-        born_host=_host(stored.born_host),
-        store_host=_host(stored.store_host),
+        flags=flags_in_words(stored.sys_flag),
+        born_host=host_text(stored.born_host),
+        store_host=host_text(stored.store_host),
         prepared_offset=stored.prepared_offset,
         crc=f"{stored.crc & _UNSIGNED:08X}",
         properties=one.properties,
@@ -318,59 +313,11 @@ def _pretty(body: bytes) -> str | None:
         return None
 
 
-def hex_lines(data: bytes) -> Iterator[str]:
-    """Yield lines of 16 bytes: position, hex, and what of it is readable."""
-    for at in range(0, len(data), _LINE):
-        piece = data[at : at + _LINE]
-        text = "".join(chr(one) if 32 <= one < 127 else "." for one in piece)
-        yield f"{at:08x}  {piece[:8].hex(' '):23}  {piece[8:].hex(' '):23}  {text}"
-
-
 # -- its bytes -------------------------------------------------------------------------------------------------
 
 
 def record_fields(record: bytes) -> Iterator[RecordField]:
-    """Yield the fields of a record in their order, as L{smartgo.schema.record.RECORD} tells them."""
-    values = RECORD.parse(record)
-    at = 0
-    for part in RECORD.subcons:
-        size = part.sizeof(**values)
-        raw = record[at : at + min(size, FIELD_BYTES)]
-        yield RecordField(part.name, at, size, _in_words(part.name, values[part.name]), raw.hex())
-        at += size
-
-
-def _in_words(name: str, value: object) -> str:
-    if isinstance(value, bytes):
-        if name.endswith("_host"):
-            return _host(value)
-        if name == "properties":
-            return ", ".join(f"{key}={word}" for key, word in properties.decode(value).items())[:FIELD_BYTES]
-        return _in_a_line(value)
-    if name in ("magic", "crc") and isinstance(value, int):
-        return f"0x{value & _UNSIGNED:08X}"
-    if name == "sys_flag" and isinstance(value, int):
-        return ", ".join((f"0x{value:X}", *_flags(value)))
-    return str(value)
-
-
-def _host(raw: bytes) -> str:
-    address, port = unpack_host(raw)
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-_BITS: Final = (
-    (0x1, "compressed"),
-    (0x2, "several tags"),
-    (0x10, "producer by IPv6"),
-    (0x20, "broker by IPv6"),
-    (0x40, "to be unwrapped"),
-    (0x80, "batch inside"),
-)
-_TRANSACTION: Final[Mapping[int, str]] = {0x4: "prepared", 0x8: "committed", 0xC: "rolled back"}
-
-
-def _flags(sys_flag: int) -> list[str]:
-    words = [word for bit, word in _BITS if sys_flag & bit]
-    state = _TRANSACTION.get(sys_flag & 0xC)
-    return [*words, state] if state is not None else words
+    """Yield the fields of a record in their order."""
+    for one in fields_of(record):
+        words = one.in_words(PREVIEW)[:FIELD_BYTES]
+        yield RecordField(one.name, one.at, one.size, words, one.raw[:FIELD_BYTES].hex())

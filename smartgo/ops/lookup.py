@@ -15,7 +15,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.headers.messages import QueryMessageRequest
-from smartgo.schema.message import parse_message_id, unpack_host
+from smartgo.schema.message import host_text, parse_message_id
 
 KEY_LIMIT: Final = 64
 """Messages that brokers give for one key, at most."""
@@ -153,5 +153,4 @@ def _place(id: str) -> tuple[str, int] | None:
         host, offset = parse_message_id(id)
     except BadHeader:
         return None
-    address, port = unpack_host(host)
-    return (f"[{address}]:{port}" if ":" in address else f"{address}:{port}"), offset
+    return host_text(host), offset

@@ -128,6 +128,17 @@ def unpack_host(raw: bytes) -> tuple[str, int]:
     return str(ipaddress.ip_address(raw[:-4])), int.from_bytes(raw[-4:], "big", signed=True)
 
 
+def host_text(raw: bytes) -> str:
+    """
+    Return a stored host as C{address:port}, an IPv6 address in brackets. Raises as L{unpack_host} does.
+
+    >>> host_text(pack_host("::1", 10911))
+    '[::1]:10911'
+    """
+    address, port = unpack_host(raw)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 # -- offset ids ----------------------------------------------------------------------------------------------
 
 OFFSET_ID = Struct("address" / Bytes(4), "port" / Int32ub, "offset" / Int64sb)

@@ -7,7 +7,7 @@ from typing import cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.annotate import annotated, hex_dump
+from smartgo.cli.annotate import annotated
 from smartgo.schema import properties
 from smartgo.schema.message import Message as Stored
 from smartgo.schema.record import encode
@@ -253,13 +253,3 @@ class AnnotationTests(SynchronousTestCase):
         self.assertEqual((values["queue_id"], values["queue_offset"], values["properties"]), ("3", "7", "KEYS=a"))
         self.assertTrue(values["body"].endswith(" ..."))
         self.assertTrue(values["stored_ms"].startswith("1600000000000 (2020-"))
-
-    def test_hex(self) -> None:
-        """A dump shows position, bytes, and what is readable."""
-        self.assertEqual(
-            list(hex_dump(b"0123456789abcdef\xff")),
-            [
-                "00000000  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  0123456789abcdef",
-                "00000010  ff                                                .",
-            ],
-        )

@@ -26,7 +26,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
 from smartgo.schema.headers.messages import QueryMessageRequest, ViewMessageRequest
-from smartgo.schema.message import parse_message_id, unpack_host
+from smartgo.schema.message import host_text, parse_message_id
 from smartgo.schema.record import decode
 
 KEY_LIMIT: Final = 64
@@ -247,8 +247,7 @@ class Messages:
 def _place(offset_id: str) -> tuple[str, int]:
     """Return address and physical offset that an offset id holds. @raise BadHeader: it is none."""
     host, offset = parse_message_id(offset_id)
-    address, port = unpack_host(host)
-    return (f"[{address}]:{port}" if ":" in address else f"{address}:{port}"), offset
+    return host_text(host), offset
 
 
 def _wants(connection: ConsumerConnection, message: ReceivedMessage) -> bool:
