@@ -103,12 +103,3 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
     <div class="chart-plot" ref=${box} style=${{ height: `${height}px` }}></div>
   </figure>`;
 }
-
-// Points that come one by one, the oldest leaving: { times, columns }.
-export function pushed(before, seconds, values, most) {
-  const from = before.times.length >= most ? before.times.length - most + 1 : 0;
-  return {
-    times: [...before.times.slice(from), seconds],
-    columns: values.map((value, at) => [...(before.columns[at] ?? before.times.map(() => null)).slice(from), value]),
-  };
-}

@@ -18,7 +18,6 @@ const PATHS = {
   config: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
   kv: "M5 6c0-3.500 14-3.500 14 0s-14 3.500-14 0M5 6v12c0 3.500 14 3.500 14 0V6M5 12c0 3.500 14 3.500 14 0",
   explain: "M9.200 9.200a2.800 2.800 0 1 1 4.200 2.500c-.9.5-1.400 1.100-1.400 2.300M12 17.300h.01M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18",
-  alerts: "M6 10a6 6 0 1 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7M10 20.500h4",
   sun: "M12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8M12 2.500v2M12 19.500v2M4 4.500l1.500 1.500M18.500 18l1.500 1.500M2.500 12h2M19.500 12h2M4 19.500 5.500 18M18.500 6 20 4.500",
   moon: "M20 14.500A8.500 8.500 0 0 1 9.500 4 8.500 8.500 0 1 0 20 14.500",
   auto: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
@@ -60,5 +59,13 @@ export function Icon({ name, size = 18 }) {
     aria-hidden="true"
   >
     <path d=${PATHS[name]} />
+  </svg>`;
+}
+
+export function Logo({ size }) {
+  return html`<svg width=${size} height=${size} viewBox="0 0 32 32" aria-hidden="true">
+    <rect width="32" height="32" rx="7" fill="#0d7a6f" />
+    <path d="M8 10.5h9a4 4 0 0 1 0 8h-2a3 3 0 0 0 0 6h9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" />
+    <circle cx="24" cy="10.5" r="2.4" fill="#9ff0dd" />
   </svg>`;
 }

@@ -2,6 +2,7 @@
 import { html, useState } from "./html.js";
 import { logIn, loginWanted, session } from "./api.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
+import { Logo } from "./icons.js";
 import { Button, Field } from "./parts.js";
 
 export function Login() {
@@ -29,11 +30,7 @@ export function Login() {
 
   return html`<div class="login">
     <form class="login-box" onSubmit=${submit} aria-labelledby="login-title">
-      <svg width="44" height="44" viewBox="0 0 32 32" aria-hidden="true">
-        <rect width="32" height="32" rx="7" fill="#0d7a6f" />
-        <path d="M8 10.5h9a4 4 0 0 1 0 8h-2a3 3 0 0 0 0 6h9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" />
-        <circle cx="24" cy="10.5" r="2.4" fill="#9ff0dd" />
-      </svg>
+      <${Logo} size=${44} />
       <h1 id="login-title">${t("login.title")}</h1>
       <p class="faint">${t("login.about")}</p>
       <${Field} label=${t("login.token")} hint=${t("login.hint")} error=${error}>

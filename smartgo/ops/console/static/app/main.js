@@ -4,6 +4,8 @@ import { logIn, whoAmI } from "./api.js";
 import { toast } from "./dialog.js";
 import { t } from "./i18n.js";
 import { listenToKeys } from "./keys.js";
+import { PAGES } from "./places.js";
+import { place } from "./router.js";
 import { Shell } from "./shell.js";
 import "./theme.js";
 
@@ -24,6 +26,11 @@ async function begin() {
 }
 
 const root = document.getElementById("root");
+
+// The page's module comes while the server says who we are; a failure is met where it is drawn.
+PAGES.find((one) => one.id === (place.value.parts[0] ?? "overview"))
+  ?.load()
+  .catch(() => {});
 
 begin()
   .catch((error) => toast(error.message, "bad"))

@@ -41,13 +41,3 @@ export function useResource(ask, deps, every = 0) {
   const reload = useCallback(() => setRound((before) => before + 1), []);
   return { ...state, reload };
 }
-
-// Run something for as long as a component is there.
-export function useTimer(run, every) {
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (!document.hidden) run();
-    }, every);
-    return () => clearInterval(timer);
-  }, [every]);
-}

@@ -3,7 +3,7 @@ import { cx, html, signal, useEffect, useState } from "./html.js";
 import { get, loginWanted, logOut, may, online, session } from "./api.js";
 import { attempt, Overlays } from "./dialog.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
-import { Icon } from "./icons.js";
+import { Icon, Logo } from "./icons.js";
 import { showKeys } from "./keys.js";
 import { Login } from "./login.js";
 import { Button, Empty, Failure, Skeleton } from "./parts.js";
@@ -26,11 +26,7 @@ function Nav({ current }) {
   }
   return html`<nav class=${cx("nav", navOpen.value && "nav-open")} aria-label=${t("nav.main")}>
     <a class="nav-brand" href="#/overview" aria-label="smartgo">
-      <svg width="26" height="26" viewBox="0 0 32 32" aria-hidden="true">
-        <rect width="32" height="32" rx="7" fill="#0d7a6f" />
-        <path d="M8 10.5h9a4 4 0 0 1 0 8h-2a3 3 0 0 0 0 6h9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" />
-        <circle cx="24" cy="10.5" r="2.4" fill="#9ff0dd" />
-      </svg>
+      <${Logo} size=${26} />
       <span>smartgo</span>
     </a>
     ${SECTIONS.map((section) => {

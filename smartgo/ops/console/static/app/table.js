@@ -8,7 +8,7 @@ import { Button, Empty, Failure } from "./parts.js";
 import { useResource } from "./resource.js";
 import { go, place, setQuery } from "./router.js";
 
-export const PAGE = 50;
+const PAGE = 50;
 
 // One column: { id, title, cell(row), sort (a word of the API), num, tight, hide (on narrow screens) }.
 export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = false, rowKey, chosen }) {
@@ -101,7 +101,7 @@ function Bones({ columns }) {
   </div>`;
 }
 
-export function Filter({ value, onChange, placeholder }) {
+function Filter({ value, onChange, placeholder }) {
   const [text, setText] = useState(value);
   const timer = useRef(null);
   useEffect(() => setText(value), [value]);
@@ -136,6 +136,7 @@ export function RemoteTable({
   prefix = "",
   version = 0,
   onLoaded,
+  chosen,
 }) {
   const asked = place.value.query;
   const q = asked[`${prefix}q`] ?? "";
@@ -169,7 +170,7 @@ export function RemoteTable({
         : (empty ?? html`<${Empty} title=${t("table.empty")} />`);
   } else {
     inside = html`<${Table}
-      ...${{ columns, rowPlace, rowKey, label, sort }}
+      ...${{ columns, rowPlace, rowKey, label, sort, chosen }}
       rows=${data.items}
       busy=${loading}
       onSort=${(word) => set({ sort: word, from: "" })}

@@ -12,7 +12,7 @@ const LATE = 600; // seconds that a group is behind
 const MOST = 8;
 
 // Findings, the worst first: { tone, text, place }.
-export function findings(brokers, groups) {
+function findings(brokers, groups) {
   const found = [];
   for (const one of brokers) {
     const place = ["cluster", one.name];

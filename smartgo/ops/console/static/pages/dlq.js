@@ -1,17 +1,15 @@
 // Dead letters: which groups have some; those of one, to be looked at, mended, given out again, exported.
 import { html, useState } from "../app/html.js";
 import { del, file, get, may, path, post } from "../app/api.js";
-import { attempt, confirm, openDialog, toast } from "../app/dialog.js";
+import { attempt, openDialog, toast } from "../app/dialog.js";
 import { number } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
-import { Button, Card, Empty, Failure, Field, LinkButton, Loaded, Page, Progress, Select, Skeleton, Time } from "../app/parts.js";
+import { Button, Card, Empty, Failure, Field, LinkButton, Page, Progress, Select, Skeleton, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
-import { RemoteTable, Table } from "../app/table.js";
+import { RemoteTable } from "../app/table.js";
 import { save } from "./message.js";
 import { messageColumns, messagePlace } from "./messagetable.js";
-
-const PAGE = 50;
 
 export default function Dlq({ parts, query }) {
   return parts.length ? html`<${Letters} key=${parts[0]} group=${parts[0]} query=${query} />` : html`<${List} />`;
@@ -43,11 +41,10 @@ function List() {
 }
 
 function Letters({ group, query }) {
-  const at = Math.max(0, Number.parseInt(query.from ?? "0", 10) || 0);
-  const sort = query.sort === "storedMs" ? "storedMs" : "-storedMs";
-  const letters = useResource((abort) => get(path`/dlq/${group}`, { sort, offset: at, limit: PAGE }, abort), [group, sort, at]);
+  const [page, setPage] = useState(null);
+  const [version, setVersion] = useState(0);
   const [chosen, setChosen] = useState(() => new Set());
-  const page = letters.data;
+  const reload = () => setVersion((before) => before + 1);
   const toggle = (id, on) =>
     setChosen((before) => {
       const now = new Set(before);
@@ -66,10 +63,10 @@ function Letters({ group, query }) {
       await openDialog(t("dlq.resending"), (close) => html`<${Resending} id=${job.id} close=${close} />`);
     });
     setChosen(new Set());
-    letters.reload();
+    reload();
   }
   function mend(one) {
-    openDialog(t("dlq.mend"), (close) => html`<${Mend} group=${group} row=${one} close=${(done) => (close(done), done && letters.reload())} />`, true);
+    openDialog(t("dlq.mend"), (close) => html`<${Mend} group=${group} row=${one} close=${(done) => (close(done), done && reload())} />`, true);
   }
   const columns = messageColumns({
     extra: may("publish")
@@ -108,22 +105,20 @@ function Letters({ group, query }) {
       ${may("publish") && page?.total > 0 && html`<${Button} kind="primary" icon="send" onClick=${() => resend(null)}>${t("dlq.resend.all", { n: number(page.total) })}<//>`}`}
   >
     <${Card} flush>
-      <div class="table-bar">
-        <${Select} aria-label=${t("dlq.order")} value=${sort} options=${[["-storedMs", t("dlq.newest.first")], ["storedMs", t("dlq.oldest.first")]]} onChange=${(one) => setQuery({ sort: one, from: "" })} />
-        ${chosen.size > 0 && html`<${Button} small kind="primary" icon="send" onClick=${() => resend([...chosen])}>${tn("dlq.resend.some", chosen.size)}<//>`}
-        <span class="table-space"></span>
-        ${page &&
-        html`<span class="pager-text">${page.total ? `${number(at + 1)}–${number(at + page.items.length)}` : 0} ${t("table.of")} <b>${number(page.total)}</b></span>
-          <${Button} small kind="ghost" icon="left" disabled=${at === 0} onClick=${() => setQuery({ from: Math.max(0, at - PAGE) || "" })} aria-label=${t("table.previous")} />
-          <${Button} small kind="ghost" icon="right" disabled=${at + page.items.length >= page.total} onClick=${() => setQuery({ from: at + PAGE })} aria-label=${t("table.next")} />`}
-        <${Button} small kind="ghost" icon="reload" onClick=${letters.reload} aria-label=${t("action.reload")} />
-      </div>
-      <${Loaded} from=${letters}>
-        ${(found) =>
-          found.items.length
-            ? html`<${Table} columns=${columns} rows=${found.items} label=${t("nav.dlq")} rowKey=${(one) => `${one.offsetId}`} rowPlace=${messagePlace} chosen=${(one) => chosen.has(one.offsetId)} />`
-            : html`<${Empty} icon="check" title=${t("dlq.empty")} />`}
-      <//>
+      <${RemoteTable}
+        where=${path`/dlq/${group}`}
+        columns=${columns}
+        defaultSort="-storedMs"
+        label=${t("nav.dlq")}
+        rowKey=${(one) => one.offsetId}
+        rowPlace=${messagePlace}
+        chosen=${(one) => chosen.has(one.offsetId)}
+        version=${version}
+        onLoaded=${setPage}
+        extra=${html`<${Select} aria-label=${t("dlq.order")} value=${query.sort ?? "-storedMs"} options=${[["-storedMs", t("dlq.newest.first")], ["storedMs", t("dlq.oldest.first")]]} onChange=${(sort) => setQuery({ sort, from: "" })} />
+          ${chosen.size > 0 && html`<${Button} small kind="primary" icon="send" onClick=${() => resend([...chosen])}>${tn("dlq.resend.some", chosen.size)}<//>`}`}
+        empty=${html`<${Empty} icon="check" title=${t("dlq.empty")} />`}
+      />
     <//>
   <//>`;
 }

@@ -5,13 +5,14 @@ import { Chart } from "../app/chart.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { duration, number, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Select, Stat, Tabs, Time } from "../app/parts.js";
+import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { GroupForm } from "./groupform.js";
 import { Positions } from "./positions.js";
 import { useProgress } from "./progress.js";
+import { SpanSelect, spanOf } from "./spans.js";
 
 export default function Groups({ parts, query }) {
   return parts.length
@@ -24,7 +25,7 @@ function create() {
 }
 
 // The time until nothing is left, in words.
-export function drain(progress) {
+function drain(progress) {
   if (!progress) return "–";
   if (progress.lag === 0) return t("lag.none");
   return progress.drainSeconds === null ? t("lag.never") : duration(progress.drainSeconds);
@@ -99,17 +100,16 @@ function Group({ name, tab, query }) {
   <//>`;
 }
 
-const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 const NO_POINTS = { times: [], lag: [], seconds: [], consumed: [], put: [] };
 
 // The group's past, then each of its figures as it comes.
-function useLag(name, span) {
+function useLag(name, seconds) {
   const [points, setPoints] = useState(NO_POINTS);
   useEffect(() => {
     const abort = new AbortController();
     let stop = () => {};
     const end = Date.now();
-    get("/history", { series: `group:${name}`, beginMs: end - SPANS[span] * 1000, endMs: end }, abort.signal)
+    get("/history", { series: `group:${name}`, beginMs: end - seconds * 1000, endMs: end }, abort.signal)
       .then((past) => {
         const column = (one) => past.values[one] ?? past.atMs.map(() => null);
         setPoints({ times: past.atMs.map((one) => one / 1000), lag: column("lag"), seconds: column("lagSeconds"), consumed: column("consumeTps"), put: column("putTps") });
@@ -123,7 +123,7 @@ function useLag(name, span) {
             const at = Date.now() / 1000;
             if (!mine) return;
             setPoints((before) => {
-              const from = before.times.findIndex((one) => one >= at - SPANS[span]);
+              const from = before.times.findIndex((one) => one >= at - seconds);
               const add = (list, value) => [...list.slice(Math.max(0, from)), value];
               return { times: add(before.times, at), lag: add(before.lag, mine.lag), seconds: add(before.seconds, mine.lagMs / 1000), consumed: add(before.consumed, mine.consumeTps), put: add(before.put, mine.putTps) };
             });
@@ -134,15 +134,13 @@ function useLag(name, span) {
       abort.abort();
       stop();
     };
-  }, [name, span]);
+  }, [name, seconds]);
   return points;
 }
 
 function Lag({ name, query }) {
-  const span = query.span in SPANS ? query.span : "15m";
-  const points = useLag(name, span);
+  const points = useLag(name, spanOf(query));
   const behind = query.behind === "yes";
-  const choose = html`<${Select} aria-label=${t("overview.span")} value=${span} options=${Object.keys(SPANS).map((one) => [one, t(`span.${one}`)])} onChange=${(one) => setQuery({ span: one })} />`;
   const columns = [
     { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
     { id: "queue", title: t("column.queue"), sort: "queue", cell: (one) => html`${one.broker} <span class="soft">#${one.queueId}</span>` },
@@ -153,7 +151,7 @@ function Lag({ name, query }) {
     { id: "owner", title: t("column.owner"), hide: true, cell: (one) => (one.owner ? html`<a href=${href(["clients", one.owner])}><code>${one.owner}</code></a>` : html`<span class="faint">–</span>`) },
   ];
   return html`<div class="cards">
-      <${Card} title=${t("lag.chart")} actions=${choose}>
+      <${Card} title=${t("lag.chart")} actions=${html`<${SpanSelect} query=${query} />`}>
         <${Chart} label=${t("lag.chart")} times=${points.times} format=${short} series=${[{ name: t("column.lag"), colour: "chart-3", values: points.lag }]} />
       <//>
       <${Card} title=${t("lag.chart.time")}>

@@ -1,29 +1,27 @@
 // The cluster at a glance: totals, live rates with their past, brokers, and the groups that are furthest behind.
-import { batch, html, signal, useEffect, useState } from "../app/html.js";
+import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
 import { Chart } from "../app/chart.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Card, Empty, Health, Loaded, Meter, Page, Select, Stat } from "../app/parts.js";
+import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
-import { href, setQuery } from "../app/router.js";
+import { href } from "../app/router.js";
 import { Table } from "../app/table.js";
 import { Attention } from "./attention.js";
 import { useProgress } from "./progress.js";
+import { SpanSelect, spanOf } from "./spans.js";
 
-// How far back charts go, in seconds, and the points asked for.
-const SPANS = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 const POINTS = 300;
 const LOOKED_AT = 200; // groups
 const FIGURES = ["putTps", "getTps", "putBytes"];
 
 // Points of the cluster: what was, then what comes. While the page is shown it listens.
-function useFigures(span) {
+function useFigures(seconds) {
   const [points, setPoints] = useState({ times: [], columns: FIGURES.map(() => []) });
   const [now, setNow] = useState(null);
   const [live, setLive] = useState(false);
   const [error, setError] = useState(null);
-  const seconds = SPANS[span];
 
   useEffect(() => {
     let left = false;
@@ -70,23 +68,19 @@ function useFigures(span) {
       abort.abort();
       stop();
     };
-  }, [span]);
+  }, [seconds]);
 
   return { points, now, live, error };
 }
 
-const span = signal("15m");
-
 export default function Overview({ query }) {
   const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
-  span.value = query.span in SPANS ? query.span : "15m";
-  const { points, now, live, error } = useFigures(span.value);
+  const { points, now, live, error } = useFigures(spanOf(query));
   const groups = useProgress({ sort: "name" }, 0, Math.min(totals.data?.groups ?? 0, LOOKED_AT), 30000);
-  const spans = Object.keys(SPANS).map((one) => [one, t(`span.${one}`)]);
   return html`<${Page}
     title=${t("nav.overview")}
     actions=${html`<${Badge} tone=${live ? "good" : "warn"}>${live ? t("live.on") : t("live.off")}<//>
-      <${Select} aria-label=${t("overview.span")} value=${span.value} options=${spans} onChange=${(one) => setQuery({ span: one })} />`}
+      <${SpanSelect} query=${query} />`}
   >
     <${Loaded} from=${totals} lines=${2}>
       ${(data) => html`<${Totals} data=${data} now=${now} />`}

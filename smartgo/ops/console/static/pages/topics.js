@@ -17,7 +17,7 @@ export default function Topics({ parts, query }) {
   return parts.length ? html`<${Topic} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "queues"} />` : html`<${List} query=${query} />`;
 }
 
-export function Kind({ kind }) {
+function Kind({ kind }) {
   return html`<${Badge} tone=${TONES[kind]}>${t(`kind.${kind}`)}<//>`;
 }
 
