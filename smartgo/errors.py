@@ -269,6 +269,10 @@ class NoSuchMessage(SmartgoError):
     """No readable message at that place."""
 
 
+class NoOrigin(SmartgoError):
+    """Nothing in a message says which topic it was first sent to."""
+
+
 # -- the user ----------------------------------------------------------------------------------------------
 
 

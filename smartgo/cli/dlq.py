@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 import msgspec
-from twisted.internet.defer import DeferredList
+from twisted.internet.defer import Deferred, DeferredList
 
 from smartgo.cli.message import as_members, sent_to
 from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
@@ -16,9 +16,9 @@ from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, Span
 from smartgo.cli.running import MISSING, Refusal
-from smartgo.cli.sendagain import again, again_for
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples
+from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.errors import PeerRefused
@@ -245,7 +245,7 @@ def resend(
         place = target or f"group {group}"
         if not dry_run and count:
             confirm(f"{count:,} messages will be sent to {place}.", yes)
-            await _send(there, letters, lambda one: again(one, target) if target else again_for(one, group), count)
+            await _send(there, letters, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
         if output != TEXT:
             print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
         else:
@@ -260,9 +260,12 @@ async def _send(there: Connected, letters: Letters, copy: Callable[[ReceivedMess
     await producer.start()
     sent = 0
 
+    async def send_copy(one: ReceivedMessage) -> None:
+        await producer.send(copy(one))
+
     async def send(portion: list[ReceivedMessage]) -> None:
         nonlocal sent
-        sends = [producer.send(copy(one)) for one in portion]
+        sends = [Deferred.fromCoroutine(send_copy(one)) for one in portion]
         results: list[tuple[bool, Any]] = await DeferredList(sends, consumeErrors=True)
         failures = [result for success, result in results if not success]
         sent += len(results) - len(failures)

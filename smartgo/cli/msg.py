@@ -25,9 +25,9 @@ from smartgo.cli.output import (
 from smartgo.cli.progress import Progress
 from smartgo.cli.reading import Place, Reader, read_place
 from smartgo.cli.running import Refusal
-from smartgo.cli.sendagain import again
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples, read_queues
+from smartgo.client.copies import copy_to
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.schema.annotate import hex_lines
@@ -312,7 +312,7 @@ def resend(
 
     async def work(there: Connected) -> None:
         message = await there.admin.messages.find(message_id, topic)
-        copy = again(message, target or sent_to(message))
+        copy = copy_to(message, target or "")
         if dry_run:
             if output != TEXT:
                 print_value(output, {"topic": copy.topic, "message_id": message.message_id, "dry_run": True})

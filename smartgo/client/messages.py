@@ -175,10 +175,11 @@ class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):
         return properties.split_keys(self.properties.get(properties.KEYS, ""))
 
 
-def received(stored: StoredMessage, broker_name: str) -> ReceivedMessage:
+def received(stored: StoredMessage, broker_name: str, body: bytes | None = None) -> ReceivedMessage:
     """
     Make a message for the application of a stored one.
 
+    @param body: another body; C{None} for its own.
     @raise BadCompression: the body is not what its flags say.
     @raise BodyTooLong: it unpacks to more than is ever sent.
     """
@@ -192,7 +193,7 @@ def received(stored: StoredMessage, broker_name: str) -> ReceivedMessage:
         topic=topic,
         queue=MessageQueue(stored.topic, broker_name, stored.queue_id),
         queue_offset=stored.queue_offset,
-        body=decompress_body(bytes(stored.body), stored.sys_flag),
+        body=decompress_body(bytes(stored.body), stored.sys_flag) if body is None else body,
         properties=found,
         message_id=found.get(properties.UNIQ_KEY, offset_id),
         offset_id=offset_id,

@@ -12,7 +12,9 @@ from lz4.frame import LZ4FrameDecompressor
 from msgspec import Meta
 from zstandard import ZstdDecompressor, ZstdError
 
+from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
+from smartgo.ops.problems import Problem
 from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
@@ -263,6 +265,19 @@ def unpacked(stored: StoredMessage) -> tuple[bytes, str | None]:
         return decompress_body(body, stored.sys_flag), None
     except _UNREADABLE as error:
         return body, str(error)
+
+
+def opened(one: Found, body: bytes | None = None) -> ReceivedMessage:
+    """
+    Return a message as consumers get it.
+
+    @param body: another body; C{None} for its own.
+    @raise Problem: 409, its body cannot be unpacked.
+    """
+    try:
+        return received(one.stored, one.broker, body)
+    except _UNREADABLE as error:
+        raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable") from None
 
 
 def _body_view(stored: StoredMessage, body: bytes, error: str | None) -> BodyView:

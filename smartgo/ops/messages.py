@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.copies import copy_to
 from smartgo.ops.content import (
     Found,
     MessageId,
@@ -17,11 +18,10 @@ from smartgo.ops.content import (
     QueueId,
     QueueOffset,
     TimeMs,
+    opened,
     row_of,
-    unpacked,
     view_of,
 )
-from smartgo.ops.copies import copy_to
 from smartgo.ops.deliveries import Deliveries
 from smartgo.ops.lists import Page
 from smartgo.ops.lookup import Lookup
@@ -175,11 +175,8 @@ class MessagesApi:
     async def body(self, call: Call[MessagePath, WhichQuery, None]) -> Raw:
         """Give the body of a message, unpacked, as a file."""
         one = await self._found(call)
-        body, error = unpacked(one.stored)
-        if error is not None:
-            raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable")
         name = f'attachment; filename="{one.stored.message_id}.bin"'
-        return Raw(body, "application/octet-stream", {"Content-Disposition": name})
+        return Raw(opened(one).body, "application/octet-stream", {"Content-Disposition": name})
 
     @route(
         "GET",
@@ -240,7 +237,7 @@ class MessagesApi:
     )
     async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
         """Send a copy of a message, with an id of its own; all groups of the topic get it."""
-        copy = copy_to(await self._found(call), call.body.topic)
+        copy = copy_to(opened(await self._found(call)), call.body.topic)
         if call.body.dry_run:
             await self._outbox.check(copy.topic)
             return Sent("DRY_RUN", copy.topic)

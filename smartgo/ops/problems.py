@@ -20,6 +20,7 @@ from smartgo.errors import (
     CallFailed,
     CallTimedOut,
     MessageIllegal,
+    NoOrigin,
     NoSuchMessage,
     PeerRefused,
     RequestRefused,
@@ -121,6 +122,8 @@ def problem_of(error: BaseException) -> Problem | None:
         return Problem(502, str(error))
     if isinstance(error, NoSuchMessage):
         return Problem(404, str(error), "message-not-found")
+    if isinstance(error, NoOrigin):
+        return Problem(409, str(error), "no-origin")
     return None
 
 

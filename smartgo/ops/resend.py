@@ -9,10 +9,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message
-from smartgo.errors import CallFailed, RequestRefused
-from smartgo.ops.content import Found, MessageId, TimeMs
-from smartgo.ops.copies import copy_for, copy_to
+from smartgo.errors import CallFailed, NoOrigin, RequestRefused
+from smartgo.ops.content import Found, MessageId, TimeMs, opened
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.matching import Filter
@@ -219,7 +219,7 @@ class Resending:
             copy.check()
             await self._outbox.check(topic)
             return _resent(one, topic, None if self._order.dry_run else await self._outbox.send(copy))
-        except (Problem, RequestRefused, CallFailed) as error:
+        except (Problem, RequestRefused, CallFailed, NoOrigin) as error:
             problem = problem_of(error)
             return _resent(one, topic, None, str(problem or error))
 
@@ -228,12 +228,14 @@ def _copy(one: Found, group: str, to: str, mending: Mending) -> Message:
     """
     Return a copy, changed.
 
-    @raise Problem: 400, a property is not the application's, or the body is given twice; 409, as L{copy_to} says.
+    @raise Problem: 400, a property is not the application's, or the body is given twice; 409, its own is unreadable.
+    @raise NoOrigin: nothing says where it came from.
     """
     body = None
     if mending.text is not None or mending.base64 is not None:
         body = body_of(mending.text, mending.base64)
-    copy = copy_for(one, group, body) if to == "group" else copy_to(one, body=body)
+    message = opened(one, body)
+    copy = copy_for(message, group) if to == "group" else copy_to(message)
     if mending.tag is not None:
         copy.tag = mending.tag
     if mending.keys is not None:

@@ -9,12 +9,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.copies import is_own
 from smartgo.client.instance import Client
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
 from smartgo.client.route import WRITE
 from smartgo.ops.content import QueueId
-from smartgo.ops.copies import is_own
 from smartgo.ops.names import BrokerName, TopicName
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import PUBLISH, PUBLISH_LIMIT, Call, route
