@@ -301,7 +301,7 @@ def _knock(request: OpsRequest) -> Knock:
     cookie = request.getCookie(COOKIE.encode())
     return Knock(
         request.method not in (b"GET", b"HEAD"),
-        request.getHeader,
+        request.header_text,
         None if cookie is None else cookie.decode("latin-1"),
         request.peer_address(),
         (getattr(host, "host", ""), getattr(host, "port", 0)),
@@ -385,7 +385,7 @@ def _is_list(kind: msgspec.inspect.Type) -> bool:
 def _body(kind: Any, request: OpsRequest) -> Any:
     if kind is None:
         return None
-    content_type = (request.getHeader("Content-Type") or "").partition(";")[0].strip().lower()
+    content_type = (request.header_text("Content-Type") or "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Problem(415, "the body must be of type application/json")
     content: Any = request.content

@@ -147,6 +147,11 @@ class OpsRequest(Request):
         peer = self.getClientAddress()
         return peer.host if isinstance(peer, IPv4Address | IPv6Address) else ""
 
+    def header_text(self, name: str) -> str | None:
+        """A header's value, whatever bytes it has: what Twisted gives fails on those that are no UTF-8."""
+        value: bytes | None = self.getHeader(name.encode())
+        return None if value is None else value.decode("latin-1")
+
 
 class Channel(HTTPChannel):
     """One connection."""

@@ -329,6 +329,26 @@ class ReadingTests(FrontCase):
         )
         self.assertEqual(answer.status, 200)
 
+    def test_header_bytes(self) -> None:
+        """Headers that are no UTF-8 are wrong like any other, and no mistake of ours."""
+        body = b'{"number": 1}'
+        for name, status in (
+            ("Authorization", 401),
+            ("Content-Type", 415),
+            ("Cookie", 200),
+            ("Host", 403),
+            ("Origin", 403),
+            ("X-Forwarded-For", 200),
+            ("X-CSRF-Token", 200),
+            ("If-None-Match", 200),
+            ("Accept-Encoding", 200),
+        ):
+            headers = {"Host": HOST, "Content-Type": "application/json", "Content-Length": str(len(body))}
+            headers[name] = "\xff\xfe"
+            lines = ["POST /api/v1/echo HTTP/1.1", *(f"{one}: {value}" for one, value in headers.items())]
+            answer = self.front.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+            self.assertEqual(answer.status, status, name)
+
     def test_query(self) -> None:
         """Parameters that nobody knows, that are there twice, or are not allowed get 400."""
         for query in (
