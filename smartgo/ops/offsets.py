@@ -213,9 +213,17 @@ class OffsetsApi:
         refuses={**_GONE, 409: "It was applied already, or a broker declined."},
     )
     async def apply(self, call: Call[PlanPath, None, None]) -> PlanView:
-        """Do what was planned."""
+        """
+        Do what was planned: each queue goes where the plan says.
+
+        What `before` says, and an undo brings back, is where the group stands now, which may be further on than then.
+        """
         kept = self._plans.take(call.path.id, "planned")
-        await self._run(kept, kept.plan, "applied")
+        try:
+            kept.plan = await self._view.admin.positions.from_here(kept.plan)
+        finally:
+            self._plans.release(kept)
+        await self._run(self._plans.take(kept.id, "planned"), kept.plan, "applied")
         return _view(kept)
 
     @route(

@@ -113,6 +113,22 @@ class ResetTests(OffsetCase):
         self.assertEqual(self.stands(), [2, 2])
         self.assertEqual(self.order("POST", f"{path}/apply")[1]["code"], "plan-state")
 
+    def test_gone_on(self) -> None:
+        """A group that went on after it was planned is moved from where it stands, and brought back there."""
+        for queue_id in (0, 1):
+            self.commit(0, queue_id)
+        plan = self.reset("offset", value=0, dryRun=True)
+        self.assertEqual(plan["queues"], 0)
+        self.commit(2)
+        self.commit(1, queue_id=1)
+        path = f"/offsets/plans/{plan['id']}"
+        status, done = self.order("POST", f"{path}/apply")
+        self.assertEqual((status, done["queues"], done["repeated"]), (200, 2, 3))
+        self.assertEqual([one["before"] for one in done["moves"]], [2, 1])
+        self.assertEqual(self.stands(), [0, 0])
+        self.assertEqual(self.order("POST", f"{path}/undo")[0], 200)
+        self.assertEqual(self.stands(), [2, 1])
+
     def test_targets(self) -> None:
         """A group is moved to a time, an offset, by a number of messages, or queue by queue."""
         stored = self.at(0, 1)["storedMs"]

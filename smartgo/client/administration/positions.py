@@ -194,6 +194,21 @@ class Positions:
         ]
         return await self._made(group, topic, None, moves)
 
+    @deferred
+    async def from_here(self, plan: ResetPlan) -> ResetPlan:
+        """Return the plan that leads from where a group stands now to where another one leads that was made before."""
+        places = await self._places(plan.topic)
+
+        async def stood(one: Move) -> Move:
+            address = places.get((one.broker, one.queue_id))
+            if address is None:  # whoever applies the plan hears of it
+                return one
+            before = await self._committed(address, plan.group, plan.topic, one.queue_id)
+            return msgspec.structs.replace(one, before=before)
+
+        moves = await gatherResults([Deferred.fromCoroutine(stood(one)) for one in plan.moves], consumeErrors=True)
+        return msgspec.structs.replace(plan, moves=tuple(moves))
+
     async def _made(self, group: str, topic: str, target: Target | None, moves: Collection[Move]) -> ResetPlan:
         connection = await self._groups.connections(group)
         return ResetPlan(
