@@ -31,7 +31,7 @@ from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, Knock
-from smartgo.ops.security.principals import NOBODY, Principal
+from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
 from smartgo.ops.security.sessions import COOKIE
 from smartgo.ops.site import REQUEST_SECONDS, OpsRequest
 from smartgo.ops.streams import Streams
@@ -269,19 +269,21 @@ class Api:
             if call.body is not None:
                 detail["body"] = shown(call.body)
             detail.update(shown(call.noted))
-        self._audit.add(
-            AuditEntry(
-                self._env.clock.wall_ms(),
-                request.id,
-                principal.name,
-                self._gate.address(knock),
-                f"{one.method} {one.path}",
-                {name: str(shown(value)) for name, value in path.items()},
-                detail,
-                one.status if problem is None else problem.status,
-                "" if problem is None else problem.code,
-            )
+        entry = AuditEntry(
+            self._env.clock.wall_ms(),
+            request.id,
+            principal.name,
+            self._gate.address(knock),
+            f"{one.method} {one.path}",
+            {name: str(shown(value)) for name, value in path.items()},
+            detail,
+            one.status if problem is None else problem.status,
+            "" if problem is None else problem.code,
         )
+        if principal in (NOBODY, LOCAL_READER) or (problem is not None and not principal.may(ADMIN)):
+            self._audit.add_common(entry)
+        else:
+            self._audit.add(entry)
 
 
 def _to_its_end(serving: Deferred[None]) -> Deferred[None]:

@@ -11,7 +11,7 @@ from smartgo.config.settings import OpsConfig
 from smartgo.errors import SettingError
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import route
-from smartgo.ops.security.audit import KEPT, SIZE, AuditEntry, AuditLog, shown
+from smartgo.ops.security.audit import COMMON, COMMON_SECONDS, KEPT, SIZE, AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, GateSettings, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
 from smartgo.ops.security.rates import Allowance
@@ -453,6 +453,23 @@ class AuditTests(SecurityCase):
         self.assertEqual(items[1]["subject"], {"name": "Nothing"})
         self.assertEqual((items[2]["address"], items[2]["detail"]["body"]["name"]), ("127.0.0.1", "Orders"))
         self.assertEqual(self.front.get("/audit?failed=false", token=boss)["total"], 1)
+
+    def test_flood(self) -> None:
+        """Whoever may do nothing cannot push out what was done; how many entries are missing is told."""
+        boss, reader = self.token("boss", ADMIN), self.token("reader", READ)
+        for token in ("", reader):
+            for _ in range(COMMON + 5):
+                self.front.ask("DELETE", "/topics/Nothing", token=token)
+        self.front.ask("DELETE", "/topics/Nothing", token=boss)
+        self.assertEqual(self.front.get("/audit", token=boss)["total"], 2 * COMMON + 1)
+        self.front.env.clock.advance(COMMON_SECONDS)
+        self.front.ask("DELETE", "/topics/Nothing")
+        self.front.ask("DELETE", "/topics/Nothing", token=reader)
+        items = self.front.get("/audit?limit=200", token=boss)["items"]
+        self.assertEqual(
+            [(one["who"], one["detail"]) for one in items[:2]], [("reader", {}), ("anonymous", {"leftOut": 5})]
+        )
+        self.assertEqual(sum(one["detail"].get("leftOut", 0) for one in items), 10)
 
     def test_before(self) -> None:
         """What was there before stands beside what came after (X7)."""

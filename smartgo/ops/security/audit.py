@@ -15,12 +15,17 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.security.rates import Allowance
 
 LANE: Final = "tables"
 SIZE: Final = 4 * 1024 * 1024
 """Bytes of a file."""
 KEPT: Final = 2000
 """Entries in memory, for the API."""
+COMMON: Final = 60
+"""Entries at once of one name whom anything is refused."""
+COMMON_SECONDS: Final = 10.0
+"""Until there is room for one more."""
 
 _CUT: Final = 512  # characters of one value
 _MEMBERS: Final = 32
@@ -62,6 +67,8 @@ class AuditLog:
         self._waiting: list[bytes] = []
         self._settling: list[Deferred[None]] = []
         self._busy = False
+        self._common = Allowance(env.clock.seconds, 1 / COMMON_SECONDS, COMMON)
+        self._left_out = 0
 
     def load(self) -> None:
         """Read the newest entries back; blocking. What cannot be read is left out."""
@@ -84,6 +91,22 @@ class AuditLog:
         self._waiting.append(msgspec.json.encode(entry) + b"\n")
         if not self._busy:
             self._begin()
+
+    def add_common(self, entry: AuditEntry) -> None:
+        """
+        Keep an entry of which anybody could make any number, unless there are too many of his name.
+
+        Otherwise whoever may do nothing could push out the record of what was done. The next entry says C{leftOut}: how
+        many are missing.
+        """
+        if self._common.wait(entry.who):
+            self._left_out += 1
+            return
+        self._common.take(entry.who)
+        if self._left_out:
+            entry = msgspec.structs.replace(entry, detail={**entry.detail, "leftOut": self._left_out})
+            self._left_out = 0
+        self.add(entry)
 
     def settled(self) -> Deferred[None]:
         """Fire when all is written that was added before; never fails."""

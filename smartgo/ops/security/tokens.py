@@ -2,7 +2,7 @@
 Tokens: long random words that programs show, of which only SHA-256 hashes are kept (reliability X10).
 
 They come from two places: the setting C{opsTokens}, as C{name:scopes:hash}, which a configuration file may hold as it
-contains no secret; and the file C{opsTokens.json}, which the API writes.
+contains no secret; and the file C{tokens.json} of C{opsPath}, which the API writes.
 """
 
 from __future__ import annotations
