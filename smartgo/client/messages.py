@@ -206,6 +206,15 @@ def received(stored: StoredMessage, broker_name: str, body: bytes | None = None)
     )
 
 
+def received_if_readable(stored: StoredMessage, broker_name: str) -> ReceivedMessage | None:
+    """Make a message for the application of a stored one; C{None}, with a warning: its body cannot be unpacked."""
+    try:
+        return received(stored, broker_name)
+    except (BadCompression, BodyTooLong) as error:
+        _log.warn("message {id} is left out: {error}", id=stored.message_id, error=error)
+        return None
+
+
 def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
     """
     Return the messages of a pull's answer, in order.
@@ -224,8 +233,7 @@ def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
             )
             break
         at += stored.size
-        try:
-            found.append(received(stored, broker_name))
-        except (BadCompression, BodyTooLong) as error:
-            _log.warn("message {id} is left out: {error}", id=stored.message_id, error=error)
+        message = received_if_readable(stored, broker_name)
+        if message is not None:
+            found.append(message)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from lz4.frame import LZ4FrameDecompressor
@@ -13,14 +13,14 @@ from msgspec import Meta
 from zstandard import ZstdDecompressor, ZstdError
 
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.errors import BadCompression, BadRecord, BodyTooLong, CallFailed
+from smartgo.client.records import Found
+from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.problems import Problem
 from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
 from smartgo.schema.compression import LZ4, ZLIB, ZSTD
 from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK, StoredMessage, host_text
-from smartgo.schema.record import decode
 
 PREVIEW: Final = 200
 """Characters of a body in a row."""
@@ -154,33 +154,6 @@ class MessageView(MessageRow):
     body: BodyView
     record: list[RecordField]
     record_bytes: int
-
-
-class Found(NamedTuple):
-    """A message that was found."""
-
-    broker: str
-    raw: bytes
-    """Its record."""
-    stored: StoredMessage
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """All of them."""
-        return properties.decode(self.stored.properties)
-
-    @property
-    def message_id(self) -> str:
-        """The id that its producer gave it, else its offset id."""
-        return self.properties.get(properties.UNIQ_KEY, self.stored.message_id)
-
-
-def found(raw: bytes, broker: str) -> Found:
-    """Return a message of the bytes that a broker gave. @raise CallFailed: they are no message."""
-    try:
-        return Found(broker, raw, decode(raw))
-    except BadRecord as error:
-        raise CallFailed(f"broker {broker} gave a record that cannot be read: {error}") from None
 
 
 # -- rows ------------------------------------------------------------------------------------------------------

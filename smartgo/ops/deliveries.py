@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from smartgo.client.administration.asking import body_of
+from smartgo.client.records import Found
 from smartgo.client.subscription import EVERYTHING
 from smartgo.errors import CallFailed, PeerRefused
-from smartgo.ops.content import Found
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.view import ClusterView, each

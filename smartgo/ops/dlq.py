@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
+from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
-from smartgo.ops.content import Found, MessageRow, OptionalBroker, TimeMs, row_of, unpacked
+from smartgo.ops.content import MessageRow, OptionalBroker, TimeMs, row_of, unpacked
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
 from smartgo.ops.matching import Filter

@@ -6,8 +6,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from smartgo.client.records import Found
 from smartgo.client.route import READ as READABLE
-from smartgo.ops.content import Found, MessageRow, row_of
+from smartgo.ops.content import MessageRow, row_of
 from smartgo.ops.deliveries import Deliveries, passes, queue_of
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.messages import MessagePath, WhichQuery

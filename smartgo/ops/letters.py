@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from smartgo.ops.content import Found
+from smartgo.client.records import Found
 from smartgo.ops.jobs import Job
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter

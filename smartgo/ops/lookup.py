@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
-from smartgo.errors import BadHeader, CallFailed, PeerRefused
-from smartgo.ops.content import Found, found
+from smartgo.client.administration.asking import Asking
+from smartgo.client.instance import Client
+from smartgo.client.records import Found
+from smartgo.client.search import KEY_LIMIT, Search, address_in
+from smartgo.errors import BadHeader
 from smartgo.ops.problems import Problem
-from smartgo.ops.queues import QueueReader, decoded
-from smartgo.ops.view import ClusterView, each
-from smartgo.schema import properties
-from smartgo.schema.codes import RequestCode, ResponseCode
-from smartgo.schema.command import Command
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.view import ClusterView
 from smartgo.schema.headerfields import INT64_MAX
-from smartgo.schema.headers.messages import QueryMessageRequest
-from smartgo.schema.message import host_text, parse_message_id
-
-KEY_LIMIT: Final = 64
-"""Messages that brokers give for one key, at most."""
-
-_UNIQUE_LIMIT: Final = 32
-_SECOND: Final = 1000  # ms: the index knows no less
 
 
 class Lookup:
     """
     Looks messages up. Only brokers that a registry names are asked, whatever address an id holds.
 
-    All methods raise what L{QueueReader}'s do.
+    All methods raise what L{Search}'s do.
     """
 
-    def __init__(self, reader: QueueReader, view: ClusterView) -> None:
+    def __init__(self, client: Client, reader: QueueReader, view: ClusterView) -> None:
+        self._search = Search(Asking(client))
         self._reader = reader
         self._view = view
 
@@ -42,15 +32,21 @@ class Lookup:
         @param broker: the broker that has it, where the address in the offset id is no longer its own.
         @raise Problem: 404, there is none.
         """
-        place = _place(id)
-        names = await self._masters() if broker == "" else {(await self._view.broker(broker)).name: ""}
-        named = [] if place is None else [name for name, address in names.items() if address in ("", place[0])]
-        message = await self._viewed(id, place, named)
+        brokers = await self._addresses() if broker == "" else {broker: (await self._view.broker(broker)).address}
+        try:
+            place = address_in(id)
+        except BadHeader:
+            place = None
+        likely = {} if place is None else brokers
+        if broker == "":
+            likely = {name: address for name, address in likely.items() if address == place}
+        message = await self._search.by_offset_id(id, likely) if likely else None
         if message is None and topic:
             messages = await self.by_unique_key(topic, id, broker)
             message = messages[0] if messages else None
-        if message is None:
-            message = await self._viewed(id, place, [name for name in names if name not in named])
+        if message is None and place is not None:
+            others = {name: address for name, address in brokers.items() if name not in likely}
+            message = await self._search.by_offset_id(id, others)
         if message is None:
             hint = "" if topic else "; where that is the id its producer gave it, say its topic too"
             raise Problem(404, f"there is no message {id}{hint}", "message-not-found")
@@ -73,84 +69,23 @@ class Lookup:
         @param until_ms: 0 for until now.
         @raise Problem: 404, there is no such topic.
         """
-        end = until_ms or INT64_MAX
-
-        def meant(one: Found) -> bool:
-            keys = properties.split_keys(one.properties.get(properties.KEYS, ""))
-            return key in keys and from_ms <= one.stored.stored_ms <= end
-
-        begin = max(0, from_ms - _SECOND)
-        return (await self._asked(topic, "", QueryMessageRequest(topic, key, KEY_LIMIT, begin, end), meant))[:limit]
+        brokers = await self._brokers_of(topic)
+        return (await self._search.by_key(topic, key, brokers, from_ms, until_ms or INT64_MAX))[:limit]
 
     async def by_unique_key(self, topic: str, key: str, broker: str = "") -> list[Found]:
         """Return messages of a topic with this unique id, the oldest first. @raise Problem: 404, no such topic."""
+        return await self._search.by_unique_key(topic, key, await self._brokers_of(topic, broker))
 
-        def meant(one: Found) -> bool:
-            return one.properties.get(properties.UNIQ_KEY) == key
+    # -- whom to ask -------------------------------------------------------------------------------------------
 
-        header = QueryMessageRequest(topic, key, _UNIQUE_LIMIT, 0, INT64_MAX, unique_key_query=True)
-        return await self._asked(topic, broker, header, meant)
-
-    # -- asking ------------------------------------------------------------------------------------------------
-
-    async def _masters(self) -> dict[str, str]:
+    async def _addresses(self) -> dict[str, str]:
         """All brokers by name, each with the address of its master, or its first slave's."""
-        names: dict[str, str] = {}
+        found: dict[str, str] = {}
         for one in await self._view.brokers.get():
-            names.setdefault(one.name, one.address)
-        return names
+            found.setdefault(one.name, one.address)
+        return found
 
-    async def _viewed(self, id: str, place: tuple[str, int] | None, brokers: list[str]) -> Found | None:
-        """The message of an offset id, if one of some brokers has it. @raise CallFailed: it may be where nobody is."""
-        if place is None:
-            return None
-        _, offset = place
-        silent: list[CallFailed] = []
-
-        async def ask(broker: str) -> Found | None:
-            try:
-                message = found(await self._reader.record(broker, offset), broker)
-            except PeerRefused:
-                return None
-            except CallFailed as error:
-                silent.append(error)
-                return None
-            return message if message.stored.message_id == id.upper() else None
-
-        messages = [one for one in await each(brokers, ask) if one is not None]
-        if not messages and silent:
-            raise silent[0]
-        return messages[0] if messages else None
-
-    async def _asked(
-        self, topic: str, broker: str, header: QueryMessageRequest, meant: Callable[[Found], bool]
-    ) -> list[Found]:
+    async def _brokers_of(self, topic: str, broker: str = "") -> dict[str, str]:
         entry = await self._view.topic(topic)
-        brokers = [name for name in sorted(entry.configs) if broker in ("", name)]
-        hits: dict[tuple[str, int], Found] = {}
-
-        async def ask(name: str) -> list[Found]:
-            place = await self._view.broker(name)
-            try:
-                answer = await self._reader.ask(place.address, Command.request(RequestCode.QUERY_MESSAGE, header))
-            except PeerRefused as refusal:
-                if refusal.code == ResponseCode.QUERY_NOT_FOUND:
-                    return []
-                raise
-            return decoded(answer.body, name)
-
-        for messages in await each(brokers, ask):
-            for one in messages:
-                # Brokers compare hashes alone, and may name a message twice whose keys repeat.
-                if one.stored.topic == topic and meant(one):
-                    hits[one.broker, one.stored.physical_offset] = one
-        return sorted(hits.values(), key=lambda one: (one.stored.stored_ms, one.broker, one.stored.physical_offset))
-
-
-def _place(id: str) -> tuple[str, int] | None:
-    """Address and log offset that an id holds; C{None}: it is no offset id."""
-    try:
-        host, offset = parse_message_id(id)
-    except BadHeader:
-        return None
-    return host_text(host), offset
+        names = [name for name in sorted(entry.configs) if broker in ("", name)]
+        return {name: (await self._view.broker(name)).address for name in names}

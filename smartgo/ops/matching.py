@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smartgo.client.records import Found
 from smartgo.client.subscription import subscription
-from smartgo.ops.content import Found, unpacked
+from smartgo.ops.content import unpacked
 from smartgo.schema import properties
 from smartgo.schema.bodies import SubscriptionData
 

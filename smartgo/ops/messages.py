@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.copies import copy_to
+from smartgo.client.records import Found
 from smartgo.ops.content import (
-    Found,
     MessageId,
     MessageRow,
     MessageView,

@@ -26,7 +26,7 @@ def message_resources(
 ) -> list[object]:
     """Return the resources about messages, dead letters and where groups stand."""
     reader = QueueReader(client, view)
-    lookup = Lookup(reader, view)
+    lookup = Lookup(client, reader, view)
     deliveries = Deliveries(reader, view)
     letters = DeadLetters(view, reader, lookup)
     outbox = Outbox(client, view)

@@ -12,16 +12,15 @@ from twisted.internet.task import deferLater
 from smartgo.client.administration.asking import header_of
 from smartgo.client.instance import Client
 from smartgo.client.pull import ANSWER, MAY_WAIT, SUBSCRIBES, PullStatus
+from smartgo.client.records import Found, decoded
 from smartgo.client.subscription import EVERYTHING, subscription
-from smartgo.errors import BadRecord, PeerRefused
-from smartgo.ops.content import Found
+from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
-from smartgo.schema.headers.messages import ViewMessageRequest
 from smartgo.schema.headers.offsets import (
     MaxOffsetRequest,
     MinOffsetRequest,
@@ -31,7 +30,6 @@ from smartgo.schema.headers.offsets import (
 )
 from smartgo.schema.headers.pull import PullRequest, PullResponse
 from smartgo.schema.message import COMPRESSED
-from smartgo.schema.record import decode
 
 GROUP: Final = "TOOLS_CONSUMER"
 """RocketMQ's own name for who looks without being a member."""
@@ -195,12 +193,6 @@ class QueueReader:
                 found += pulled.messages
         return found
 
-    async def record(self, broker: str, log_offset: int) -> bytes:
-        """Return the bytes of the message at a place of a broker's log."""
-        header = ViewMessageRequest(offset=log_offset)
-        command = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, header)
-        return (await self._client.ask(await self._address(broker), command, _ASK_SECONDS)).body
-
     def ask(self, address: str, command: Command, seconds: float = _ASK_SECONDS) -> Deferred[Command]:
         """Ask a broker; return its answer, a success."""
         return self._client.ask(address, command, seconds)
@@ -221,17 +213,3 @@ def _portions(messages: list[Found]) -> list[list[Found]]:
         if one.stored.sys_flag & COMPRESSED and number < len(messages):
             found.append([])
     return found
-
-
-def decoded(body: bytes, broker: str) -> list[Found]:
-    """Return the messages of an answer; the first that cannot be read ends them."""
-    messages = []
-    at = 0
-    while at < len(body):
-        try:
-            stored = decode(body, at)
-        except BadRecord:
-            break
-        messages.append(Found(broker, body[at : at + stored.size], stored))
-        at += stored.size
-    return messages

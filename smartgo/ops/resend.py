@@ -11,8 +11,9 @@ from msgspec import Meta
 
 from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message
+from smartgo.client.records import Found
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
-from smartgo.ops.content import Found, MessageId, TimeMs, opened
+from smartgo.ops.content import MessageId, TimeMs, opened
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.matching import Filter

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.content import Found, OptionalBroker, QueueId, TimeMs, row_of
+from smartgo.client.records import Found
+from smartgo.ops.content import OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter

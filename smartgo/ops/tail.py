@@ -14,9 +14,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.client.pauses import Pauses
+from smartgo.client.records import Found
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
-from smartgo.ops.content import Found, MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
+from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import BrokerName, TopicName
 from smartgo.ops.problems import Problem

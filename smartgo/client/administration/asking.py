@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from smartgo.client.instance import Client
 from smartgo.client.route import MASTER
-from smartgo.errors import BadBody, BadHeader, CallFailed, NotConnected, PeerRefused
+from smartgo.errors import BadBody, BadHeader, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -54,12 +54,14 @@ def header_of(kind: type[H], answer: Command) -> H:
         raise CallFailed(f"an answer cannot be read: {error}") from None
 
 
-def named(where: str, error: CallFailed) -> CallFailed:
-    """Return the same failure with the name of the place where it happened."""
+def named(where: str, error: CallFailed, more: str = "") -> CallFailed:
+    """Return the same failure with the name of the place where it happened, and what C{more} is to be told."""
     if isinstance(error, PeerRefused):
-        return PeerRefused(error.code, f"{where}: {error.remark}")
+        return PeerRefused(error.code, f"{where}: {error.remark}{more}")
+    if isinstance(error, CallTimedOut):
+        return CallTimedOut(f"{where}{more}", error.timeout)
     kind = NotConnected if isinstance(error, NotConnected) else CallFailed
-    return kind(f"{where}: {error}")
+    return kind(f"{where}: {error}{more}")
 
 
 class Asking:
@@ -189,28 +191,34 @@ class Asking:
             raise failure
         return found
 
+    def go_on_without(self, missing: Sequence[tuple[str, CallFailed]]) -> None:
+        """
+        Let a question that some brokers did not answer pass without them, where it may.
+
+        @raise CallFailed: it may not.
+        """
+        for name, error in missing:
+            if self._on_missing is None:
+                raise error
+            self._on_missing(name, error)
+
 
 async def _gathered(what: str, asked: Mapping[str, Deferred[Command]]) -> dict[str, Command]:
     """Return what all answered. @raise CallFailed: some did not; the message tells which did."""
     found = {}
-    failures = []
+    failures: list[tuple[str, CallFailed]] = []
     results: list[tuple[bool, Any]] = await DeferredList(list(asked.values()), consumeErrors=True)
     for name, (_, result) in zip(asked, results, strict=True):
         if not isinstance(result, Failure):
             found[name] = result
         elif isinstance(result.value, CallFailed):
-            failures.append(named(f"{what} {name}", result.value))
+            failures.append((f"{what} {name}", result.value))
         else:
             result.raiseException()
     if not failures:
         return found
-    if not found:
-        raise failures[0]
-    first = failures[0]
-    done = f" (done at {', '.join(found)})"
-    if isinstance(first, PeerRefused):
-        raise PeerRefused(first.code, first.remark + done)
-    raise type(first)(str(first) + done)
+    where, first = failures[0]
+    raise named(where, first, f" (done at {', '.join(found)})" if found else "")
 
 
 def _addresses(

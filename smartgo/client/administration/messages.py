@@ -1,14 +1,12 @@
 """
 Messages: found by id, key and place; what groups made of one; to have one consumed once more.
 
-Brokers find by hashes of keys, and know times to the second alone: what they bring is looked through here.
-
-Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.java}; C{search.md} sections 2 to 5.
+Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.java}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -17,23 +15,17 @@ import msgspec
 from smartgo.client.administration.asking import TIMEOUT, Asking, body_of, deferred
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.topics import Topics
-from smartgo.client.messages import ReceivedMessage, decode_messages, received
+from smartgo.client.messages import ReceivedMessage, received, received_if_readable
 from smartgo.client.pull import PullConsumer
-from smartgo.errors import BadCompression, BadHeader, BadRecord, BodyTooLong, CallFailed, NoSuchMessage
+from smartgo.client.records import Found
+from smartgo.client.search import Search, address_in
+from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerConnection, ConsumeType, MessageQueue
-from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
-from smartgo.schema.headers.messages import QueryMessageRequest, ViewMessageRequest
-from smartgo.schema.message import host_text, parse_message_id
-from smartgo.schema.record import decode
 
-KEY_LIMIT: Final = 64
-"""Messages that one broker brings for a key, at most, those of other keys with the same hash included."""
-UNIQUE_LIMIT: Final = 32
-
-_SECOND: Final = 1000  # ms: an entry of the index may look that much older than it is
 _TOOLS: Final = "TOOLS_CONSUMER"
 _PATIENCE: Final = 3 * TIMEOUT  # seconds for a listener
 
@@ -76,6 +68,7 @@ class Messages:
         self._asking = asking
         self._topics = topics
         self._groups = groups
+        self._search = Search(asking)
 
     # -- one -------------------------------------------------------------------------------------------------
 
@@ -89,36 +82,25 @@ class Messages:
         @raise BadHeader: through the Deferred: that is no message id.
         @raise NoSuchMessage: through the Deferred: there is none.
         """
-        name, raw = await self._stored(offset_id)
+        one = await self._stored(offset_id)
         try:
-            return received(decode(raw), name)
+            return received(one.stored, one.broker)
         except (BadCompression, BodyTooLong) as error:
             raise CallFailed(f"message {offset_id} cannot be read: {error}") from None
 
     @deferred
     async def record(self, offset_id: str) -> bytes:
         """Return the bytes of a stored message, as L{smartgo.schema.record} tells them. Fails as L{by_id} does."""
-        _, raw = await self._stored(offset_id)
-        return raw
+        return (await self._stored(offset_id)).raw
 
-    async def _stored(self, offset_id: str) -> tuple[str, bytes]:
-        """Return broker name and record of a message."""
-        place, offset = _place(offset_id)
+    async def _stored(self, offset_id: str) -> Found:
+        place = address_in(offset_id)
         table = (await self._asking.cluster()).broker_addr_table
         brokers = {name: place for name, data in sorted(table.items()) if place in data.broker_addrs.values()}
-        answers = await self._asking.question(
-            brokers or await self._asking.readable(),
-            RequestCode.VIEW_MESSAGE_BY_ID,
-            ViewMessageRequest(offset=offset),
-            none=(ResponseCode.SYSTEM_ERROR,),
-        )
-        for name, answer in answers.items():
-            try:
-                if decode(answer.body).message_id == offset_id.upper():
-                    return name, answer.body
-            except BadRecord as error:
-                raise CallFailed(f"message {offset_id} cannot be read: {error}") from None
-        raise NoSuchMessage(f"there is no message {offset_id}")
+        one = await self._search.by_offset_id(offset_id, brokers or await self._asking.readable())
+        if one is None:
+            raise NoSuchMessage(f"there is no message {offset_id}")
+        return one
 
     @deferred
     async def find(self, id: str, topic: str | None = None) -> ReceivedMessage:
@@ -162,43 +144,18 @@ class Messages:
     @deferred
     async def by_key(self, topic: str, key: str, begin_ms: int = 0, end_ms: int = INT64_MAX) -> list[ReceivedMessage]:
         """
-        Return messages of a topic that have a key, oldest first, L{KEY_LIMIT} of each broker at most.
+        Return messages of a topic that have a key, oldest first; not more of a broker than L{Search} says.
 
         @param begin_ms: stored at this time or later; C{end_ms} or earlier; wall clock.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
         """
-        header = QueryMessageRequest(
-            topic=topic, key=key, max_num=KEY_LIMIT, begin_timestamp=max(0, begin_ms - _SECOND), end_timestamp=end_ms
-        )
-        return await self._query(topic, header, lambda one: key in one.keys and begin_ms <= one.stored_ms <= end_ms)
+        brokers = await self._topics.places(topic)
+        return _readable(await self._search.by_key(topic, key, brokers, begin_ms, end_ms))
 
     @deferred
     async def by_unique_key(self, topic: str, id: str) -> list[ReceivedMessage]:
         """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
-        header = QueryMessageRequest(
-            topic=topic,
-            key=id,
-            max_num=UNIQUE_LIMIT,
-            begin_timestamp=0,
-            end_timestamp=INT64_MAX,
-            unique_key_query=True,
-        )
-        return await self._query(topic, header, lambda one: one.message_id == id)
-
-    async def _query(
-        self, topic: str, header: QueryMessageRequest, meant: Callable[[ReceivedMessage], bool]
-    ) -> list[ReceivedMessage]:
-        brokers = await self._topics.places(topic)
-        answers = await self._asking.question(
-            brokers, RequestCode.QUERY_MESSAGE, header, none=(ResponseCode.QUERY_NOT_FOUND,)
-        )
-        found = {
-            (broker, one.log_offset): one
-            for broker, answer in answers.items()
-            for one in decode_messages(answer.body, broker)
-            if one.queue.topic == topic and meant(one)
-        }
-        return sorted(found.values(), key=lambda one: (one.stored_ms, one.log_offset))
+        return _readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
 
     # -- what became of it -----------------------------------------------------------------------------------
 
@@ -244,10 +201,9 @@ class Messages:
         return body_of(ConsumeDirectlyResult, await self._asking.client.ask(address, command, _PATIENCE))
 
 
-def _place(offset_id: str) -> tuple[str, int]:
-    """Return address and physical offset that an offset id holds. @raise BadHeader: it is none."""
-    host, offset = parse_message_id(offset_id)
-    return host_text(host), offset
+def _readable(found: Iterable[Found]) -> list[ReceivedMessage]:
+    messages = [received_if_readable(one.stored, one.broker) for one in found]
+    return [one for one in messages if one is not None]
 
 
 def _wants(connection: ConsumerConnection, message: ReceivedMessage) -> bool:
