@@ -5,6 +5,7 @@ import { clock } from "./format.js";
 import { t } from "./i18n.js";
 import { colour, isDark } from "./theme.js";
 
+const SHORTEST = 60; // seconds from side to side
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 // A label's width on the axis, in pixels.
@@ -52,7 +53,7 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
         height,
         legend: { show: false },
         cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false } },
-        scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+        scales: { x: { time: true, range: (_, first, last) => (last === null ? [first, last] : [Math.min(first, last - SHORTEST), last]) }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
         axes: [
           { ...axis, values: (_, splits) => splits.map((one) => clock(one * 1000)), space: 90, size: 28 },
           { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: widest, space: 34, ...(binary ? { incrs: BINARY } : {}) },
