@@ -24,6 +24,7 @@ from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.problems import TITLES, Problem
+from smartgo.ops.routes import BODY_LIMIT
 from smartgo.remoting.tls import ServerTLS
 
 URL_LIMIT: Final = 8 * 1024  # bytes
@@ -32,6 +33,8 @@ HEADER_COUNT: Final = 100
 REQUEST_SECONDS: Final = 30.0
 AT_ONCE: Final = 64  # requests
 CONNECTIONS: Final = 512
+BODIES: Final = 64 * 1024 * 1024
+"""Bytes of bodies that are not whole yet, of all requests together: nobody has been asked yet who he is."""
 
 _IDLE_SECONDS: Final = 60  # of a connection without a request
 _LINGER_SECONDS: Final = 2.0
@@ -78,6 +81,9 @@ class OpsRequest(Request):
         self._received += len(data)
         if self._received > self.limit:
             self.channel.refuse(413, f"the body is longer than {self.limit} B")
+            return
+        if not self.channel.take_room(len(data)):
+            self.channel.refuse(503, f"bodies of more than {BODIES} B come in at once")
             return
         cast("BytesIO", self.content).write(data)
 
@@ -171,6 +177,7 @@ class Channel(HTTPChannel):
         self._refused = False
         self._line_read = False
         self._head_size = 0
+        self._room = 0
 
     # -- limits ------------------------------------------------------------------------------------------------
 
@@ -222,7 +229,18 @@ class Channel(HTTPChannel):
             return
         self._line_read = False
         self._stop_watch()
+        self._give_room()
         super().allContentReceived()
+
+    def take_room(self, size: int) -> bool:
+        """Count some bytes of a body; return whether there is room for them. A short body always has it."""
+        self._room += size
+        self.factory.receiving += size
+        return self._room <= BODY_LIMIT or self.factory.receiving <= BODIES
+
+    def _give_room(self) -> None:
+        self.factory.receiving -= self._room
+        self._room = 0
 
     def dataReceived(self, data: bytes) -> None:
         """Read, unless all has been said."""
@@ -254,6 +272,9 @@ class Channel(HTTPChannel):
             return
         self._refused = True
         self._stop_watch()
+        self._give_room()
+        for request in self.requests:
+            request.content = BytesIO()
         body = Problem(status, detail).body(self.factory.next_id())
         headers = b"".join(b"%s: %s\r\n" % one for one in SECURITY_HEADERS)
         cast("Any", self.transport).writeSequence(
@@ -294,6 +315,7 @@ class Channel(HTTPChannel):
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Stop all timers."""
         self._stop_watch()
+        self._give_room()
         super().connectionLost(reason)
         self.factory.ended(self)
 
@@ -303,6 +325,7 @@ class OpsFactory(ServerFactory):
     Makes channels.
 
     @ivar busy: requests that are being served.
+    @ivar receiving: bytes of bodies that are not whole yet.
     @ivar closing: whether connections end with the request that is being served.
     @ivar render: what answers a request.
     """
@@ -325,6 +348,7 @@ class OpsFactory(ServerFactory):
         self.body_limit = body_limit
         self._tls = tls
         self.busy = 0
+        self.receiving = 0
         self.closing = False
         self._channels: set[Channel] = set()
         self._serial = 0

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
+from smartgo.ops import site
 from smartgo.ops.openapi import codes_of
 from smartgo.ops.problems import problem_of
 from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
@@ -107,6 +108,26 @@ class LimitTests(FrontCase):
         """A route for messages takes 4 MiB."""
         self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * (4 << 20)}).status, 204)
         self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * (5 << 20)}).status, 413)
+
+    def test_bodies_at_once(self) -> None:
+        """Long bodies that are not whole get 503 where all of them together are too long; short ones are taken."""
+        self.patch(site, "BODIES", 1 << 20)
+        head = b"POST /api/v1/long HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n" % HOST.encode()
+        head += b"Content-Length: %d\r\n\r\n" % (1 << 20)
+        lines = [self.front.connect() for _ in range(3)]
+        for line in lines:
+            cast("Any", line.transport).write(head + b" " * 400_000)
+        self.front.cluster.pump()
+        self.assertEqual([bool(line.received) for line in lines], [False, False, True])
+        self.assertEqual(parsed(lines[2].received).status, 503)
+        self.assertEqual(self.front.ask("POST", "/echo", {"number": 1, "text": "a" * 60_000}).status, 200)
+        self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * 400_000}).status, 503)
+        cast("Any", lines[0].transport).loseConnection()
+        self.front.cluster.pump()
+        self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * 400_000}).status, 204)
+        cast("Any", lines[1].transport).loseConnection()
+        self.front.cluster.pump(3.0)
+        self.assertEqual(self.front.ops.factory.receiving, 0)
 
     def test_slow_request(self) -> None:
         """A request that is not whole after 30 s gets 408, however much of it there is."""
