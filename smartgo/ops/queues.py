@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
-from smartgo.client.administration.asking import header_of
+from smartgo.client.administration.asking import Asking, header_of
+from smartgo.client.administration.queues import Queues
 from smartgo.client.instance import Client
 from smartgo.client.pull import ANSWER, MAY_WAIT, SUBSCRIBES, PullStatus
 from smartgo.client.records import Found, decoded
@@ -18,16 +19,8 @@ from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
-from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.headerfields import Header
-from smartgo.schema.headers.offsets import (
-    MaxOffsetRequest,
-    MinOffsetRequest,
-    OffsetResponse,
-    QueryOffsetRequest,
-    SearchOffsetRequest,
-)
 from smartgo.schema.headers.pull import PullRequest, PullResponse
 from smartgo.schema.message import COMPRESSED
 
@@ -67,6 +60,7 @@ class QueueReader:
 
     def __init__(self, client: Client, view: ClusterView) -> None:
         self._client = client
+        self._queues = Queues(Asking(client))
         self._view = view
 
     async def queues(self, topic: str, broker: str = "", queue_id: int | None = None) -> list[MessageQueue]:
@@ -92,30 +86,18 @@ class QueueReader:
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """Return the offset of the first message that is there, and that of the next one to come."""
-        low = MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        high = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        return (
-            await self._offset(queue, RequestCode.GET_MIN_OFFSET, low),
-            await self._offset(queue, RequestCode.GET_MAX_OFFSET, high),
-        )
+        return await self._queues.bounds(await self._address(queue.broker_name), queue.topic, queue.queue_id)
 
     async def offset_from(self, queue: MessageQueue, from_ms: int) -> int:
         """Return an offset before which nothing was stored at a time or later; few older ones may lie behind it."""
+        address = await self._address(queue.broker_name)
         # Brokers look for the nearest message, which may be any of several of one time: a moment earlier it is not.
-        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=max(0, from_ms - 1))
-        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return await self._queues.nearest(address, queue.topic, queue.queue_id, max(0, from_ms - 1))
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """Return where a group stands in a queue; C{None} where it has no position."""
-        header = QueryOffsetRequest(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
-        )
-        try:
-            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except PeerRefused as refusal:
-            if refusal.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        address = await self._address(queue.broker_name)
+        return await self._queues.committed(address, group, queue.topic, queue.queue_id)
 
     async def spans(self, queues: Sequence[MessageQueue], from_ms: int = 0, until_ms: int = 0) -> list[Span]:
         """
@@ -196,10 +178,6 @@ class QueueReader:
     def ask(self, address: str, command: Command, seconds: float = _ASK_SECONDS) -> Deferred[Command]:
         """Ask a broker; return its answer, a success."""
         return self._client.ask(address, command, seconds)
-
-    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        address = await self._address(queue.broker_name)
-        return header_of(OffsetResponse, await self.ask(address, Command.request(code, header))).offset
 
     async def _address(self, broker: str) -> str:
         return (await self._view.broker(broker)).address

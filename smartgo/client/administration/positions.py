@@ -22,23 +22,17 @@ from typing import Final, Literal
 import msgspec
 from twisted.internet.defer import Deferred, gatherResults
 
-from smartgo.client.administration.asking import Asking, body_of, deferred, header_of, named
+from smartgo.client.administration.asking import Asking, body_of, deferred, named
 from smartgo.client.administration.groups import Groups
+from smartgo.client.administration.queues import Queues
 from smartgo.client.route import READ
 from smartgo.errors import BadBody, CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import MessageQueue, ResetOffsetBody, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
-from smartgo.schema.headerfields import INT32_MAX, Header
+from smartgo.schema.headerfields import INT32_MAX
 from smartgo.schema.headers.consumers import ResetOffsetRequest
 from smartgo.schema.headers.groups import CloneGroupOffsetRequest
-from smartgo.schema.headers.offsets import (
-    MaxOffsetRequest,
-    MinOffsetRequest,
-    OffsetResponse,
-    QueryOffsetRequest,
-    SearchOffsetRequest,
-    UpdateOffsetRequest,
-)
+from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.topics import check_group, check_topic
 
@@ -139,6 +133,7 @@ class Positions:
 
     def __init__(self, asking: Asking, groups: Groups) -> None:
         self._asking = asking
+        self._queues = Queues(asking)
         self._groups = groups
 
     # -- plans -----------------------------------------------------------------------------------------------
@@ -171,7 +166,7 @@ class Positions:
         """Return what it would change to let a group stand where another stands in a topic; changes nothing."""
         wanted = {}
         for (broker, queue_id), address in (await self._places(topic)).items():
-            stands = await self._committed(address, source, topic, queue_id)
+            stands = await self._queues.committed(address, source, topic, queue_id)
             if stands is not None:
                 wanted[broker, queue_id] = stands
         if not wanted:
@@ -203,7 +198,7 @@ class Positions:
             address = places.get((one.broker, one.queue_id))
             if address is None:  # whoever applies the plan hears of it
                 return one
-            before = await self._committed(address, plan.group, plan.topic, one.queue_id)
+            before = await self._queues.committed(address, plan.group, plan.topic, one.queue_id)
             return msgspec.structs.replace(one, before=before)
 
         moves = await gatherResults([Deferred.fromCoroutine(stood(one)) for one in plan.moves], consumeErrors=True)
@@ -221,12 +216,10 @@ class Positions:
         )
 
     async def _move(self, address: str, broker: str, queue_id: int, group: str, topic: str, target: Target) -> Move:
-        low = await self._offset(address, RequestCode.GET_MIN_OFFSET, MinOffsetRequest(topic=topic, queue_id=queue_id))
-        high = await self._offset(address, RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=topic, queue_id=queue_id))
-        before = await self._committed(address, group, topic, queue_id)
+        low, high = await self._queues.bounds(address, topic, queue_id)
+        before = await self._queues.committed(address, group, topic, queue_id)
         if target.kind == "time":
-            header = SearchOffsetRequest(topic=topic, queue_id=queue_id, timestamp=target.value, boundary_type="LOWER")
-            after = await self._offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+            after = await self._queues.nearest(address, topic, queue_id, target.value, "LOWER")
         else:
             begin = low if before is None else before
             after = {
@@ -365,18 +358,6 @@ class Positions:
                 for queue_id in range(one.read_queue_nums):
                     found[one.broker_name, queue_id] = ids[min(ids)]
         return found
-
-    async def _offset(self, address: str, code: RequestCode, header: Header) -> int:
-        return header_of(OffsetResponse, await self._asking.broker(address, code, header)).offset
-
-    async def _committed(self, address: str, group: str, topic: str, queue_id: int) -> int | None:
-        header = QueryOffsetRequest(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
-        try:
-            return await self._offset(address, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except PeerRefused as refusal:
-            if refusal.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
 
 
 def _chosen(
