@@ -216,7 +216,7 @@ class Api:
         if one.answer_type in (Stream, Lines) and request.method == b"HEAD":
             request.finish()
         elif one.answer_type is Stream:
-            self._streams.begin(request, result)
+            self._streams.begin(request, result, lambda: self._gate.still(call.principal))
         elif one.answer_type is Lines:
             self._streams.begin_lines(request, result)
         elif one.answer_type is None:

@@ -46,15 +46,24 @@ class EventStream:
     @ivar dropped: events lost since the last one that was sent.
     """
 
-    def __init__(self, clock: IClock, request: OpsRequest, source: Any, ended: Callable[[EventStream], None]) -> None:
+    def __init__(
+        self,
+        clock: IClock,
+        request: OpsRequest,
+        source: Any,
+        ended: Callable[[EventStream], None],
+        allowed: Callable[[], bool],
+    ) -> None:
         """
         @param source: an L{IStreamSource}.
         @param ended: called once at the end.
+        @param allowed: whether the client may still listen; asked every L{HEARTBEAT} seconds.
         """
         self._clock = clock
         self._request = request
         self._source = source
         self._ended = ended
+        self._allowed = allowed
         self._waiting: deque[bytes] = deque()
         self._paused = False
         self._over = False
@@ -145,7 +154,7 @@ class EventStream:
 
     def _beat(self) -> None:
         self._timer = None
-        if self._clock.seconds() >= self._ends:
+        if self._clock.seconds() >= self._ends or not self._allowed():
             self.end()
             return
         if not self._paused:
@@ -175,9 +184,14 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def begin(self, request: OpsRequest, source: Any) -> None:
-        """Answer a request by a stream. @raise Problem: 503, there are too many."""
-        self._begin(request, EventStream(self._clock, request, source, self._streams.discard))
+    def begin(self, request: OpsRequest, source: Any, allowed: Callable[[], bool]) -> None:
+        """
+        Answer a request by a stream.
+
+        @param allowed: whether the client may still listen.
+        @raise Problem: 503, there are too many.
+        """
+        self._begin(request, EventStream(self._clock, request, source, self._streams.discard, allowed))
 
     def begin_lines(self, request: OpsRequest, chunks: AsyncGenerator[bytes, None]) -> None:
         """Answer a request by lines. @raise Problem: 503, there are too many streams."""

@@ -31,10 +31,10 @@ class EventsTests(SynchronousTestCase):
         self.front = Front()
         self.addCleanup(self.front.stop)
 
-    def listen(self, query: str = "") -> Line:
+    def listen(self, query: str = "", headers: str = "") -> Line:
         """Open a stream."""
         line = self.front.connect()
-        request = f"GET /api/v1/events{query} HTTP/1.1\r\nHost: {HOST}\r\n\r\n"
+        request = f"GET /api/v1/events{query} HTTP/1.1\r\nHost: {HOST}\r\n{headers}\r\n"
         cast("Any", line.transport).write(request.encode())
         self.front.cluster.pump()
         return line
@@ -97,6 +97,26 @@ class EventsTests(SynchronousTestCase):
         self.front.ops.streams.stop()
         self.front.cluster.pump()
         self.assertTrue(line.closed)
+
+    def test_let_out(self) -> None:
+        """A stream ends within 15 s after the session or the token that it was asked for with."""
+        ops = self.front.ops
+        self.listen()
+        boss = self.front.admin()
+        session = self.front.ask("POST", "/session", {"token": boss}).headers["set-cookie"].split(";")[0]
+        self.listen(headers=f"Cookie: {session}\r\n")
+        self.listen(headers=f"Authorization: Bearer {boss}\r\n")
+        self.assertEqual(len(ops.streams), 3)
+        self.front.cluster.pump(16.0, 1.0)
+        self.assertEqual(len(ops.streams), 2)  # nobody gets in without a token any more
+        cookie = {"Cookie": session}
+        csrf = {"X-CSRF-Token": self.front.get("/session", headers=cookie)["csrfToken"]}
+        self.assertEqual(self.front.ask("DELETE", "/session", headers=cookie | csrf).status, 204)
+        self.front.cluster.pump(16.0, 1.0)
+        self.assertEqual(len(ops.streams), 1)
+        self.assertEqual(self.front.ask("DELETE", "/tokens/boss", token=boss).status, 204)
+        self.front.cluster.pump(16.0, 1.0)
+        self.assertEqual(len(ops.streams), 0)
 
     def test_heartbeat(self) -> None:
         """A stream that has nothing to say says so every 15 s, so that proxies leave it alone."""
@@ -173,7 +193,9 @@ class StreamTests(SynchronousTestCase):
         self.request = FakeRequest()
         self.source = Source()
         self.ended: list[EventStream] = []
-        self.stream = EventStream(self.env.clock, cast("Any", self.request), self.source, self.ended.append)
+        self.stream = EventStream(
+            self.env.clock, cast("Any", self.request), self.source, self.ended.append, lambda: True
+        )
         self.stream.begin()
 
     def test_interface(self) -> None:

@@ -176,6 +176,15 @@ class Gate:
             )
         raise Problem(403, f"this needs the scope {scope}", "scope-missing")
 
+    def still(self, principal: Principal) -> bool:
+        """Whether somebody who was let in would be let in again: neither session nor token has ended meanwhile."""
+        if principal.session:
+            return self._sessions.lasts(principal.session)
+        if principal.token:
+            token = self._tokens.get(principal.token)
+            return token is not None and self._tokens.valid(token)
+        return principal is not LOCAL_READER or not self._tokens.any
+
     # -- being wrong -------------------------------------------------------------------------------------------
 
     def check_failures(self, address: str) -> None:

@@ -99,7 +99,7 @@ class SessionTable:
         session = self._sessions.get(_hash(secret))
         if session is None:
             return None
-        if session.ends < self._env.clock.seconds() or not self._still(session):
+        if not self.lasts(session.key):
             del self._sessions[session.key]
             return None
         return session
@@ -107,6 +107,11 @@ class SessionTable:
     def by_key(self, key: str) -> Session | None:
         """Return a session by its hash."""
         return self._sessions.get(key)
+
+    def lasts(self, key: str) -> bool:
+        """Whether a session, by its hash, has not ended, nor its token."""
+        session = self._sessions.get(key)
+        return session is not None and session.ends >= self._env.clock.seconds() and self._still(session)
 
     def end(self, key: str) -> None:
         """End a session, if there is one."""
