@@ -95,6 +95,8 @@ class _Reading:
         steps = None
         if self._options.use_queues and not self._conditions.is_empty:
             steps = locate(part, self._conditions)
+            if steps is not None and not all(_is_sound(step, part, reader) for step in steps):
+                steps = None
         for step in [part] if steps is None else steps:
             if isinstance(step, LogRange):
                 yield from Walk(step, reader)
@@ -253,6 +255,13 @@ class _Reading:
                     piece.columns.values["physical_offset"][row],
                     reason,
                 )
+
+
+def _is_sound(step: Located | LogRange, part: LogRange, reader: files.Reader) -> bool:
+    """Tell whether a gap begins where the queues say: a unit with a wrong size would have it begin inside a record."""
+    if isinstance(step, Located) or not step.is_aligned or step.begin == part.begin:
+        return True
+    return Walk(step, reader).begins_well()
 
 
 def _pick(located: Located, part: LogRange, reader: files.Reader) -> Iterator[Piece | int]:

@@ -39,6 +39,7 @@ CHUNK: Final = 8 << 20
 """Bytes of log read at a time."""
 _GLANCE: Final = 65536
 """Bytes read first where something is searched for that is usually near."""
+_NOTHING: Final = "nothing was written there"
 
 
 class Piece(NamedTuple):
@@ -93,13 +94,15 @@ class Walk:
         """Give out pieces and damage, in order of their offsets."""
         part = self._part
         if not part.is_aligned:
-            first = self.next_record(part.begin, part.end)
+            first = self._first()
             if first is None:
                 return
             self.at = first
         while self.at < part.limit:
             known = next((one for one in part.known if one.offset <= self.at < one.end), None)
             if known is not None:
+                if known.offset >= part.end:
+                    return  # the next range tells of it, and looks behind it
                 if known.offset >= part.begin:
                     yield Damage(part.path, known.offset, known.length, known.reason, is_tail=False)
                 self.at = known.end
@@ -123,6 +126,21 @@ class Walk:
             self.at += damage.length
             if damage.is_tail or self.at >= part.end:
                 return
+
+    def begins_well(self) -> bool:
+        """Tell whether a record lies where this range begins, or a file's end, or nothing at all."""
+        return self._fault(self.at) in ("", _NOTHING) or self._is_closed()
+
+    def _first(self) -> int | None:
+        """
+        Return where a range takes over that begins anywhere: its first valid record, or the first region that begins
+        in it. A region that began before, and what follows that, is told of by an earlier range.
+        """
+        part = self._part
+        begin = max([part.begin, *[one.end for one in part.known if one.offset < part.begin]])
+        region = next((one.offset for one in part.known if part.begin <= one.offset < part.end), None)
+        found = self.next_record(begin, part.end if region is None else region)
+        return region if found is None else found
 
     # -- what is valid -----------------------------------------------------------------------------------------
 
@@ -178,7 +196,7 @@ class Walk:
         if len(view) >= BLANK_SIZE:
             size, magic = start_struct.unpack_from(view)
             if size == magic == 0:
-                return "nothing was written there"
+                return _NOTHING
             if magic in MESSAGE_MAGICS and RECORD_MINIMUM <= size <= min(SIZE_LIMIT, room):
                 view = self._read(at, size)
         try:

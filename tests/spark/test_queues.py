@@ -128,6 +128,13 @@ class LocateTests(Case):
             patch(path, at * UNIT_SIZE, unit.pack())
             self.assertEqual(self.found(topic("Few")), self.expected)
             write(path, before)
+        many = os.path.join(self.root, "consumequeue", "Many", "1", "0" * 20)
+        with open(many, "rb") as file:
+            before = file.read()
+        for size in (-5, 5, Unit.unpack(before, 9 * UNIT_SIZE).size - 7):  # of a queue that nobody asks for
+            patch(many, 9 * UNIT_SIZE, Unit.unpack(before, 9 * UNIT_SIZE)._replace(size=size).pack())
+            self.assertEqual(self.found(topic("Few")), self.expected)
+            write(many, before)
         stale = self.log.written[10]
         other = os.path.join(self.root, "consumequeue", "Few", "7", "0" * 20)
         write(other, Unit(stale[0], len(stale[1]) + 1, 0).pack().ljust(200, b"\0"))

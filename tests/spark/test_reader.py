@@ -24,7 +24,7 @@ from smartgo.schema.properties import decode as properties_of
 from smartgo.schema.record import MAGIC_V2, SMARTGO_BLANK_MAGIC, SMARTGO_MAGIC, encode, start_struct
 from smartgo.schema.regions import Region
 from smartgo.spark import partitions, walk
-from smartgo.spark.columns import MESSAGES
+from smartgo.spark.columns import MESSAGES, table_schema
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.options import parse
 from smartgo.spark.partitions import plan
@@ -279,6 +279,34 @@ class SplitTests(Case):
                 for batch in read_messages(part, columns, options):
                     found += batch.column("physical_offset").to_pylist()
             self.assertEqual(found, expected, str(cuts))
+
+    def test_known_regions(self) -> None:
+        """However the log is cut, each region that the store lists is told of once, and no sound record is missed."""
+        random, log = Random(9), LogWriter(self.root, file_size=1 << 18)
+        while log.at < 100_000:
+            log.add(any_message(random))
+        log.close()
+        ends = [offset + len(raw) for offset, raw in log.written]
+        whole = plan(find_stores([self.root]), parse({"path": self.root}), Conditions())[0]
+        columns = table_schema("messages", "_bad")
+        options = parse({"path": self.root, "failOnCorrupt": "false", **CORRUPT})
+        for _ in range(60):
+            low = random.randrange(1, len(ends) - 9)
+            high = low + random.randrange(1, 9)
+            begin, end = ends[low - 1], ends[high - 1]
+            patch(self.log(), end, b"\0" * 8)  # what follows the region is damaged too, and nobody knows
+            region = Region(begin, end - begin, "known")
+            cuts = {0, whole.end, random.randrange(begin - 50, begin), random.randrange(begin, end), end}
+            found = []
+            for cut in pairwise(sorted(cuts)):
+                part = replace(whole, begin=cut[0], end=cut[1], is_aligned=cut[0] == 0, known=(region,))
+                for batch in read_messages(part, columns, options):
+                    found += batch.select(["physical_offset", "_bad"]).to_pylist()
+            patch(self.log(), end, log.written[high][1][:8])
+            told = [(row["_bad"]["offset"], row["_bad"]["length"]) for row in found if row["_bad"]]
+            self.assertEqual(told, [(begin, end - begin), (end, ends[high] - end)], str(cuts))
+            sound = [offset for offset, _ in [*log.written[:low], *log.written[high + 1 :]]]
+            self.assertEqual([row["physical_offset"] for row in found if not row["_bad"]], sound, str(cuts))
 
     def test_small_pieces(self) -> None:
         """Nor does it matter how much is read at a time, down to less than a record."""
