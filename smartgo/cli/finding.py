@@ -150,7 +150,7 @@ def track(cluster: Cluster, message_id: str, topic: str | None, output: str) -> 
         message = await there.admin.messages.find(message_id, topic)
         print_rows(
             output,
-            await there.admin.messages.track(message),
+            await there.admin.deliveries.tracks(message.queue, message.queue_offset, message.tag),
             {
                 "group": lambda row: row.group,
                 "state": lambda row: row.state.value,
@@ -184,7 +184,7 @@ def push(
     async def work(there: Connected) -> None:
         message = await there.admin.messages.find(message_id, topic)
         confirm(f"{client_id} of group {group} will consume {message.message_id}.", yes)
-        result = await there.admin.messages.consume_directly(group, client_id, message)
+        result = await there.admin.deliveries.consume_directly(group, client_id, message.queue, message.offset_id)
         if output != TEXT:
             print_value(output, plain(result))
         else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from smartgo.client.administration.asking import Asking, OnMissing
 from smartgo.client.administration.brokers import Brokers
 from smartgo.client.administration.clients import Clients
+from smartgo.client.administration.deliveries import Deliveries
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.groups import lag_of as lag_of
 from smartgo.client.administration.messages import Messages
@@ -39,6 +40,7 @@ class Admin:
     @ivar positions: L{Positions}: to move groups.
     @ivar registries: L{Registries}: settings by namespace and key.
     @ivar messages: L{Messages}: single ones.
+    @ivar deliveries: L{Deliveries}: what groups make of them.
     """
 
     def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:
@@ -54,4 +56,5 @@ class Admin:
         strict = Asking(client)  # nobody is moved on half of what there is to know
         self.positions = Positions(strict, Groups(strict, Topics(strict)))
         self.registries = Registries(asking)
-        self.messages = Messages(asking, self.topics, self.groups)
+        self.messages = Messages(asking, self.topics)
+        self.deliveries = Deliveries(asking, self.topics, self.groups)

@@ -16,6 +16,8 @@ from smartgo.schema.properties import tag_code
 
 EVERYTHING: Final = "*"
 
+_BY_TAG: Final = "TAG"
+
 
 def subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
     """
@@ -32,6 +34,15 @@ def subscription(topic: str, expression: str, version_ms: int) -> SubscriptionDa
         raise SubscriptionParseFailed(f"{expression!r} names no tag")
     codes = frozenset(map(tag_code, tags))
     return SubscriptionData(topic=topic, sub_string=expression, tags_set=tags, code_set=codes, sub_version=version_ms)
+
+
+def lets_in(data: SubscriptionData, tag: str) -> bool | None:
+    """Tell whether a subscription lets a message with this tag in; C{None}: it is none by tags, its broker knows."""
+    if data.expression_type not in ("", _BY_TAG):
+        return None
+    if data.sub_string in ("", EVERYTHING) or not data.tags_set:
+        return True
+    return tag in data.tags_set
 
 
 def wanted(messages: Iterable[ReceivedMessage], data: SubscriptionData) -> list[ReceivedMessage]:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from smartgo.client.administration.asking import body_of
+from smartgo.client.administration.deliveries import TrackState
 from smartgo.client.records import Found
-from smartgo.client.subscription import EVERYTHING
-from smartgo.errors import CallFailed, PeerRefused
+from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
-from smartgo.ops.queues import QueueReader
 from smartgo.ops.view import ClusterView, each
-from smartgo.schema import properties
-from smartgo.schema.bodies import (
-    ConsumeDirectlyResult,
-    ConsumerConnection,
-    ConsumeType,
-    MessageModel,
-    MessageQueue,
-    SubscriptionData,
-)
-from smartgo.schema.codes import RequestCode, ResponseCode
-from smartgo.schema.command import Command
-from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
+from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerConnection
+from smartgo.schema.codes import ResponseCode
 
 State = Literal["consumed", "filtered", "waiting", "pull", "broadcast", "offline", "unknown"]
 
 _GROUPS: Final = 1000
 """Groups of a topic that are asked about, at most."""
-_TAG: Final = "TAG"
+_WORDS: Final[Mapping[TrackState, tuple[State, str | None]]] = {
+    TrackState.CONSUMED: ("consumed", None),
+    TrackState.CONSUMED_BUT_FILTERED: ("filtered", "it wants {0.wants}"),
+    TrackState.NOT_CONSUME_YET: ("waiting", None),
+    TrackState.PULL: ("pull", "its members pull by hand, and need not tell how far they are"),
+    TrackState.CONSUME_BROADCASTING: ("broadcast", "each member keeps for itself how far it is"),
+    TrackState.NOT_ONLINE: ("offline", "no member of it is connected"),
+    TrackState.UNKNOWN: ("unknown", "{0.detail}"),
+}
 
 
 class GroupDelivery(NamedTuple):
@@ -40,39 +37,23 @@ class GroupDelivery(NamedTuple):
 
 
 class Deliveries:
-    """Asks about deliveries. Fails as L{QueueReader} does."""
+    """Asks about deliveries. Fails as L{smartgo.client.administration.deliveries.Deliveries} does."""
 
-    def __init__(self, reader: QueueReader, view: ClusterView) -> None:
-        self._reader = reader
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
 
     async def states(self, message: Found) -> list[GroupDelivery]:
         """Say for each group that reads the message's topic what became of it, as RocketMQ's tools do."""
         groups = (await self._view.admin.topics.groups(message.stored.topic))[:_GROUPS]
+        address = (await self._view.broker(message.broker)).address
+        offset = message.stored.queue_offset
 
         async def ask(group: str) -> GroupDelivery:
-            try:
-                return await self._state(message, group)
-            except CallFailed as error:
-                return GroupDelivery(group, "unknown", str(error))
+            track = await self._view.admin.deliveries.track(group, address, message.queue, offset, message.tag)
+            state, detail = _WORDS[track.state]
+            return GroupDelivery(group, state, detail and detail.format(track))
 
         return await each(groups, ask)
-
-    async def _state(self, message: Found, group: str) -> GroupDelivery:
-        connection = await self.connection(group)
-        if connection is None:
-            return GroupDelivery(group, "offline", "no member of it is connected")
-        if connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
-            return GroupDelivery(group, "pull", "its members pull by hand, and need not tell how far they are")
-        if connection.message_model is MessageModel.BROADCASTING:
-            return GroupDelivery(group, "broadcast", "each member keeps for itself how far it is")
-        position = await self._reader.committed(group, queue_of(message))
-        if position is None or position <= message.stored.queue_offset:
-            return GroupDelivery(group, "waiting", None)
-        wants = connection.subscription_table.get(message.stored.topic)
-        if wants is not None and passes(wants, message) is False:
-            return GroupDelivery(group, "filtered", f"it wants {wants.sub_string}")
-        return GroupDelivery(group, "consumed", None)
 
     async def connection(self, group: str) -> ConsumerConnection | None:
         """Return who is connected for a group and what it wants; C{None} where nobody is."""
@@ -87,32 +68,12 @@ class Deliveries:
         connection = await self.connection(group)
         if connection is None or client_id not in [one.client_id for one in connection.connection_set]:
             raise Problem(404, f"{client_id} is no connected member of {group}", "client-not-found")
-        header = ConsumeDirectlyRequest(
-            consumer_group=group,
-            client_id=client_id,
-            msg_id=message.stored.message_id,
-            broker_name=message.broker,
-            topic=message.stored.topic,
-        )
-        command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
-        address = (await self._view.broker(message.broker)).address
+        offset_id = message.stored.message_id
         try:
-            return body_of(ConsumeDirectlyResult, await self._reader.ask(address, command, seconds))
+            return await self._view.admin.deliveries.consume_directly(
+                group, client_id, message.queue, offset_id, seconds
+            )
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.CONSUME_MSG_TIMEOUT:
                 raise Problem(504, refusal.remark) from None
             raise
-
-
-def queue_of(message: Found) -> MessageQueue:
-    """Return the queue that a message is in."""
-    return MessageQueue(message.stored.topic, message.broker, message.stored.queue_id)
-
-
-def passes(wants: SubscriptionData, message: Found) -> bool | None:
-    """Tell whether a subscription lets a message in; C{None}: it is none by tags, and the broker alone knows."""
-    if wants.expression_type not in ("", _TAG):
-        return None
-    if wants.sub_string in ("", EVERYTHING) or not wants.tags_set:
-        return True
-    return message.properties.get(properties.TAGS, "") in wants.tags_set

@@ -8,8 +8,9 @@ import msgspec
 
 from smartgo.client.records import Found
 from smartgo.client.route import READ as READABLE
+from smartgo.client.subscription import lets_in
 from smartgo.ops.content import MessageRow, row_of
-from smartgo.ops.deliveries import Deliveries, passes, queue_of
+from smartgo.ops.deliveries import Deliveries
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.messages import MessagePath, WhichQuery
 from smartgo.ops.names import GroupName
@@ -214,8 +215,8 @@ class Explaining:
         self._note(
             "subscription", "well", f"The group subscribes to {self._topic}: {wants.sub_string}.", facts=expression
         )
-        tag = self._message.properties.get(properties.TAGS, "")
-        let_in = passes(wants, self._message)
+        tag = self._message.tag
+        let_in = lets_in(wants, tag)
         if let_in is None:
             detail = f"Whether {wants.sub_string} lets it in, its broker alone knows."
             self._note("filter", "unknown", detail, facts={"tag": tag})
@@ -233,7 +234,7 @@ class Explaining:
         if connection is not None and connection.message_model is MessageModel.BROADCASTING:
             self._note("position", "unknown", "Each member keeps for itself how far it is (broadcast).")
             return "unknown"
-        position = await self._reader.committed(self._group, queue_of(self._message))
+        position = await self._reader.committed(self._group, self._message.queue)
         facts = {"position": position, "offset": offset}
         if position is None:
             starts = None if connection is None else str(connection.consume_from_where)
@@ -302,7 +303,7 @@ class Explaining:
     async def _is_to_come(self, copy: Found) -> bool:
         if copy.stored.topic == SCHEDULE_TOPIC:
             return True
-        position = await self._reader.committed(self._group, queue_of(copy))
+        position = await self._reader.committed(self._group, copy.queue)
         return position is None or position <= copy.stored.queue_offset
 
     async def _copies(self, topic: str) -> list[Found]:

@@ -27,7 +27,7 @@ def message_resources(
     """Return the resources about messages, dead letters and where groups stand."""
     reader = QueueReader(client, view)
     lookup = Lookup(client, reader, view)
-    deliveries = Deliveries(reader, view)
+    deliveries = Deliveries(view)
     letters = DeadLetters(view, reader, lookup)
     outbox = Outbox(client, view)
     return [

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from smartgo.client.administration.asking import Asking, header_of
@@ -29,7 +28,6 @@ GROUP: Final = "TOOLS_CONSUMER"
 BATCH: Final = 32
 """Messages of one pull."""
 
-_ASK_SECONDS: Final = 5.0
 _STATUSES: Final = {status.value: status for status in PullStatus}
 
 
@@ -174,10 +172,6 @@ class QueueReader:
             async for pulled in pulls:
                 found += pulled.messages
         return found
-
-    def ask(self, address: str, command: Command, seconds: float = _ASK_SECONDS) -> Deferred[Command]:
-        """Ask a broker; return its answer, a success."""
-        return self._client.ask(address, command, seconds)
 
     async def _address(self, broker: str) -> str:
         return (await self._view.broker(broker)).address

@@ -49,7 +49,7 @@ class DirectlyTests(ClusterCase):
                 (ValueError("hard"), "CR_THROW_EXCEPTION", "ValueError: hard"),
             ):
                 does.append(error)
-                result = await admin.messages.consume_directly(group, client.id, message)
+                result = await admin.deliveries.consume_directly(group, client.id, message.queue, message.offset_id)
                 self.assertEqual((result.consume_result, result.remark, result.order), (expected, remark, orderly))
                 self.assertEqual((seen[-1].body, seen[-1].message_id), (b"good", message.message_id))
                 self.assertEqual(seen[-1].queue, message.queue)

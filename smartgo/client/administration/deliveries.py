@@ -1,0 +1,135 @@
+"""
+What groups made of a message, and having one of their members consume it.
+
+Source: C{tools/admin/DefaultMQAdminExtImpl.java} (C{messageTrackDetail}, C{consumeMessageDirectly}).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from smartgo.client.administration.asking import TIMEOUT, Asking, body_of, deferred
+from smartgo.client.administration.groups import Groups
+from smartgo.client.administration.queues import Queues
+from smartgo.client.administration.topics import Topics
+from smartgo.client.subscription import lets_in
+from smartgo.errors import CallFailed
+from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumeType, MessageModel, MessageQueue
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
+
+_PATIENCE: Final = 3 * TIMEOUT  # seconds for a listener
+
+
+class TrackState(StrEnum):
+    """
+    What a group made of a message.
+
+    C{PULL}: the group pulls by hand, nobody can tell. C{CONSUME_BROADCASTING}: each member keeps its position for
+    itself. C{NOT_ONLINE}: it has no member; its position tells all there is. A group without a position in the queue
+    has not consumed it yet, as with RocketMQ.
+    """
+
+    CONSUMED = "CONSUMED"
+    CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
+    NOT_CONSUME_YET = "NOT_CONSUME_YET"
+    PULL = "PULL"
+    CONSUME_BROADCASTING = "CONSUME_BROADCASTING"
+    NOT_ONLINE = "NOT_ONLINE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Track(msgspec.Struct, frozen=True):
+    """
+    One group and one message.
+
+    @ivar position: where the group stands in the message's queue; C{None} where it has no position there.
+    @ivar wants: what the group subscribes to of the topic; C{None} where it does not, or has no member.
+    @ivar detail: why the state is not known.
+    """
+
+    group: str
+    state: TrackState
+    position: int | None
+    wants: str | None
+    detail: str | None = None
+
+
+class Deliveries:
+    """Questions and orders about a message and groups. Fail as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking, topics: Topics, groups: Groups) -> None:
+        self._asking = asking
+        self._topics = topics
+        self._groups = groups
+        self._queues = Queues(asking)
+
+    @deferred
+    async def tracks(self, queue: MessageQueue, offset: int, tag: str) -> list[Track]:
+        """Return what each group made of a message that reads its topic now, or has positions in it."""
+        address = await self._address(queue.broker_name)
+        return [await self.track(name, address, queue, offset, tag) for name in await self._topics.groups(queue.topic)]
+
+    @deferred
+    async def track(self, group: str, address: str, queue: MessageQueue, offset: int, tag: str) -> Track:
+        """
+        Return what one group made of a message; where that cannot be asked, the state is unknown.
+
+        @param queue: where it is stored, at C{offset}; C{address}: its broker's.
+        """
+        try:
+            return await self._track(group, address, queue, offset, tag)
+        except CallFailed as error:
+            return Track(group, TrackState.UNKNOWN, None, None, str(error))
+
+    async def _track(self, group: str, address: str, queue: MessageQueue, offset: int, tag: str) -> Track:
+        position = await self._queues.committed(address, group, queue.topic, queue.queue_id)
+        connection = await self._groups.connections(group)
+        if connection is None:
+            return Track(group, TrackState.NOT_ONLINE, position, None)
+        subscription = connection.subscription_table.get(queue.topic)
+        wants = subscription.sub_string if subscription is not None else None
+        if connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
+            state = TrackState.PULL
+        elif connection.message_model is MessageModel.BROADCASTING:
+            state = TrackState.CONSUME_BROADCASTING
+        elif position is None or position <= offset:
+            state = TrackState.NOT_CONSUME_YET
+        elif subscription is not None and lets_in(subscription, tag) is False:
+            state = TrackState.CONSUMED_BUT_FILTERED
+        else:
+            state = TrackState.CONSUMED
+        return Track(group, state, position, wants)
+
+    @deferred
+    async def consume_directly(
+        self, group: str, client_id: str, queue: MessageQueue, offset_id: str, seconds: float = _PATIENCE
+    ) -> ConsumeDirectlyResult:
+        """
+        Have one member of a group consume a message now, outside its queues; no position changes.
+
+        @param queue: where the message is stored.
+        @param seconds: to wait for the member.
+        @raise PeerRefused: through the Deferred: it is not connected to the message's broker, or cannot.
+        """
+        header = ConsumeDirectlyRequest(
+            consumer_group=group,
+            client_id=client_id,
+            msg_id=offset_id,
+            broker_name=queue.broker_name,
+            topic=queue.topic,
+        )
+        command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+        address = await self._address(queue.broker_name)
+        return body_of(ConsumeDirectlyResult, await self._asking.client.ask(address, command, seconds))
+
+    async def _address(self, broker: str) -> str:
+        """Return the address of a broker's master, or where there is none of a slave."""
+        addresses = await self._asking.readable()
+        if broker not in addresses:
+            raise CallFailed(f"there is no broker {broker}; there is: {', '.join(addresses) or 'none'}")
+        return addresses[broker]
