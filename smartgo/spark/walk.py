@@ -98,6 +98,7 @@ class Walk:
             if first is None:
                 return
             self.at = first
+        seen_whole = -1
         while self.at < part.limit:
             known = next((one for one in part.known if one.offset <= self.at < one.end), None)
             if known is not None:
@@ -120,6 +121,9 @@ class Walk:
                 if self._is_closed():
                     return
             damage = self._damage()
+            if self.at != seen_whole and self._is_record(self.at):
+                seen_whole = self.at  # a broker was writing it
+                continue
             if damage is None:
                 return
             yield damage

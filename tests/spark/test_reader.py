@@ -457,6 +457,23 @@ class DamageTests(Case):
         patch(self.log(base), offset - base, raw)
         self.assertEqual((self.offsets(), self.damage()), (self.all, []))
 
+    def test_written_meanwhile(self) -> None:
+        """A record that is only half there when it is looked at, and whole when others follow, is no damage."""
+        offset, raw = self.writer.written[-3]
+        base = self.writer.begin
+        with open(self.log(base), "rb") as file:
+            whole = file.read()
+        original = walk.Walk.next_record
+
+        def later(*arguments: Any) -> int | None:
+            write(self.log(base), whole)
+            return original(*arguments)
+
+        for cut in (0, 6, 30, len(raw) // 2):
+            write(self.log(base), (whole[: offset - base] + raw[:cut]).ljust(1 << 16, b"\0"))
+            with patched.object(walk.Walk, "next_record", later):
+                self.assertEqual(self.offsets(), self.all, cut)
+
     def test_short_file(self) -> None:
         """A newest file that was copied in part ends where it ends."""
         offset, raw = self.writer.written[-1]
