@@ -18,6 +18,7 @@ from smartgo.store.lookup import LOWER
 
 _SPANS: Final = (60, 3600, 86400)  # seconds
 _UNITS: Final = 10_000  # whose sizes are added up; of more, these stand for all
+_DIGITS: Final = 9  # of a queue id, at most
 
 
 class QueueStats:
@@ -43,7 +44,7 @@ class QueueStats:
         """
         topic, _, number = key.rpartition("@")
         config = self._topics.get(topic)
-        if config is None or not number.isascii() or not number.isdigit():
+        if config is None or not number.isascii() or not number.isdigit() or len(number) > _DIGITS:
             return None
         queue_id = int(number)
         minimum, maximum = self._store.bounds(topic, queue_id)

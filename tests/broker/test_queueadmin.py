@@ -94,7 +94,7 @@ class QueueAdminTests(SynchronousTestCase):
     def test_no_queue_statistics(self) -> None:
         """315 answers 1 for a queue that is not there, or empty."""
         self.fill()
-        for key in ("T@1", "T@99", "T@", "T@-1", "T@x", "U@0", "T"):
+        for key in ("T@1", "T@99", "T@", "T@-1", "T@x", "U@0", "T", "T@" + "9" * 5000):
             answer = self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName="QUEUE_PUT_NUMS", statsKey=key)
             self.assertEqual((answer.code, answer.remark), (1, f"The stats <QUEUE_PUT_NUMS> <{key}> not exist"))
 
