@@ -187,7 +187,7 @@ class Batch:
             "parquet: count by topic": lambda: _count(of_parquet),
             "smartgo: count by topic, schema asks for topic": lambda: _count(self._frame(store, "topic string")),
             "parquet: scan of one topic": lambda: _scan(_one_topic(of_parquet)),
-            "smartgo: scan of one topic": lambda: _scan(_one_topic(self._frame(store))),
+            "smartgo: scan of one topic": lambda: _scan(_one_topic(self._frame(store, filterPushdown="true"))),
         }
         return self._rounds_of(tasks, store.rows)
 

@@ -112,7 +112,12 @@ class Reader(DataSourceReader):
 
 
 class FilteringReader(Reader):
-    """Takes filters from Spark; the session must have C{spark.sql.python.filterPushdown.enabled} set."""
+    """
+    Takes filters from Spark; the session must have C{spark.sql.python.filterPushdown.enabled} set.
+
+    Spark 4.3 has one plan for each C{load}, that of the last filters pushed: what the same frame is asked later without
+    a filter, or elsewhere in the same query, gets the rows of those filters alone. Hence not by default.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take note of filters, and leave them to Spark as well: what is passed over here it need not see."""

@@ -94,7 +94,7 @@ class Job:
         tables["top_keys"] = self._table("top_keys", jobtables.top_keys(rows, self._keys))
         tables["corrupt"] = self._table("corrupt", jobtables.corrupt(kept))
         again = [row["topic"] for row in tables["by_topic"] if row["kind"] in ("retry", "dlq")]
-        properties = self._messages(spark, jobtables.RETRY_COLUMNS)
+        properties = self._messages(spark, jobtables.RETRY_COLUMNS, filterPushdown="true")  # asked one thing alone
         tables["retries"] = self._table("retries", jobtables.retries(properties, again))
         totals = tables["totals"][0]
         width = jobtables.width_of(_seconds(totals))
@@ -107,12 +107,13 @@ class Job:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _messages(self, spark: SparkSession, names: Sequence[str]) -> DataFrame:
+    def _messages(self, spark: SparkSession, names: Sequence[str], **options: str) -> DataFrame:
         """Return columns of the messages; the others are not even decoded."""
         read = spark.read.format("smartgo").options(
             failOnCorrupt="false",
             columnNameOfCorruptRecord=jobtables.CORRUPT,
             **{name: time for name, time in self._times.items() if time is not None},
+            **options,
         )
         fields = read.load(self._paths).schema
         return read.schema(StructType([fields[name] for name in names])).load(self._paths)

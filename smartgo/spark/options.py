@@ -64,7 +64,8 @@ class ReadOptions:
     @ivar index_slots: slots of an index file; C{None} to derive them from its size.
     @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
     @ivar fail_on_data_loss: end a stream when what it was to read next is gone.
-    @ivar filter_pushdown: let Spark push filters down, which needs a setting of the session.
+    @ivar filter_pushdown: let Spark push filters down. Spark 4.3 keeps them for whatever else is asked of the same
+        frame, so this is for a frame that is asked one thing.
     """
 
     paths: tuple[str, ...]
@@ -83,7 +84,7 @@ class ReadOptions:
     index_slots: int | None = None
     max_bytes_per_trigger: int | None = None
     fail_on_data_loss: bool = True
-    filter_pushdown: bool = True
+    filter_pushdown: bool = False
 
 
 def parse(options: Mapping[str, str]) -> ReadOptions:

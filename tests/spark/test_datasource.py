@@ -63,7 +63,7 @@ class GoldenTests(SparkTestCase):
 
     def test_queries(self) -> None:
         """What is pushed down and what is not, columns and counts: Spark's answers are those of plain Python."""
-        frame, plain = self.read("store-a"), rows(os.path.join(self.root, "store-a"))
+        plain = rows(os.path.join(self.root, "store-a"))
         middle = plain[300]["store_timestamp"]
         for clause, expected in (
             ("topic = 'Order' and queue_id = 1", lambda row: row["topic"] == "Order" and row["queue_id"] == 1),
@@ -76,8 +76,10 @@ class GoldenTests(SparkTestCase):
             ("size(keys) = 0 or body_size > 1000", lambda row: not row["keys"] or row["body_size"] > 1000),
         ):  # fmt: skip
             offsets = [row["physical_offset"] for row in plain if expected(row)]
-            found = frame.where(clause).select("physical_offset").collect()
-            self.assertEqual(sorted(row[0] for row in found), offsets, clause)
+            for pushes in (True, False):
+                frame = self.read("store-a", filterPushdown=pushes)
+                found = frame.where(clause).select("physical_offset").collect()
+                self.assertEqual(sorted(row[0] for row in found), offsets, clause)
         topics = self.spark.read.format("smartgo").schema("topic string").load(os.path.join(self.root, "store-a"))
         counts = {row["topic"]: row["count"] for row in topics.groupBy("topic").count().collect()}
         self.assertEqual(counts, {name: sum(row["topic"] == name for row in plain) for name in counts})
@@ -116,14 +118,24 @@ class GoldenTests(SparkTestCase):
         wrong = self.spark.read.format("smartgo").schema("topik string")
         self.assertIn("did you mean topic?", str(self.assertRaises(PySparkException, wrong.load(self.root).collect)))
 
+    def test_frame_used_again(self) -> None:
+        """What one query asked of a frame narrows no other, nor another part of the same query."""
+        messages = self.manifests["store-a"]["messages"]
+        orders = sum(one["topic"] == "Order" for one in messages)
+        frame = self.read("store-a")
+        order, others = frame.where("topic = 'Order'"), frame.where("topic <> 'Order'")
+        self.assertEqual(order.count(), orders)
+        self.assertEqual(frame.count(), len(messages))
+        self.assertEqual(others.union(order).count(), len(messages))
+        self.assertEqual(order.join(frame, "physical_offset").count(), orders)
+
     def test_without_pushdown(self) -> None:
-        """The option filterPushdown=false is for sessions in which Spark may not push filters."""
+        """The option filterPushdown needs a session in which Spark may push filters; a read without it does not."""
         self.spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
         try:
-            self.assertIn(
-                "filterPushdown.enabled", str(self.assertRaises(PySparkException, self.read("store-a").count))
-            )
-            found = self.read("store-a", filterPushdown=False).where("topic = 'Order'").count()
+            pushing = self.read("store-a", filterPushdown=True)
+            self.assertIn("filterPushdown.enabled", str(self.assertRaises(PySparkException, pushing.count)))
+            found = self.read("store-a").where("topic = 'Order'").count()
         finally:
             self.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
         self.assertEqual(found, sum(one["topic"] == "Order" for one in self.manifests["store-a"]["messages"]))
