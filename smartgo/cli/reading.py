@@ -14,16 +14,13 @@ from smartgo.cli.progress import Progress
 from smartgo.cli.session import Connected, pause
 from smartgo.cli.texts import moment_ms
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.pull import PullConsumer, PullResult, PullStatus
+from smartgo.client.pull import BATCH, TOOLS_GROUP, PullConsumer, PullResult, PullStatus
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
-GROUP: Final = "TOOLS_CONSUMER"
-"""RocketMQ's own name for who looks without being a member."""
 HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
 PAUSE: Final = 1.0  # seconds before another try
-BATCH: Final = 32
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -67,7 +64,7 @@ class Reader:
     def __init__(self, there: Connected, topic: str) -> None:
         self._there = there
         self._topic = topic
-        self._puller = PullConsumer(there.client, GROUP)
+        self._puller = PullConsumer(there.client, TOOLS_GROUP)
 
     async def spans(self, begin: Place, end: Place | None = None, only: Collection[tuple[str, int]] = ()) -> list[Span]:
         """

@@ -37,6 +37,10 @@ COMMITS: Final = 0x1  # bits of a pull's sys flag
 MAY_WAIT: Final = 0x2
 SUBSCRIBES: Final = 0x4
 
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""RocketMQ's own name for who looks without being a member."""
+BATCH: Final = 32
+"""Messages of one pull."""
 ANSWER: Final = 10.0  # seconds for the answer to a pull, beside the time that it may be held
 
 
@@ -76,6 +80,52 @@ H = TypeVar("H", bound=Header)
 T = TypeVar("T")
 
 _STATUSES: Final = {status.value: status for status in PullStatus}
+
+
+def pull_command(
+    group: str,
+    queue: MessageQueue,
+    offset: int,
+    wants: SubscriptionData,
+    limit: int,
+    hold: float,
+    flags: int,
+    commit: int = 0,
+) -> Command:
+    """
+    Return the request for messages of a queue from an offset on.
+
+    @param hold: seconds that the broker may wait for a message to come, where C{flags} have L{MAY_WAIT}.
+    @param commit: where the group stands, where C{flags} have L{COMMITS}.
+    """
+    header = PullRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=limit,
+        sys_flag=flags,
+        commit_offset=commit,
+        suspend_timeout_millis=round(hold * 1000),
+        sub_version=wants.sub_version,
+        subscription=wants.sub_string if flags & SUBSCRIBES else None,
+        expression_type=wants.expression_type,
+        bname=queue.broker_name,
+    )
+    return Command.request(RequestCode.PULL_MESSAGE, header)
+
+
+def pull_answer(answer: Command) -> tuple[PullStatus, PullResponse]:
+    """
+    Return how a pull ended, and where the queue begins, ends, and is to be read on.
+
+    @raise PeerRefused: the broker declined.
+    @raise CallFailed: the answer is none to a pull.
+    """
+    status = _STATUSES.get(answer.code)
+    if status is None:
+        raise PeerRefused(answer.code, answer.remark or "")
+    return status, _read(answer, PullResponse)
 
 
 class QueueCalls:
@@ -118,26 +168,9 @@ class QueueCalls:
             flags |= COMMITS
         if send_subscription:
             flags |= SUBSCRIBES
-        header = PullRequest(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=limit,
-            sys_flag=flags,
-            commit_offset=commit or 0,
-            suspend_timeout_millis=round(hold * 1000),
-            sub_version=wants.sub_version,
-            subscription=wants.sub_string if send_subscription else None,
-            expression_type=wants.expression_type,
-            bname=queue.broker_name,
-        )
-        command = Command.request(RequestCode.PULL_MESSAGE, header)
+        command = pull_command(self._group, queue, offset, wants, limit, hold, flags, commit or 0)
         answer = await self._client.remoting.ask(address, command, timeout)
-        status = _STATUSES.get(answer.code)
-        if status is None:
-            raise PeerRefused(answer.code, answer.remark or "")
-        place = _read(answer, PullResponse)
+        status, place = pull_answer(answer)
         messages = []
         if status is PullStatus.FOUND:
             messages = wanted(decode_messages(answer.body, queue.broker_name), wants)
@@ -239,7 +272,7 @@ class PullConsumer:
         return self._client.routes.find(topic).addCallback(lambda route: route.subscribe)
 
     def pull(
-        self, queue: MessageQueue, offset: int, expression: str = EVERYTHING, limit: int = 32, hold: float = 0.0
+        self, queue: MessageQueue, offset: int, expression: str = EVERYTHING, limit: int = BATCH, hold: float = 0.0
     ) -> Deferred[PullResult]:
         """
         Read messages of a queue from an offset on. Cancelling is supported.

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from twisted.internet.task import deferLater
 
-from smartgo.client.administration.asking import Asking, header_of
+from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.queues import Queues
 from smartgo.client.instance import Client
-from smartgo.client.pull import ANSWER, MAY_WAIT, SUBSCRIBES, PullStatus
+from smartgo.client.pull import ANSWER, BATCH, MAY_WAIT, SUBSCRIBES, TOOLS_GROUP, PullStatus, pull_answer, pull_command
 from smartgo.client.records import Found, decoded
 from smartgo.client.subscription import EVERYTHING, subscription
-from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
-from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import Command
-from smartgo.schema.headers.pull import PullRequest, PullResponse
 from smartgo.schema.message import COMPRESSED
-
-GROUP: Final = "TOOLS_CONSUMER"
-"""RocketMQ's own name for who looks without being a member."""
-BATCH: Final = 32
-"""Messages of one pull."""
-
-_STATUSES: Final = {status.value: status for status in PullStatus}
 
 
 class Pulled(NamedTuple):
@@ -126,26 +115,10 @@ class QueueReader:
         """
         if wants is None:
             wants = subscription(queue.topic, EVERYTHING, 0)
-        header = PullRequest(
-            consumer_group=GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=limit,
-            sys_flag=SUBSCRIBES | (MAY_WAIT if hold else 0),
-            commit_offset=0,
-            suspend_timeout_millis=round(hold * 1000),
-            sub_version=wants.sub_version,
-            subscription=wants.sub_string,
-            expression_type=wants.expression_type,
-            bname=queue.broker_name,
-        )
-        command = Command.request(RequestCode.PULL_MESSAGE, header)
+        flags = SUBSCRIBES | (MAY_WAIT if hold else 0)
+        command = pull_command(TOOLS_GROUP, queue, offset, wants, limit, hold, flags)
         answer = await self._client.remoting.ask(await self._address(queue.broker_name), command, hold + ANSWER)
-        status = _STATUSES.get(answer.code)
-        if status is None:
-            raise PeerRefused(answer.code, answer.remark or "")
-        place = header_of(PullResponse, answer)
+        status, place = pull_answer(answer)
         messages = decoded(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
         return Pulled(messages, place.next_begin_offset, place.min_offset, place.max_offset)
 

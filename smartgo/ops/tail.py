@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.client.pauses import Pauses
+from smartgo.client.pull import BATCH
 from smartgo.client.records import Found
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
@@ -21,7 +22,7 @@ from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, QueueOffset
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import BrokerName, TopicName
 from smartgo.ops.problems import Problem
-from smartgo.ops.queues import BATCH, QueueReader
+from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, Stream, route
 from smartgo.ops.streams import EventStream, IStreamSource
 from smartgo.schema.bodies import MessageQueue

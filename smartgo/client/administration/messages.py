@@ -7,19 +7,16 @@ Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.jav
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
 from smartgo.client.messages import ReceivedMessage, received, received_if_readable
-from smartgo.client.pull import PullConsumer
+from smartgo.client.pull import TOOLS_GROUP, PullConsumer
 from smartgo.client.records import Found
 from smartgo.client.search import Search, address_in
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
-
-_TOOLS: Final = "TOOLS_CONSUMER"
 
 
 class Messages:
@@ -90,7 +87,7 @@ class Messages:
 
         @raise NoSuchMessage: through the Deferred: there is none.
         """
-        result = await PullConsumer(self._asking.client, _TOOLS).pull(queue, offset, limit=1)
+        result = await PullConsumer(self._asking.client, TOOLS_GROUP).pull(queue, offset, limit=1)
         for message in result.messages:
             if message.queue_offset == offset:
                 return message
