@@ -322,6 +322,15 @@ class PlaceTests(SecurityCase):
         answer = self.front.ask("POST", "/topics", TOPIC, {"Sec-Fetch-Site": "cross-site"}, token=token)
         self.assertEqual((answer.status, answer.code), (403, "origin-not-allowed"))
 
+    def test_linked(self) -> None:
+        """Another site's page can link to us, and can have nothing else: no image, frame or script of it asks."""
+        for name in ("cross-site", "same-site"):
+            for kind, status in (("document", 200), ("image", 403), ("iframe", 403), ("empty", 403)):
+                answer = self.asked(Sec_Fetch_Site=name, Sec_Fetch_Dest=kind)
+                self.assertEqual(answer.status, status, f"{name} {kind}")
+        for name in ("same-origin", "none"):
+            self.assertEqual(self.asked(Sec_Fetch_Site=name, Sec_Fetch_Dest="image").status, 200)
+
     def test_no_cors(self) -> None:
         """No page of another origin is told that it may read."""
         answer = self.front.ask(

@@ -106,7 +106,9 @@ class Gate:
         scheme = "https" if knock.secure else "http"
         if origin is not None and origin.lower() not in (f"{scheme}://{host.lower()}", *self._proxied(host, knock)):
             raise Problem(403, "the request comes from a page of another origin", "origin-not-allowed")
-        if knock.changes and knock.header("Sec-Fetch-Site") in ("cross-site", "same-site"):
+        # Another site's page may link to us; it may not have us answer again and again, images and frames of it.
+        linked = not knock.changes and knock.header("Sec-Fetch-Dest") == "document"
+        if knock.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not linked:
             raise Problem(403, "the request comes from a page of another site", "origin-not-allowed")
 
     def _proxied(self, host: str, knock: Knock) -> Iterable[str]:
