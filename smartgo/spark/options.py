@@ -124,7 +124,12 @@ _PATHS: Final = ("path", "paths")
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     by_key = {name.lower(): text for name, text in options.items()}
     several = by_key.get("paths")
-    paths = [] if several is None else json.loads(several)
+    try:
+        paths = [] if several is None else json.loads(several)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise SettingError(f"option paths: {several!r} is no list of directories in JSON")
     if "path" in by_key:
         paths.insert(0, by_key["path"])
     if not paths:
@@ -172,7 +177,7 @@ def _choice(*names: str) -> Callable[[str], str]:
 def _name(text: str) -> str:
     if not text:
         raise ValueError("the name of a column is empty")
-    if text in MESSAGES.names:
+    if text.lower() in MESSAGES.names:
         raise ValueError(f"there is a column {text} already")
     return text
 

@@ -42,7 +42,10 @@ class ParseTests(SynchronousTestCase):
         self.assertIn("option verifyCrc", self.refused(verifyCrc="maybe"))
         self.assertIn("option indexSlots", self.refused(indexSlots="0"))
         self.assertIn("option columnNameOfCorruptRecord", self.refused(columnNameOfCorruptRecord=" "))
-        self.assertIn("a column topic already", self.refused(columnNameOfCorruptRecord="topic"))
+        for name in ("topic", "Topic"):  # Spark does not tell them apart
+            self.assertIn(f"a column {name} already", self.refused(columnNameOfCorruptRecord=name))
+        for wrong in ("nonsense", "[1]", '"/a"'):
+            self.assertIn("option paths", self.refused(paths=wrong))
         self.assertIn("option startingTimestamp", self.refused(startingTimestamp="yesterday"))
         for wrong in ("first", "-1", "1.5", "[]", "{}", '{"T": {"x": 1}}', '{"T": {"0": -3}}', '{"T": 1, "U": {}}'):
             self.assertIn("option startingOffsets", self.refused(startingOffsets=wrong), wrong)
