@@ -2,8 +2,8 @@
 What the console costs the broker: sends with and without a recorded console open, window by window.
 
 The requests are those that a browser made (C{console-requests.jsonl}: a line each with seconds since the page was
-opened, and a path, in which C{{begin}} and C{{end}} stand for the last quarter of an hour), replayed over and over at the
-same pace; streams of events are read as long as a window lasts.
+opened, and a path, in which C{{begin}} and C{{end}} stand for the last quarter of an hour). They are replayed over and
+over at the same pace; streams of events are read as long as a window lasts.
 """
 
 from __future__ import annotations
