@@ -33,7 +33,9 @@ class ComparisonTests(ClusterCase):
         self.out("group", "create", "audit")
         self.cluster.pump(1.0)
         self.out("group", "reset", "audit", "Orders", "--to", "3", "--yes", "--plan", "/before.json")
-        self.cluster.send("%RETRY%audit", b"dead", reconsume_times=16, max_reconsume_times=16)
+        self.cluster.send(
+            "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
+        )
         self.cluster.pump(1.0)
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")

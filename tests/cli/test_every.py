@@ -121,7 +121,9 @@ class EveryTests(ClusterCase):
         self.cluster.pump(10.0)
         self.out("group", "reset", "idle", "Orders", "--to", "3", "--yes", "--plan", "/first.json")
         self.out("group", "reset", "idle", "Orders", "--to", "4", "--yes", "--plan", "/kept.json")
-        self.cluster.send("%RETRY%audit", b"dead", reconsume_times=16, max_reconsume_times=16)
+        self.cluster.send(
+            "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
+        )
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
         files = self.env.files
