@@ -189,7 +189,7 @@ class DeadApi:
     ) -> AsyncGenerator[bytes, None]:
         lines: list[bytes] = []
         size = count = 0
-        async with aclosing(self._letters.matching(queues, wanted, query.from_ms, query.until_ms)) as messages:
+        async with aclosing(self._letters.matching(queues, wanted, query.from_ms)) as messages:
             async for one in messages:
                 lines.append(msgspec.json.encode(_line(one)) + b"\n")
                 size += len(lines[-1])

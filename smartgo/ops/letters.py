@@ -40,15 +40,15 @@ class DeadLetters:
         return one
 
     async def matching(
-        self, queues: Sequence[MessageQueue], wanted: Filter, from_ms: int, until_ms: int, job: Job | None = None
+        self, queues: Sequence[MessageQueue], wanted: Filter, from_ms: int, job: Job | None = None
     ) -> AsyncGenerator[Found, None]:
         """
         Give out the dead letters that a filter lets in; to be closed by C{aclosing}.
 
-        @param from_ms: where to begin to read; C{until_ms}: 0 for at the end.
+        @param from_ms: where to begin to read.
         @param job: is told how far it is.
         """
-        spans = await self._reader.spans(queues, from_ms, until_ms)
+        spans = await self._reader.spans(queues, from_ms)
         total = sum(one.end - one.begin for one in spans)
         done = 0
         for span in spans:

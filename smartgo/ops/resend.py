@@ -199,7 +199,7 @@ class Resending:
     def _meant(self, job: Job) -> AsyncGenerator[Found, None]:
         order = self._order
         wanted = Filter(key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
-        return self._letters.matching(self._queues, wanted, order.from_ms, order.until_ms, job)
+        return self._letters.matching(self._queues, wanted, order.from_ms, job)
 
     async def _named(self, job: Job, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
         names = list(dict.fromkeys(ids))

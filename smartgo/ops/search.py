@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.reading import Span
 from smartgo.client.records import Found
 from smartgo.ops.content import OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.jobs import Job, JobTable, JobView
@@ -15,7 +16,7 @@ from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import TopicName
 from smartgo.ops.problems import Problem
-from smartgo.ops.queues import QueueReader, Span
+from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, route
 from smartgo.ops.view import each
 from smartgo.schema.bodies import MessageQueue
@@ -156,7 +157,7 @@ class Search:
     async def _scan(self, job: Job) -> str:
         """Read the topic, some queues at a time; return how that ended."""
         job.progress(0, 0, "looking for the range of time")
-        spans = await self._reader.spans(self._queues, self._order.from_ms, self._order.until_ms)
+        spans = await self._reader.spans(self._queues, self._order.from_ms)
         total = min(sum(one.end - one.begin for one in spans), self._order.scan)
         await each(spans, lambda span: self._scan_queue(job, span, total), _QUEUES_AT_ONCE)
         return self._ended or "complete"

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred, fail
 
+from smartgo.client import reading
 from smartgo.errors import NotConnected
-from smartgo.ops import dlq, queues
+from smartgo.ops import dlq
 from smartgo.ops.streams import STUCK_SECONDS
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.codes import RequestCode
@@ -137,7 +138,7 @@ class ExportTests(LetterCase):
 
     def test_cut(self) -> None:
         """Where a broker stops to answer midway, the connection is cut; where it does so at once, that is said."""
-        self.patch(queues, "BATCH", 1)
+        self.patch(reading, "BATCH", 1)
         self.patch(dlq, "_LINES", 1)
         remoting = self.front.ops.client.remoting
         pulls = 0
