@@ -134,7 +134,7 @@ class Ops(Service):
             JobsApi(self.jobs),
             *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),
-            MetricsApi(metrics or (lambda: registry)),
+            MetricsApi(env.clock, metrics or (lambda: registry)),
             *([DebugApi()] if config.ops_debug else []),
             *resources,
         ]

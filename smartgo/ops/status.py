@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from smartgo.env.interfaces import IClock
 from smartgo.ops.interfaces import ILocalNode, PartState, SettingValue
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, Raw, route
+
+_FRESH: Final = 1.0  # seconds
+_REST: Final = 10  # times as long as metrics took, they are shown again
 
 SettingName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9.]+$")]
 SettingText = Annotated[str, Meta(max_length=1024)]
@@ -130,10 +134,22 @@ class StatusApi:
 class MetricsApi:
     """What Prometheus reads."""
 
-    def __init__(self, registry: Callable[[], CollectorRegistry]) -> None:
+    def __init__(self, clock: IClock, registry: Callable[[], CollectorRegistry]) -> None:
+        self._clock = clock
         self._registry = registry
+        self._shown = b""
+        self._stale = 0.0
 
     @route("GET", "/metrics", scope=READ, answer=Raw, media="text/plain", remote=False, tag="process")
     def metrics(self, call: Call[None, None, None]) -> Raw:
-        """Give the metrics in the text form of Prometheus; C{/metrics} gives the same."""
-        return Raw(generate_latest(self._registry()), CONTENT_TYPE_LATEST)
+        """
+        Give the metrics in the text form of Prometheus; C{/metrics} gives the same.
+
+        They are shown again for a second, or longer if they took long: many who ask do not keep the broker busy.
+        """
+        began = self._clock.seconds()
+        if began >= self._stale:
+            self._shown = generate_latest(self._registry())
+            now = self._clock.seconds()
+            self._stale = now + max(_FRESH, _REST * (now - began))
+        return Raw(self._shown, CONTENT_TYPE_LATEST)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from prometheus_client import CollectorRegistry
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.ops import LocalNode
+from smartgo.ops.status import MetricsApi
 from tests.broker.cluster import Cluster
+from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
 
 
@@ -84,3 +87,24 @@ class OutsideTests(SynchronousTestCase):
         self.assertEqual(front.get("/process", token=token), {})
         answer = front.ask("PATCH", "/config", {"changes": {"autoCreateTopicEnable": "false"}}, token=token)
         self.assertEqual((answer.status, answer.code), (409, "not-local"))
+
+
+class MetricsTests(SynchronousTestCase):
+    """What Prometheus reads."""
+
+    def test_asked_often(self) -> None:
+        """What is asked for again and again is gathered once a second, and for a tenth of the time at most."""
+        clock = FakeEnvironment().clock
+        took = [0.0, 0.5, 0.0]
+        gathered: list[float] = []
+
+        def registry() -> CollectorRegistry:
+            gathered.append(clock.seconds())
+            clock.advance(took.pop(0))
+            return CollectorRegistry()
+
+        api = MetricsApi(clock, registry)
+        for _ in range(28):
+            api.metrics(cast("Any", None))
+            clock.advance(0.25)
+        self.assertEqual(gathered, [0.0, 1.0, 6.5])
