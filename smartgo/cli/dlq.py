@@ -14,13 +14,14 @@ from smartgo.cli.message import as_members, sent_to
 from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
 from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
 from smartgo.cli.progress import Progress
-from smartgo.cli.reading import Place, Reader, Span
+from smartgo.cli.reading import Place, Reader
 from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples
 from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
+from smartgo.client.reading import Span
 from smartgo.errors import PeerRefused
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX, dlq_topic

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -14,13 +15,18 @@ from smartgo.cli.progress import Progress
 from smartgo.cli.session import Connected, pause
 from smartgo.cli.texts import moment_ms
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.pull import BATCH, TOOLS_GROUP, PullConsumer, PullResult, PullStatus
-from smartgo.errors import CallFailed, PeerRefused
+from smartgo.client.pull import BATCH, TOOLS_GROUP, PullConsumer, PullStatus
+from smartgo.client.reading import QueueReader, Span
+from smartgo.client.records import readable
+from smartgo.client.subscription import subscription, wanted
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
 HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
 PAUSE: Final = 1.0  # seconds before another try
+
+T = TypeVar("T")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -50,14 +56,6 @@ def read_place(context: click.Context, option: click.Parameter, text: str | None
     return Place("time", moment_ms(text, context, option, "first, last, an offset, -N"))
 
 
-class Span(msgspec.Struct, frozen=True):
-    """What is to be read of one queue: C{begin} and what lies below C{end}."""
-
-    queue: MessageQueue
-    begin: int
-    end: int
-
-
 class Reader:
     """Reads one topic."""
 
@@ -65,6 +63,7 @@ class Reader:
         self._there = there
         self._topic = topic
         self._puller = PullConsumer(there.client, TOOLS_GROUP)
+        self._reader = QueueReader(there.client, self._address)
 
     async def spans(self, begin: Place, end: Place | None = None, only: Collection[tuple[str, int]] = ()) -> list[Span]:
         """
@@ -102,27 +101,39 @@ class Reader:
         @param expression: tags that are wanted.
         @raise CallFailed: a broker does not answer.
         """
+        wants = subscription(self._topic, expression, self._there.env.clock.wall_ms())
         for span in spans:
             at = span.begin
-            while at < span.end:
-                result = await self._pull(span.queue, at, expression)
-                for message in result.messages:
-                    if message.queue_offset < span.end:
+            async with aclosing(self._reader.scan(span, wants)) as pulls:
+                while True:
+                    pulled = await self._readable(anext(pulls, None))
+                    if pulled is None:
+                        break
+                    for message in wanted(readable(pulled.messages), wants):
                         yield message
-                following = result.next_offset if result.next_offset > at else at + 1
-                if progress is not None:
-                    progress.advance(min(following, span.end) - at)
-                at = following
+                    following = min(pulled.next_offset, span.end)
+                    if progress is not None:
+                        progress.advance(following - at)
+                    at = following
 
-    async def _pull(self, queue: MessageQueue, at: int, expression: str, hold: float = 0.0) -> PullResult:
+    async def _readable(self, pulled: Awaitable[T]) -> T:
+        """Wait for what was pulled. @raise PeerRefused: the broker declined; it is told how to let it be read."""
         try:
-            return await self._puller.pull(queue, at, expression, BATCH, hold)
+            return await pulled
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.NO_PERMISSION:
                 raise PeerRefused(
-                    refusal.code, f"{refusal.remark}; smartgo topic set '{queue.topic}' --perm rw lets it be read"
+                    refusal.code, f"{refusal.remark}; smartgo topic set '{self._topic}' --perm rw lets it be read"
                 ) from None
             raise
+
+    async def _address(self, broker: str) -> str:
+        routes = self._there.client.routes
+        await routes.find(self._topic)
+        found = routes.nearest_address(broker)
+        if found is None:
+            raise NotConnected(f"broker {broker} has no address now")
+        return found[0]
 
     async def follow(self, spans: Sequence[Span], expression: str, take: Callable[[ReceivedMessage], bool]) -> None:
         """
@@ -152,7 +163,7 @@ class Reader:
         while True:
             began = clock.seconds()
             try:
-                result = await self._pull(span.queue, at, expression, HOLD)
+                result = await self._readable(self._puller.pull(span.queue, at, expression, BATCH, HOLD))
             except PeerRefused:
                 raise
             except CallFailed as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from smartgo.client.messages import ReceivedMessage, received_if_readable
 from smartgo.errors import BadRecord, CallFailed
 from smartgo.schema import properties
 from smartgo.schema.bodies import MessageQueue
@@ -65,3 +67,9 @@ def decoded(body: bytes, broker: str) -> list[Found]:
         messages.append(Found(broker, body[at : at + stored.size], stored))
         at += stored.size
     return messages
+
+
+def readable(found: Iterable[Found]) -> list[ReceivedMessage]:
+    """Return messages as consumers get them; one whose body cannot be unpacked is left out, with a warning."""
+    messages = [received_if_readable(one.stored, one.broker) for one in found]
+    return [one for one in messages if one is not None]

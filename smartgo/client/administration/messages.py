@@ -6,13 +6,11 @@ Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.jav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
-from smartgo.client.messages import ReceivedMessage, received, received_if_readable
+from smartgo.client.messages import ReceivedMessage, received
 from smartgo.client.pull import TOOLS_GROUP, PullConsumer
-from smartgo.client.records import Found
+from smartgo.client.records import Found, readable
 from smartgo.client.search import Search, address_in
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
@@ -107,14 +105,9 @@ class Messages:
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
         """
         brokers = await self._topics.places(topic)
-        return _readable(await self._search.by_key(topic, key, brokers, begin_ms, end_ms))
+        return readable(await self._search.by_key(topic, key, brokers, begin_ms, end_ms))
 
     @deferred
     async def by_unique_key(self, topic: str, id: str) -> list[ReceivedMessage]:
         """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
-        return _readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
-
-
-def _readable(found: Iterable[Found]) -> list[ReceivedMessage]:
-    messages = [received_if_readable(one.stored, one.broker) for one in found]
-    return [one for one in messages if one is not None]
+        return readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
