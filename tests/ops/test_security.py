@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from typing import Any
 
@@ -139,6 +140,19 @@ class TokenTests(SecurityCase):
     def test_first(self) -> None:
         """The first token is one for admin, or nobody could ever make another."""
         self.assertRaises(Problem, self.front.ops.tokens.create, "reader", [READ])
+
+    def test_unsaved(self) -> None:
+        """A token that cannot be saved is none: where it is the first, it keeps nobody out."""
+        code = self.front.ops.sessions.new_code()
+        answer = self.front.ask("POST", "/session", {"code": code})
+        headers = {"Cookie": answer.headers["set-cookie"].split(";")[0], "X-CSRF-Token": answer.json["csrfToken"]}
+        self.front.env.files.fail["/store/ops/tokens.json"] = errno.ENOSPC
+        boss = {"name": "boss", "scopes": [ADMIN]}
+        self.assertEqual(self.front.ask("POST", "/tokens", boss, headers).status, 500)
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.assertEqual(self.front.ask("GET", "/topics").status, 200)
+        self.front.env.files.fail.clear()
+        self.assertEqual(self.front.ask("POST", "/tokens", boss, headers).status, 201)
 
     def test_limit(self) -> None:
         """No more than so many tokens are kept, and no two of one name."""

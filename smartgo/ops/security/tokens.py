@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, SettingError
@@ -144,7 +145,13 @@ class TokenTable:
         now = self._env.clock.wall_ms()
         token = Token(name, tuple(scopes), hash_of(secret), now, now + seconds * 1000 if seconds else 0)
         self._saved[name] = token
-        return token, secret, self._save()
+        return token, secret, self._save().addErrback(self._not_kept, token)
+
+    def _not_kept(self, failure: Failure, token: Token) -> Failure:
+        """Forget a token that could not be saved: nobody was told it, and everybody else would be kept out by it."""
+        if self._saved.get(token.name) == token:
+            del self._saved[token.name]
+        return failure
 
     def delete(self, name: str) -> Deferred[None]:
         """
