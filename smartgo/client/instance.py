@@ -26,7 +26,7 @@ from smartgo.client.messages import ReceivedMessage
 from smartgo.client.route import RouteTable, parse_registries
 from smartgo.client.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import CallFailed, PeerRefused, SettingError
+from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
 from smartgo.remoting.client import RemotingClient, parse_address
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
@@ -41,11 +41,13 @@ from smartgo.schema.bodies import (
 )
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.consumers import UnregisterClientRequest
 
 HEARTBEAT: Final = 30.0  # seconds
 TIMEOUT: Final = 3.0  # seconds for a broker to answer
 
+H = TypeVar("H", bound=Header)
 T = TypeVar("T")
 
 
@@ -284,6 +286,14 @@ def succeeded(answer: Command) -> Command:
     if answer.code != ResponseCode.SUCCESS:
         raise PeerRefused(answer.code, answer.remark or "")
     return answer
+
+
+def header_of(kind: type[H], answer: Command) -> H:
+    """Return an answer's header. @raise CallFailed: it is no such header."""
+    try:
+        return answer.read(kind)
+    except BadHeader as error:
+        raise CallFailed(f"an answer cannot be read: {error}") from None
 
 
 async def _all_ended(waits: Iterable[Deferred[T]]) -> None:

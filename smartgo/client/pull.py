@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 from twisted.internet.defer import Deferred
 
-from smartgo.client.instance import Client, succeeded
+from smartgo.client.instance import Client, header_of, succeeded
 from smartgo.client.messages import ReceivedMessage, decode_messages
 from smartgo.client.route import MASTER
 from smartgo.client.subscription import EVERYTHING, subscription, wanted
-from smartgo.errors import BadHeader, CallFailed, NotConnected, PeerRefused
+from smartgo.errors import NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -76,7 +76,6 @@ class PullResult(msgspec.Struct, frozen=True):
     broker_id: int
 
 
-H = TypeVar("H", bound=Header)
 T = TypeVar("T")
 
 _STATUSES: Final = {status.value: status for status in PullStatus}
@@ -125,7 +124,7 @@ def pull_answer(answer: Command) -> tuple[PullStatus, PullResponse]:
     status = _STATUSES.get(answer.code)
     if status is None:
         raise PeerRefused(answer.code, answer.remark or "")
-    return status, _read(answer, PullResponse)
+    return status, header_of(PullResponse, answer)
 
 
 class QueueCalls:
@@ -229,20 +228,13 @@ class QueueCalls:
 
     async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         answer = await self._client.remoting.ask(self._address(queue), Command.request(code, header))
-        return _read(succeeded(answer), OffsetResponse).offset
+        return header_of(OffsetResponse, succeeded(answer)).offset
 
     def _address(self, queue: MessageQueue) -> str:
         found = self._client.routes.nearest_address(queue.broker_name)
         if found is None:
             raise NotConnected(f"broker {queue.broker_name} has no address now")
         return found[0]
-
-
-def _read(answer: Command, header_type: type[H]) -> H:
-    try:
-        return answer.read(header_type)
-    except BadHeader as error:
-        raise CallFailed(f"an answer cannot be read: {error}") from None
 
 
 class PullConsumer:

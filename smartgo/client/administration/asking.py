@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from smartgo.client.instance import Client
 from smartgo.client.route import MASTER
-from smartgo.errors import BadBody, BadHeader, CallFailed, CallTimedOut, NotConnected, PeerRefused
+from smartgo.errors import BadBody, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -20,7 +20,6 @@ from smartgo.schema.headerfields import Header
 TIMEOUT: Final = 5.0  # seconds for an answer
 
 B = TypeVar("B", bound=Body)
-H = TypeVar("H", bound=Header)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -43,14 +42,6 @@ def body_of(kind: type[B], answer: Command) -> B:
     try:
         return kind.decode(answer.body)
     except BadBody as error:
-        raise CallFailed(f"an answer cannot be read: {error}") from None
-
-
-def header_of(kind: type[H], answer: Command) -> H:
-    """Return an answer's header. @raise CallFailed: it is no such header."""
-    try:
-        return answer.read(kind)
-    except BadHeader as error:
         raise CallFailed(f"an answer cannot be read: {error}") from None
 
 
