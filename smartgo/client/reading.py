@@ -18,6 +18,7 @@ from smartgo.client.instance import Client
 from smartgo.client.pull import ANSWER, BATCH, MAY_WAIT, SUBSCRIBES, TOOLS_GROUP, PullStatus, pull_answer, pull_command
 from smartgo.client.records import Found, decoded
 from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.errors import NoSuchMessage
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.message import COMPRESSED
 
@@ -101,6 +102,17 @@ class QueueReader:
         status, place = pull_answer(answer)
         messages = decoded(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
         return Pulled(messages, place.next_begin_offset, place.min_offset, place.max_offset)
+
+    async def at(self, queue: MessageQueue, offset: int) -> Found:
+        """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""
+        pulled = await self.pull(queue, offset, 1)
+        for one in pulled.messages:
+            if one.stored.queue_offset == offset:
+                return one
+        raise NoSuchMessage(
+            f"there is no message {offset} in queue {queue.queue_id} of {queue.topic} at broker {queue.broker_name}; "
+            f"it has {pulled.minimum} to {pulled.maximum - 1}"
+        )
 
     async def scan(self, span: Span, wants: SubscriptionData | None = None) -> AsyncGenerator[Pulled, None]:
         """Read a piece of a queue from its beginning; to be closed by C{aclosing}."""

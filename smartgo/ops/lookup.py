@@ -53,14 +53,9 @@ class Lookup:
         return message
 
     async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> Found:
-        """Return the message at a place of a queue. @raise Problem: 404, there is none."""
+        """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""
         (queue,) = await self._reader.queues(topic, broker, queue_id)
-        messages = (await self._reader.pull(queue, offset, 1)).messages
-        if not messages or messages[0].stored.queue_offset != offset:
-            low, high = await self._reader.bounds(queue)
-            where = f"in queue {queue_id} of {topic} at broker {broker}"
-            raise Problem(404, f"there is no message {offset} {where}; it has {low} to {high - 1}", "message-not-found")
-        return messages[0]
+        return await self._reader.at(queue, offset)
 
     async def by_key(self, topic: str, key: str, from_ms: int, until_ms: int, limit: int = KEY_LIMIT) -> list[Found]:
         """

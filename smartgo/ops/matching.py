@@ -7,7 +7,6 @@ from collections.abc import Callable
 from smartgo.client.records import Found
 from smartgo.client.subscription import subscription
 from smartgo.ops.content import unpacked
-from smartgo.schema import properties
 from smartgo.schema.bodies import SubscriptionData
 
 Test = Callable[[Found], bool]
@@ -42,13 +41,13 @@ class Filter:
         self._tests: list[Test] = []
         if self.wants is not None and self.wants.tags_set:
             tags = self.wants.tags_set
-            self._tests.append(lambda one: one.properties.get(properties.TAGS, "") in tags)
+            self._tests.append(lambda one: one.tag in tags)
         if from_ms:
             self._tests.append(lambda one: one.stored.stored_ms >= from_ms)
         if until_ms:
             self._tests.append(lambda one: one.stored.stored_ms <= until_ms)
         if key:
-            self._tests.append(lambda one: key in properties.split_keys(one.properties.get(properties.KEYS, "")))
+            self._tests.append(lambda one: key in one.keys)
         if property:
             self._tests.append(lambda one: value in one.properties.get(property, "") and property in one.properties)
         elif value:

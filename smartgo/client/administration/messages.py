@@ -6,10 +6,12 @@ Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.jav
 
 from __future__ import annotations
 
+from twisted.internet.defer import succeed
+
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.client.pull import TOOLS_GROUP, PullConsumer
+from smartgo.client.reading import QueueReader
 from smartgo.client.records import Found, readable
 from smartgo.client.search import Search, address_in
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
@@ -37,11 +39,7 @@ class Messages:
         @raise BadHeader: through the Deferred: that is no message id.
         @raise NoSuchMessage: through the Deferred: there is none.
         """
-        one = await self._stored(offset_id)
-        try:
-            return received(one.stored, one.broker)
-        except (BadCompression, BodyTooLong) as error:
-            raise CallFailed(f"message {offset_id} cannot be read: {error}") from None
+        return _opened(await self._stored(offset_id))
 
     @deferred
     async def record(self, offset_id: str) -> bytes:
@@ -85,14 +83,11 @@ class Messages:
 
         @raise NoSuchMessage: through the Deferred: there is none.
         """
-        result = await PullConsumer(self._asking.client, TOOLS_GROUP).pull(queue, offset, limit=1)
-        for message in result.messages:
-            if message.queue_offset == offset:
-                return message
-        raise NoSuchMessage(
-            f"there is no message {offset} in queue {queue.queue_id} of {queue.topic} at broker {queue.broker_name}; "
-            f"it has {result.min_offset} to {result.max_offset - 1}"
-        )
+        places = await self._topics.places(queue.topic)
+        if queue.broker_name not in places:
+            raise NoSuchMessage(f"broker {queue.broker_name} has no topic {queue.topic}")
+        reader = QueueReader(self._asking.client, lambda broker: succeed(places[broker]))
+        return _opened(await reader.at(queue, offset))
 
     # -- several ---------------------------------------------------------------------------------------------
 
@@ -111,3 +106,11 @@ class Messages:
     async def by_unique_key(self, topic: str, id: str) -> list[ReceivedMessage]:
         """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
         return readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
+
+
+def _opened(one: Found) -> ReceivedMessage:
+    """Return a message as consumers get it. @raise CallFailed: its body cannot be unpacked."""
+    try:
+        return received(one.stored, one.broker)
+    except (BadCompression, BodyTooLong) as error:
+        raise CallFailed(f"message {one.stored.message_id} cannot be read: {error}") from None
