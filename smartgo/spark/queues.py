@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -164,7 +164,7 @@ def _segments(
     at, is_aligned = (before, True) if before >= part.begin else (part.begin, part.is_aligned)
     offsets, ends, sizes, chosen = offsets[inside], ends[inside], sizes[inside], chosen[inside]
     gaps = np.flatnonzero(np.append(at, ends[:-1]) != offsets).tolist() if len(offsets) else []
-    for low, high in zip([0, *gaps], [*gaps, len(offsets)], strict=True):
+    for low, high in pairwise([0, *[gap for gap in gaps if gap], len(offsets)]):
         if low in gaps:
             gap_begin = int(ends[low - 1]) if low else at
             if gap_begin < offsets[low]:

@@ -107,6 +107,24 @@ class LocateTests(Case):
             shutil.rmtree(os.path.join(self.root, "consumequeue", gone))
             self.assertEqual(self.found(topic("Few")), self.expected, gone)
 
+    def test_any_missing(self) -> None:
+        """Whichever queues are gone, and however the log is cut, each record of a topic is read once."""
+        random = Random(5)
+        for number in range(4):
+            self.root = os.path.join(os.path.dirname(self.root), f"store-{number}")
+            log = LogWriter(self.root, file_size=1 << 18)
+            for _ in range(600):
+                log.add(any_message(random))
+            log.close()
+            for name, queue_id in random.sample([(name, n) for name in ("T", "Other") for n in range(3)], 2):
+                shutil.rmtree(os.path.join(self.root, "consumequeue", name, str(queue_id)))
+            with patched("smartgo.spark.partitions.SIZE_LIMIT", 0):
+                for stored in {(one.topic, one.queue_id) for one in log.expected()}:
+                    wanted = topic(stored[0]).and_number(Comparison("queue_id", "==", stored[1]))
+                    mine = [one for one in log.expected() if (one.topic, one.queue_id) == stored]
+                    found = self.found(wanted, partitionBytes=65536)
+                    self.assertEqual(found, [one.physical_offset for one in mine], str(stored))
+
     def test_behind(self) -> None:
         """Queues that lack the newest records, or any, are no harm."""
         for _ in range(12):
