@@ -16,6 +16,7 @@ from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.options import listen_flags, ops_setting
+from smartgo.node.stalls import StallWatch
 
 _LOG_FILE: Final = "64MiB"
 
@@ -63,7 +64,7 @@ def dev(
         root = os.path.abspath(data)
         configuration = configured(env, root, listen, registry_listen, config, settings, ops)
         failed: Deferred[str] = Deferred()
-        node = Embedded(env, configuration, failed.callback, serve_ops=True)
+        node = Embedded(env, configuration, failed.callback, serve_ops=True, stalls=StallWatch(env.clock))
         try:
             await node.start()
             click.echo(f"registry    {node.registry}")

@@ -18,6 +18,7 @@ from smartgo.node.all import prepare, with_own_registry
 from smartgo.node.assembly import ops_place
 from smartgo.node.process import client_tls, server_limits
 from smartgo.node.registry import Registry
+from smartgo.node.stalls import StallWatch
 
 if TYPE_CHECKING:
     from smartgo.ops.service import Ops
@@ -59,11 +60,13 @@ class Embedded:
         on_store_failed: Callable[[str], None],
         fill_disk: bool = False,
         serve_ops: bool = False,
+        stalls: StallWatch | None = None,
     ) -> None:
         """
         @param on_store_failed: called once with why, when the store fails for good.
         @param fill_disk: take messages until there is really no room, where a broker that is to stay leaves some free.
         @param serve_ops: serve the REST API and the console too, unless the settings say otherwise.
+        @param stalls: watches this thread while they run, and is asked by the API; it takes the process's alarm signal.
         @raise SettingError: a setting that cannot be followed, or a port in use.
         @raise StoreHeld: the store is another process's.
         """
@@ -89,7 +92,8 @@ class Embedded:
             if place is not None:
                 from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 
-                self.ops = assemble(env, configuration, place, (self._registry, self._broker))
+                self.ops = assemble(env, configuration, place, (self._registry, self._broker), stalls)
+        self._stalls = stalls
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
@@ -104,6 +108,9 @@ class Embedded:
 
         @raise SmartgoError: one cannot start; L{stop} what did.
         """
+        if self._stalls is not None:
+            self._started.append(self._stalls)
+            self._stalls.startService()
         for service in (self._registry, self._broker, self.ops):
             if service is not None:
                 self._started.append(service)

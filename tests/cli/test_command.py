@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from typing import cast
 
@@ -175,10 +176,10 @@ class ProcessTests(SynchronousTestCase):
     def test_dev(self) -> None:
         """The broker in the foreground says where it is and what it keeps; ctrl-C ends it with 0, its messages stay."""
         network = RealNetwork(None)
-        ports = [network.free_port() for _ in range(2)]
+        ports = [network.free_port() for _ in range(3)]
         data = self.mktemp()
         command = [sys.executable, "-m", "smartgo.cli.main", "dev", "--data", data]
-        command += ["--listen", str(ports[0]), "--registry-listen", str(ports[1])]
+        command += ["--listen", str(ports[0]), "--registry-listen", str(ports[1]), "--ops", f"127.0.0.1:{ports[2]}"]
         command += ["--set", "mappedFileSizeCommitLog=1MiB", "--set", "fastPort=false"]
         registry = f"127.0.0.1:{ports[1]}"
         for round_number in range(2):
@@ -193,6 +194,8 @@ class ProcessTests(SynchronousTestCase):
                 for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH"):
                     self.assertIn(word.encode(), said)
                 self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
+                with urllib.request.urlopen(f"http://127.0.0.1:{ports[2]}/metrics", timeout=30) as metrics:
+                    self.assertIn(b"\nsmartgo_reactor_stalls_total ", metrics.read())
                 if round_number:
                     found = smartgo("consume", "T", "--from", "first", "--count", "2", "-o", "json", "-r", registry)
                     bodies = {json.loads(line)["body"] for line in found.stdout.splitlines()}
