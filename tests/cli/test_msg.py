@@ -234,6 +234,13 @@ class DeadLetterTests(ClusterCase):
             self.refused("dlq", "resend", "cg", "--all", "--to", "SELF_TEST_TOPIC", "--yes", status=1),
         )
 
+    def test_no_origin(self) -> None:
+        """One that does not say where it came from goes to no group; those before it were sent, and are counted."""
+        self.cluster.send("%RETRY%cg", b"lost", reconsume_times=16, max_reconsume_times=16)
+        self.cluster.pump(1.0)
+        words = self.refused("dlq", "resend", "cg", "--all", "--yes", status=1)
+        self.assertIn("3 of 4 were sent; then: nothing says which topic", words)
+
     def test_refused(self) -> None:
         """Which ones must be said; one that is not there is missing."""
         self.invoke("dlq", "resend", "cg", status=2)
