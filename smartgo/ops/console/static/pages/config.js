@@ -9,7 +9,7 @@ import { RemoteTable } from "../app/table.js";
 import { number } from "../app/format.js";
 
 const TABLES = ["", "broker", "registry", "store", "ha", "limits", "tls", "ops"];
-const TONES = { default: "plain", environment: "info", file: "good", flag: "warn" };
+const TONES = { default: "plain", environment: "info", file: "good", flag: "warn", request: "warn" };
 
 export default function Config({ query }) {
   const changed = query.changed === "yes";
