@@ -76,7 +76,7 @@ class Reader:
         found = []
         for queue in await self._puller.queues(self._topic):
             if not only or (queue.broker_name, queue.queue_id) in only:
-                low, high = await self._puller.min_offset(queue), await self._puller.max_offset(queue)
+                low, high = await self._reader.bounds(queue)
                 first = await self._offset(queue, begin, low, high)
                 last = high if end is None else await self._offset(queue, end, low, high)
                 found.append(Span(queue, min(max(first, low), high), min(max(last, low), high)))
