@@ -85,8 +85,14 @@ def arrow_columns(schema: StructType, options: ReadOptions) -> pa.Schema:
 
 
 def _check_batch(options: ReadOptions) -> None:
-    if options.starting.named == "latest" or LATEST in options.starting.by_queue.values():
+    if options.starting.named == "latest":
         raise SettingError("option startingOffsets: latest is for streams; a batch read would find nothing")
+    for (topic, queue_id), offset in options.starting.by_queue.items():
+        if offset == LATEST:
+            raise SettingError(
+                f"option startingOffsets: a batch read that begins at the end (-1) of topic {topic}, queue {queue_id},"
+                " finds nothing there; give an offset"
+            )
     if options.ending.named == "earliest" or EARLIEST in options.ending.by_queue.values():
         raise SettingError("option endingOffsets: a batch read that ends at the earliest offset finds nothing")
 

@@ -16,7 +16,7 @@ from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT
 from smartgo.spark import files
 from smartgo.spark.options import LATEST, ReadOptions
 from smartgo.spark.partitions import LogRange
-from smartgo.spark.stores import Store, find_stores
+from smartgo.spark.stores import Store, check_named, find_stores
 from smartgo.spark.tail import DataLost, Tail, begins_record, next_record, share
 
 Offset = dict[str, int]
@@ -60,7 +60,9 @@ class Following:
 
         @raise SettingError: there is no store at a path, or the position given is none in it.
         """
-        return _sorted({store.root: self._beginning(store) for store in find_stores(self._options.paths)})
+        stores = find_stores(self._options.paths)
+        check_named(stores, self._options.starting.by_store, "startingOffsets")
+        return _sorted({store.root: self._beginning(store) for store in stores})
 
     def settled(self) -> Offset:
         """Return where the logs end now, newest messages included."""

@@ -20,7 +20,7 @@ from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end
-from smartgo.spark.stores import NamedFile, Store
+from smartgo.spark.stores import NamedFile, Store, check_named
 
 CLOCK_SLACK_MS: Final = 3_600_000
 """A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
@@ -57,7 +57,14 @@ class LogRange:
 
 
 def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange]:
-    """Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for."""
+    """
+    Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for.
+
+    @raise SettingError: the options give an offset of a store that is none of these.
+    """
+    stores = list(stores)
+    check_named(stores, options.starting.by_store, "startingOffsets")
+    check_named(stores, options.ending.by_store, "endingOffsets")
     return [part for store in stores for part in plan_store(store, options, conditions)]
 
 

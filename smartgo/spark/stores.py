@@ -17,6 +17,7 @@ from smartgo.errors import BadBody, SettingError
 from smartgo.schema import index, regions
 from smartgo.schema.regions import Region
 from smartgo.spark import files
+from smartgo.spark.nearest import nearest
 
 _NAME: Final = re.compile("[0-9]{20}")
 _NUMBER: Final = re.compile("[0-9]{1,10}")
@@ -123,6 +124,18 @@ def find_stores(paths: Iterable[str]) -> list[Store]:
         for store in stores:
             found[store.root] = store
     return list(found.values())
+
+
+def check_named(stores: Iterable[Store], named: Iterable[str], option: str) -> None:
+    """
+    Refuse directories that an option names and that are none of the stores that are read.
+
+    @raise SettingError: it names the first.
+    """
+    roots = {store.root for store in stores}
+    for path in named:
+        if path not in roots:
+            raise SettingError(f"option {option}: {path} is none of the stores that are read{nearest(path, roots)}")
 
 
 def _store_at(path: str) -> Store | None:

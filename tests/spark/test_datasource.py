@@ -8,9 +8,11 @@ from typing import Any
 from unittest.mock import patch as patched
 
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StringType, StructField, StructType
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
+from smartgo.spark.datasource import SmartgoDataSource
 from smartgo.spark.java import check_java
 from tests import golden_store
 from tests.spark.logs import patch, rows
@@ -139,6 +141,22 @@ class GoldenTests(SparkTestCase):
         finally:
             self.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
         self.assertEqual(found, sum(one["topic"] == "Order" for one in self.manifests["store-a"]["messages"]))
+
+
+class BoundsTests(SynchronousTestCase):
+    def test_nothing_to_find(self) -> None:
+        """A batch read that begins at an end, or ends at a beginning, is refused; of single queues too."""
+        schema = StructType([StructField("topic", StringType())])
+        for name, text, sentence in (
+            ("startingOffsets", "latest", "latest is for streams"),
+            ("startingOffsets", '{"T": {"0": 5, "3": -1}}', "at the end (-1) of topic T, queue 3"),
+            ("endingOffsets", "earliest", "ends at the earliest offset"),
+            ("endingOffsets", '{"T": {"0": -2}}', "ends at the earliest offset"),
+        ):
+            source = SmartgoDataSource({"path": "/s", name: text})
+            error = str(self.assertRaises(SettingError, source.reader, schema))
+            self.assertIn(f"option {name}: ", error)
+            self.assertIn(sentence, error)
 
 
 class JavaTests(SynchronousTestCase):

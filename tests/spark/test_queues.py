@@ -12,6 +12,7 @@ from unittest.mock import patch as patched
 from pyspark.sql import datasource as spark
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.errors import SettingError
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import Message
 from smartgo.spark import files, pushdown
@@ -234,6 +235,13 @@ class ConditionTests(Case):
         ]
         self.assertEqual(rows(self.root, startingOffsets=first, endingOffsets=last), expected)
 
+    def test_other_store(self) -> None:
+        """An offset of a directory that is not read is a mistake, not an offset of nothing."""
+        for option in ("startingOffsets", "endingOffsets"):
+            error = self.assertRaises(SettingError, rows, self.root, **{option: f'{{"{self.root}x": 5}}'})
+            self.assertIn(f"option {option}: {self.root}x is none of the stores", str(error))
+            self.assertIn(f"did you mean {self.root}?", str(error))
+
     def test_physical_offsets(self) -> None:
         """Physical offsets, for all stores or by directory, cut the log; a record belongs where it starts."""
         offsets = [offset for offset, _ in self.log.written]
@@ -242,7 +250,6 @@ class ConditionTests(Case):
         for starting, ending in ((low, high), (f'{{"{self.root}": {low}}}', f'{{"{self.root}": {high}}}')):
             found = rows(self.root, columns=columns, startingOffsets=starting, endingOffsets=ending)
             self.assertEqual([row["physical_offset"] for row in found], offsets[7:301])
-        self.assertEqual(len(rows(self.root, columns=columns, startingOffsets='{"/other": 5}')), len(offsets))
 
     def test_times(self) -> None:
         """startingTimestamp is included, endingTimestamp is not."""
