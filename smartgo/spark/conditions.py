@@ -6,14 +6,15 @@ Spark looks at every row again, so a condition that is left out here costs time 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy import ndarray
 
-from smartgo.spark.options import EARLIEST, LATEST, ReadOptions
+from smartgo.spark.options import EARLIEST, LATEST, ReadOptions, is_subscribed
 
 NUMBERS: Final = ("queue_id", "queue_offset", "physical_offset", "store_timestamp")
 """Columns that conditions may be about, besides C{topic}; C{store_timestamp} is in milliseconds here."""
@@ -52,7 +53,7 @@ class Conditions:
     """
     Conditions that a row must meet, all of them.
 
-    @ivar topics: the topics wanted, C{None} for all.
+    @ivar topics: the topics wanted, C{None} for all; C{topic_pattern}: what all of a topic's name must match besides.
     @ivar first_offsets: queue offsets below which nothing is wanted, by topic and queue id; C{end_offsets}: from which
         on.
     """
@@ -61,21 +62,27 @@ class Conditions:
     numbers: tuple[Comparison | Member, ...] = ()
     first_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    topic_pattern: re.Pattern[str] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether every row is wanted."""
-        return self.topics is None and not (self.numbers or self.first_offsets or self.end_offsets)
+        return not (self.names_topics or self.numbers or self.first_offsets or self.end_offsets)
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether some topics are not wanted."""
+        return self.topics is not None or self.topic_pattern is not None
 
     def and_topics(self, topics: Iterable[str]) -> Conditions:
         """Return these conditions, and that the topic be one of some."""
         wanted = frozenset(topics)
         kept = wanted if self.topics is None else wanted & self.topics
-        return Conditions(kept, self.numbers, self.first_offsets, self.end_offsets)
+        return replace(self, topics=kept)
 
     def and_number(self, condition: Comparison | Member) -> Conditions:
         """Return these conditions and one more."""
-        return Conditions(self.topics, (*self.numbers, condition), self.first_offsets, self.end_offsets)
+        return replace(self, numbers=(*self.numbers, condition))
 
     def span(self, column: str) -> tuple[int, int]:
         """Return the least and the greatest value that a column may have, both inclusive."""
@@ -91,9 +98,13 @@ class Conditions:
                 high = min(high, each.value - (each.operator == "<"))
         return low, high
 
+    def allows_topic(self, topic: str) -> bool:
+        """Tell whether rows of a topic can be wanted."""
+        return is_subscribed(topic, self.topics, self.topic_pattern)
+
     def allows_queue(self, topic: str, queue_id: int) -> bool:
         """Tell whether rows of a queue can be wanted."""
-        if self.topics is not None and topic not in self.topics:
+        if not self.allows_topic(topic):
             return False
         low, high = self.queue_span(topic, queue_id)
         return low <= high and all(_holds(each, queue_id) for each in self.numbers if each.column == "queue_id")
@@ -129,7 +140,11 @@ def of_options(options: ReadOptions) -> Conditions:
     found = Conditions(
         first_offsets={key: offset for key, offset in options.starting.by_queue.items() if offset != EARLIEST},
         end_offsets={key: offset for key, offset in options.ending.by_queue.items() if offset != LATEST},
+        topics=options.topics,
+        topic_pattern=options.topic_pattern,
     )
+    if options.queues is not None:
+        found = found.and_number(Member("queue_id", options.queues))
     if options.starting_ms is not None:
         found = found.and_number(Comparison("store_timestamp", ">=", options.starting_ms))
     if options.ending_ms is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,6 +54,9 @@ class ReadOptions:
 
     @ivar paths: store directories as given; may hold patterns.
     @ivar table: C{messages}, C{consumequeue} or C{index}.
+    @ivar topics: the topics wanted, C{None} for all.
+    @ivar topic_pattern: what all of a topic's name must match, C{None} for anything.
+    @ivar queues: the queue ids wanted, C{None} for all.
     @ivar starting_ms: store timestamp from which on rows are wanted; C{ending_ms} before which.
     @ivar fail_on_corrupt: raise where something in the middle is damaged; else leave it out and report it.
     @ivar corrupt_column: name of the column that tells of damaged regions, C{None} for none.
@@ -72,6 +76,9 @@ class ReadOptions:
     table: str = "messages"
     starting: Position = Position("earliest")
     ending: Position = Position("latest")
+    topics: frozenset[str] | None = None
+    topic_pattern: re.Pattern[str] | None = None
+    queues: frozenset[int] | None = None
     starting_ms: int | None = None
     ending_ms: int | None = None
     fail_on_corrupt: bool = True
@@ -85,6 +92,11 @@ class ReadOptions:
     max_bytes_per_trigger: int | None = None
     fail_on_data_loss: bool = True
     filter_pushdown: bool = False
+
+
+def is_subscribed(topic: str, topics: frozenset[str] | None, pattern: re.Pattern[str] | None) -> bool:
+    """Tell whether a topic is one of some and all of its name matches a pattern; C{None} for any."""
+    return (topics is None or topic in topics) and (pattern is None or pattern.fullmatch(topic) is not None)
 
 
 def parse(options: Mapping[str, str]) -> ReadOptions:
@@ -108,13 +120,19 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
         except ValueError as error:
             raise SettingError(f"option {option.name}: {error}") from None
     found = ReadOptions(_paths(options), **given)
-    for first, second in (("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp")):
+    for first, second in _EXCLUDING:
         if first in seen and second in seen:
             raise SettingError(f"options {first} and {second} exclude each other")
-    if found.table != "messages":
-        for name in seen:
-            if name not in _ANY_TABLE:
-                raise SettingError(f"option {name} is for table messages, not for {found.table}")
+    for name in seen:
+        tables = _TABLES_OF.get(name, ("messages",))
+        if found.table not in tables:
+            raise SettingError(f"option {name} is for table {' or '.join(tables)}, not for {found.table}")
+    for name, position in (("startingOffsets", found.starting), ("endingOffsets", found.ending)):
+        for topic, queue_id in position.by_queue:
+            if not is_subscribed(topic, found.topics, found.topic_pattern):
+                raise SettingError(f"option {name}: topic {topic} is not subscribed to")
+            if found.queues is not None and queue_id not in found.queues:
+                raise SettingError(f"option {name}: queue {queue_id} of topic {topic} is none of the option queues")
     return found
 
 
@@ -217,6 +235,32 @@ def _moment(text: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def _listed(text: str) -> list[str]:
+    found = [one.strip() for one in text.split(",")]
+    if not all(found):
+        raise ValueError(f"{text!r} has an empty name in it")
+    return found
+
+
+def _topics(text: str) -> frozenset[str]:
+    return frozenset(_listed(text))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression of Python's: {error}") from None
+
+
+def _queue_ids(text: str) -> frozenset[int]:
+    names = _listed(text)
+    for name in names:
+        if not (name.isascii() and name.isdigit()):
+            raise ValueError(f"{name!r} is no number of a queue")
+    return frozenset(map(int, names))
+
+
 _FORMS: Final = 'earliest, latest, a physical offset, {"TOPIC": {"QUEUE": OFFSET}} and {"DIRECTORY": PHYSICAL OFFSET}'
 
 
@@ -269,6 +313,9 @@ _OPTIONS: Final = {
     option.name.lower(): option
     for option in (
         _Option("table", "table", _choice(*TABLES)),
+        _Option("subscribe", "topics", _topics),
+        _Option("subscribePattern", "topic_pattern", _pattern),
+        _Option("queues", "queues", _queue_ids),
         _Option("startingOffsets", "starting", _position),
         _Option("endingOffsets", "ending", _position),
         _Option("startingTimestamp", "starting_ms", _moment),
@@ -286,7 +333,17 @@ _OPTIONS: Final = {
         _Option("filterPushdown", "filter_pushdown", _boolean),
     )
 }
-_ANY_TABLE: Final = ("table", "indexSlots", "filterPushdown")
+_OF_QUEUES: Final = ("messages", "consumequeue")
+_TABLES_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("table", "indexSlots", "filterPushdown"), tuple(TABLES)),
+    **dict.fromkeys(("subscribe", "subscribePattern", "queues"), _OF_QUEUES),
+}
+"""Which tables an option is for; others are for C{messages} alone."""
+_EXCLUDING: Final = (
+    ("startingOffsets", "startingTimestamp"),
+    ("endingOffsets", "endingTimestamp"),
+    ("subscribe", "subscribePattern"),
+)
 
 NAMES: Final = tuple(option.name for option in _OPTIONS.values())
 """Every option of a read but C{path}."""

@@ -137,7 +137,7 @@ class _Reading:
         mask = conditions.select(
             {one.column: values[_FIELDS.get(one.column, one.column)] for one in conditions.numbers}
         )
-        if conditions.topics is not None or conditions.first_offsets or conditions.end_offsets:
+        if conditions.names_topics or conditions.first_offsets or conditions.end_offsets:
             mask = self._of_topics(piece, np.ones(len(piece.topics), bool) if mask is None else mask)
         return None if mask is None or mask.all() else np.flatnonzero(mask)
 
@@ -145,8 +145,8 @@ class _Reading:
         conditions = self._conditions
         coded = piece.topics.dictionary_encode()
         codes, names = values_of(coded.indices), coded.dictionary.to_pylist()
-        if conditions.topics is not None:
-            mask = mask & np.array([name in conditions.topics for name in names])[codes]
+        if conditions.names_topics:
+            mask = mask & np.array([conditions.allows_topic(name) for name in names])[codes]
         queues, offsets = piece.columns.values["queue_id"], piece.columns.values["queue_offset"]
         for bounds, is_out in ((conditions.first_offsets, np.less), (conditions.end_offsets, np.greater_equal)):
             for (topic, queue_id), offset in bounds.items():

@@ -130,6 +130,9 @@ class GoldenTests(SparkTestCase):
         self.assertEqual(frame.count(), len(messages))
         self.assertEqual(others.union(order).count(), len(messages))
         self.assertEqual(order.join(frame, "physical_offset").count(), orders)
+        subscribed = self.read("store-a", subscribe="Order")
+        self.assertEqual(subscribed.where("queue_id = 1").union(subscribed.where("queue_id <> 1")).count(), orders)
+        self.assertEqual(subscribed.count(), orders)
 
     def test_without_pushdown(self) -> None:
         """The option filterPushdown needs a session in which Spark may push filters; a read without it does not."""

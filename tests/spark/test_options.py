@@ -26,7 +26,7 @@ class ParseTests(SynchronousTestCase):
         self.assertEqual(
             self.refused(startingOfsets="x"), "there is no option startingOfsets; did you mean startingOffsets?"
         )
-        self.assertEqual(self.refused(quux="x"), "there is no option quux")
+        self.assertEqual(self.refused(xyzzy="x"), "there is no option xyzzy")
 
     def test_paths(self) -> None:
         """Several directories; file: is taken off, other schemes are refused with what to do."""
@@ -80,6 +80,30 @@ class ParseTests(SynchronousTestCase):
     def test_tables(self) -> None:
         """Options about messages are refused for other tables."""
         self.assertIn("decompressBody is for table messages", self.refused(table="index", decompressBody="true"))
+        self.assertIn(
+            "subscribe is for table messages or consumequeue, not for index", self.refused(table="index", subscribe="T")
+        )
+
+    def test_subscriptions(self) -> None:
+        """Topics are names or a pattern, queues are numbers; each is checked, and offsets are of these alone."""
+        found = parse({"path": "/s", "subscribe": "orders, %RETRY%g", "queues": "0,3"})
+        self.assertEqual((found.topics, found.queues), ({"orders", "%RETRY%g"}, {0, 3}))
+        pattern = parse({"path": "/s", "subscribepattern": "order.*", "table": "consumequeue"}).topic_pattern
+        assert pattern is not None
+        self.assertEqual(pattern.pattern, "order.*")
+        self.assertIn("exclude each other", self.refused(subscribe="a", subscribePattern="b"))
+        for wrong in ("", "a,,b", "a,"):
+            self.assertIn("empty name", self.refused(subscribe=wrong), wrong)
+        self.assertIn("option subscribePattern: '*' is no regular expression", self.refused(subscribePattern="*"))
+        for wrong in ("x", "-1", "1;2"):
+            self.assertIn("is no number of a queue", self.refused(queues=wrong), wrong)
+        offsets = '{"T": {"1": 5}}'
+        for name in ("startingOffsets", "endingOffsets"):
+            other = self.refused(subscribePattern="T.+", **{name: offsets})
+            self.assertEqual(other, f"option {name}: topic T is not subscribed to")
+            queue = self.refused(subscribe="T", queues="0", **{name: offsets})
+            self.assertEqual(queue, f"option {name}: queue 1 of topic T is none of the option queues")
+        self.assertEqual(parse({"path": "/s", "subscribe": "T", "startingOffsets": offsets}).topics, {"T"})
 
 
 class ColumnsTests(SynchronousTestCase):

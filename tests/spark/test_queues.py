@@ -16,7 +16,7 @@ from smartgo.errors import SettingError
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import Message
 from smartgo.spark import files, pushdown
-from smartgo.spark.conditions import Comparison, Conditions, Member, Operator
+from smartgo.spark.conditions import Comparison, Conditions, Member, Operator, of_options
 from smartgo.spark.options import parse
 from smartgo.spark.partitions import LogRange, plan
 from smartgo.spark.queues import Located, locate, newest_end
@@ -250,6 +250,33 @@ class ConditionTests(Case):
         for starting, ending in ((low, high), (f'{{"{self.root}": {low}}}', f'{{"{self.root}": {high}}}')):
             found = rows(self.root, columns=columns, startingOffsets=starting, endingOffsets=ending)
             self.assertEqual([row["physical_offset"] for row in found], offsets[7:301])
+
+    def test_subscriptions(self) -> None:
+        """Options that name topics and queues give what conditions of the same kind do, reading as little."""
+        all_rows = rows(self.root)
+        few = [row for row in all_rows if row["topic"] == "Few"]
+        cases: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...] = (
+            ({"subscribe": "Few"}, few),
+            ({"subscribe": "Few, No"}, few),
+            ({"subscribe": "Few,Many"}, all_rows),
+            ({"subscribePattern": "F.w"}, few),
+            ({"subscribePattern": "Fe"}, []),
+            ({"subscribePattern": "Few|Ma.*"}, all_rows),
+            ({"subscribe": "Few", "queues": "1"}, [row for row in few if row["queue_id"] == 1]),
+            ({"queues": "0,2"}, [row for row in all_rows if row["queue_id"] in (0, 2)]),
+        )
+        for options, expected in cases:
+            for uses in (True, False):
+                self.assertEqual(rows(self.root, useConsumeQueue=uses, **options), expected, str(options))
+            units = rows(self.root, table="consumequeue", **options)
+            places = ("topic", "queue_id", "queue_offset")
+            self.assertEqual(
+                sorted([unit[name] for name in places] for unit in units),
+                sorted([row[name] for name in places] for row in expected),
+            )
+        for options in ({"subscribe": "Few"}, {"subscribePattern": "F.*"}):
+            located = self.located(of_options(parse({"path": self.root, **options})))
+            self.assertTrue(all(found is not None for found in located))
 
     def test_times(self) -> None:
         """startingTimestamp is included, endingTimestamp is not."""

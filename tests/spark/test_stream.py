@@ -68,6 +68,25 @@ class ReaderTests(SynchronousTestCase):
         found = self.offsets(reader, reader.partitions(start, reader.latestOffset(start, ReadAllAvailable())))
         self.assertEqual(found, [at for at in _starts(self.log) if at // 100 >= 30])
 
+    def test_subscriptions(self) -> None:
+        """A stream of some topics and queues gives out these alone, and its offsets go on past all others."""
+        root = os.path.join(os.path.dirname(self.log.root), "golden")
+        messages = golden_store.unpack("store-a", root)["messages"]
+        orders = [one for one in messages if one["topic"] == "Order"]
+        for options, expected in (
+            ({"subscribe": "Order"}, orders),
+            ({"subscribePattern": "Ord.*"}, orders),
+            ({"subscribe": "Order", "queues": "1"}, [one for one in orders if one["queueId"] == 1]),
+            ({"subscribePattern": "nothing"}, []),
+        ):
+            reader = self.reader(path=root, **options)
+            reader.prepareForTriggerAvailableNow()
+            start = reader.initialOffset()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            self.assertGreaterEqual(end[root], messages[-1]["physicalOffset"] + messages[-1]["storeSize"])
+            found = self.offsets(reader, reader.partitions(start, end))
+            self.assertEqual(found, [one["physicalOffset"] for one in expected], str(options))
+
     def test_removed(self) -> None:
         """A file that goes away between planning and reading is an error, or is passed over."""
         for fails in (True, False):
