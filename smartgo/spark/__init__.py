@@ -7,18 +7,20 @@ L{smartgo.spark.reader}, which knows nothing of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from smartgo.spark.datasource import SmartgoDataSource, register
+    from smartgo.spark.starting import session
 
-__all__ = ["SmartgoDataSource", "register"]
+__all__ = ["SmartgoDataSource", "register", "session"]
+
+_MODULES: Final = {"SmartgoDataSource": "datasource", "register": "datasource", "session": "starting"}
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs Spark when it is first asked for."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from smartgo.spark import datasource
-
-    return getattr(datasource, name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -11,6 +11,8 @@ from typing import Final
 from smartgo.errors import SettingError
 
 LEAST: Final = 17
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which C{spark-submit} tells where its Java listens."""
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -19,8 +21,12 @@ def check_java() -> None:
     """
     Make sure of a Java that Spark runs on: that of C{JAVA_HOME}, else the one on the C{PATH}.
 
+    What C{spark-submit} started has one already.
+
     @raise SettingError: there is none, or it is too old; the sentence says what is needed.
     """
+    if _SUBMITTED in os.environ:
+        return
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else "java"
     where = f"JAVA_HOME={home}" if home else "the PATH"

@@ -10,7 +10,6 @@ read, 78 wrong settings or no Java, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from smartgo.errors import SettingError, SmartgoError, StoreError
 from smartgo.spark.java import check_java
 from smartgo.spark.report import page
+from smartgo.spark.starting import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +32,6 @@ INTERRUPTED: Final = 130
 
 REPORT: Final = "report.html"
 
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The variable by which C{spark-submit}, which has a Java, tells where."""
 _KEYS: Final = 1000
 _OURS: Final = re.compile(r"smartgo\.[a-z.]*?(\w+): (.+)")
 _EPILOG: Final = """
@@ -120,8 +118,7 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
     except ImportError as error:
         package = str(error.name).partition(".")[0]
         raise SettingError(f'{package} is not installed: pip install "smartgo[spark]"') from None
-    if _SUBMITTED not in os.environ:
-        check_java()
+    check_java()
     job = Job(given.stores, given.out, given.starting, given.ending, given.keys, say)
     runs_already = SparkSession.getActiveSession() is not None  # called from a program, it is the program's to stop
     if not runs_already:
@@ -145,15 +142,9 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
 
 def _session(master: str | None, progress: bool) -> SparkSession:
     from pyspark import SparkConf
-    from pyspark.sql import SparkSession
 
-    import smartgo.spark
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what this interpreter has
     conf = SparkConf()
-    if master is not None or not conf.contains("spark.master"):
-        conf.setMaster(master or "local[*]")
-    local = str(conf.get("spark.master", "")).startswith("local")
+    local = (master or str(conf.get("spark.master", "local"))).startswith("local")
     settings = {
         "spark.app.name": "smartgo-spark",
         "spark.log.level": "ERROR",
@@ -161,11 +152,7 @@ def _session(master: str | None, progress: bool) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         **({"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8"} if local else {}),
     }
-    for name, value in settings.items():
-        conf.setIfMissing(name, value)
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    smartgo.spark.register(spark)
-    return spark
+    return session(master, **{name: value for name, value in settings.items() if not conf.contains(name)})
 
 
 def understood(text: str) -> SmartgoError | None:

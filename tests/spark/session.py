@@ -32,7 +32,7 @@ def session() -> Any:
     if os.environ.get("SMARTGO_SPARK") == "0":
         raise SkipTest("SMARTGO_SPARK=0")
     try:
-        from pyspark.sql import SparkSession
+        import pyspark  # noqa: F401  # that it is there
 
         import smartgo.spark
         from smartgo.spark.java import check_java
@@ -47,8 +47,8 @@ def session() -> Any:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     paths = [ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the workers: trial is run from the checkout
-    builder = SparkSession.builder.master("local[2]").appName("smartgo tests")
     settings = {
+        "spark.app.name": "smartgo tests",
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -61,10 +61,7 @@ def session() -> Any:
         "spark.log.level": "OFF",
         "spark.ui.showConsoleProgress": "false",
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    smartgo.spark.register(spark)
+    spark = smartgo.spark.session("local[2]", **settings)
 
     def stop() -> None:
         spark.stop()

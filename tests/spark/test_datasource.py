@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 from unittest.mock import patch as patched
 
@@ -16,7 +18,7 @@ from smartgo.spark.datasource import SmartgoDataSource
 from smartgo.spark.java import check_java
 from tests import golden_store
 from tests.spark.logs import patch, rows
-from tests.spark.session import SparkTestCase
+from tests.spark.session import ROOT, SparkTestCase
 from tests.spark.test_reader import as_manifest, known
 
 
@@ -184,6 +186,26 @@ class JavaTests(SynchronousTestCase):
         self.assertIn("has Java 11", self.refused(self.java('openjdk version "11.0.2" 2019')))
         self.assertIn("has Java 8", self.refused(self.java('java version "1.8.0_292"')))
         self.assertIn("does not tell its version", self.refused(self.java("hello")))
+
+    def test_session(self) -> None:
+        """A session asked for where there is no Java ends in that sentence, and in nothing of Spark's own."""
+        code = "import smartgo.spark; smartgo.spark.session()"
+        environment = {"PATH": "/nowhere", "PYTHONPATH": ROOT}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(
+            done.stderr.splitlines()[-1],
+            "smartgo.errors.SettingError: Spark needs Java 17 or newer, and there is none in the PATH; install a JDK"
+            " (such as Debian's openjdk-17-jre-headless) or set JAVA_HOME",
+        )
+        self.assertNotIn("pyspark", done.stderr)
+
+    def test_submitted(self) -> None:
+        """A program that spark-submit started is not asked for a Java: it has one."""
+        with patched.dict(os.environ, {"JAVA_HOME": "/no", "PYSPARK_GATEWAY_PORT": "1"}):
+            check_java.__wrapped__()
 
     def test_found(self) -> None:
         """Java 17 will do, and what comes after."""
