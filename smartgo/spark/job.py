@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from smartgo.errors import SettingError, SmartgoError, StoreError
 from smartgo.spark.java import check_java
-from smartgo.spark.report import page
+from smartgo.spark.report import REPORT, page
 from smartgo.spark.starting import session
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ USAGE: Final = 2
 STORE_FAILED: Final = 74
 WRONG_SETTING: Final = 78
 INTERRUPTED: Final = 130
-
-REPORT: Final = "report.html"
 
 _KEYS: Final = 1000
 _OURS: Final = re.compile(r"smartgo\.[a-z.]*?(\w+): (.+)")

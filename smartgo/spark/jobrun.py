@@ -14,7 +14,7 @@ from pyspark.storagelevel import StorageLevel
 
 from smartgo.errors import SettingError, SmartgoError
 from smartgo.spark import jobtables
-from smartgo.spark.report import Report
+from smartgo.spark.report import REPORT, Report
 from smartgo.spark.reportcharts import Row
 from smartgo.spark.stores import find_stores
 
@@ -87,6 +87,7 @@ class Job:
         @param made: now.
         """
         whole = self._messages(spark, jobtables.COLUMNS)
+        self._clear(spark)
         kept = jobtables.narrow(whole).persist(StorageLevel.MEMORY_AND_DISK)
         rows = kept.where(f"{jobtables.CORRUPT} IS NULL")
         self._say(f"reading {', '.join(self._paths)}")
@@ -106,6 +107,12 @@ class Job:
         return Report(self._paths, made, width, tables)
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _clear(self, spark: SparkSession) -> None:
+        """Remove what an earlier run left, and nothing else: no report is to tell other figures than the tables."""
+        for name in (REPORT, *jobtables.TABLES, *_LAST):
+            files, path = _file_system(spark, self.path(name))
+            files.delete(path, True)
 
     def _messages(self, spark: SparkSession, names: Sequence[str], **options: str) -> DataFrame:
         """Return columns of the messages; the others are not even decoded."""

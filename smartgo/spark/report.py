@@ -17,6 +17,8 @@ from smartgo.spark import reportcharts as charts
 from smartgo.spark.reportcharts import NOTHING, Chart, Row, size_text, span_text
 from smartgo.spark.reportpage import SCRIPT, STYLE
 
+REPORT: Final = "report.html"
+"""The name of the file that holds the page."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"

@@ -245,8 +245,9 @@ def send_all(messages: Iterator[Outgoing], settings: Settings) -> Sent:
     loop = _Loop.of_this_process()
     waiting: deque[Future[int]] = deque()
     rows = requests = 0
-    task = loop.begin(lambda: _opened(loop.env, settings)).result()
+    task = loop.begin(lambda: _made(loop.env, settings)).result()
     try:
+        loop.begin(task.open).result()
         for portion in portions(messages, settings.batch_bytes, settings.batch_rows):
             if len(waiting) >= settings.in_flight:
                 rows += waiting.popleft().result()
@@ -259,10 +260,8 @@ def send_all(messages: Iterator[Outgoing], settings: Settings) -> Sent:
     return Sent(rows, requests)
 
 
-async def _opened(env: IEnvironment, settings: Settings) -> Task:
-    task = Task(env, settings)
-    await task.open()
-    return task
+async def _made(env: IEnvironment, settings: Settings) -> Task:
+    return Task(env, settings)
 
 
 class Task:

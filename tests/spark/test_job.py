@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import SettingError, StoreError
 from smartgo.spark import job
 from smartgo.spark.jobtables import width_of
+from smartgo.spark.report import REPORT, page
 from tests import golden_store
 from tests.spark.session import SparkTestCase
 
@@ -104,9 +105,22 @@ class JobTests(SparkTestCase):
         The tables say what the broker's own classes found in the stores; the damaged record is told of and counts
         nowhere. A second run does not overwrite unless it is told to.
         """
-        status, said = run(os.path.join(self.top, "store-*"), "--out", self.out, "--check")
+        os.mkdir(self.out)
+        for name in (REPORT, "notes.txt"):
+            with open(os.path.join(self.out, name), "w", encoding="utf-8") as file:
+                file.write("from before")
+        left: list[str] = []
+
+        def looking(*arguments: Any) -> str:
+            left.extend(os.listdir(self.out))
+            return page(*arguments)
+
+        self.patch(job, "page", looking)
+        status, said = run(os.path.join(self.top, "store-*"), "--out", self.out, "--check", "--overwrite")
         self.assertEqual(status, job.FAILED, said)
         self.assertIn("1 damaged places", said)
+        self.assertNotIn(REPORT, left)  # the old one is gone before there are other figures
+        self.assertIn("notes.txt", left)
         topics = {row["topic"]: row for row in self.table("by_topic")}
         count = Counter(one["topic"] for one in self.messages)
         self.assertEqual({topic: row["messages"] for topic, row in topics.items()}, dict(count))
@@ -141,11 +155,14 @@ class JobTests(SparkTestCase):
         self.assertEqual(
             (region["offset"], region["length"]), (self.damaged["physicalOffset"], self.damaged["storeSize"])
         )
-        with open(os.path.join(self.out, job.REPORT), encoding="utf-8") as file:
-            page = file.read()
-        self.assertIn(f"{len(self.messages):,}", page)
-        self.assertIn("Plotly", page)
+        with open(os.path.join(self.out, REPORT), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(f"{len(self.messages):,}", text)
+        self.assertIn("Plotly", text)
         status, said = run(os.path.join(self.top, "store-*"), "--out", self.out)
         self.assertEqual(status, job.WRONG_SETTING)
         self.assertIn("--overwrite", said)
+        arguments = (os.path.join(self.top, "store-*"), "--out", self.out, "--overwrite", "--from", "yesterday")
+        self.assertEqual(run(*arguments)[0], job.WRONG_SETTING)
+        self.assertIn(REPORT, os.listdir(self.out))  # a run that cannot begin removes nothing
         self.assertEqual(self.spark.range(3).count(), 3)  # a session that ran before goes on

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
@@ -217,6 +218,47 @@ class TaskTests(ClusterTestCase):
         for message in wrong:
             self.assertIn("row 3", self.failure_of(self.task.send(self.portion(outgoing(2), message)), BadRow))
         self.assertEqual(self.a.of(RequestCode.SEND_BATCH_MESSAGE), [])
+
+
+class DirectLoop:
+    """A reactor's thread that does everything at once, in the caller's."""
+
+    env = None
+
+    def begin(self, work: Callable[[], Any]) -> Future[Any]:
+        """Do it."""
+        future: Future[Any] = Future()
+        Deferred.fromCoroutine(work()).addCallbacks(
+            future.set_result, lambda failure: future.set_exception(failure.value)
+        )
+        return future
+
+
+class SendAllTests(SynchronousTestCase):
+    def test_not_opened(self) -> None:
+        """A client that cannot join its group is closed all the same, and its error told."""
+        calls: list[str] = []
+
+        class Refused:
+            """A client whose group has a producer already."""
+
+            def __init__(self, env: object, settings: Settings) -> None:
+                """Take what a task takes."""
+
+            async def open(self) -> None:
+                """Fail."""
+                calls.append("open")
+                raise SettingError("there is one already")
+
+            async def close(self) -> None:
+                """Take note."""
+                calls.append("close")
+
+        self.patch(sink._Loop, "of_this_process", DirectLoop)
+        self.patch(sink, "Task", Refused)
+        settings = Settings({"registry": "h:1", "topic": "T"})
+        self.assertRaises(SettingError, sink.send_all, iter([outgoing(1)]), settings)
+        self.assertEqual(calls, ["open", "close"])
 
 
 class WriterTests(SynchronousTestCase):
