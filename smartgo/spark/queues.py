@@ -7,6 +7,7 @@ believed only where the units of all queues together cover the log without a gap
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -124,22 +125,28 @@ def locate(part: LogRange, conditions: Conditions) -> list[Located | LogRange] |
 def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[int, ndarray[Any, Any]]]:
     """Go through the units of records that start in a range, and the last before it; with their queue offsets."""
     logs = named_files(directory)
-    for number, file in enumerate(logs):
+    behind = bisect_left(logs, True, key=lambda file: _begins_behind(file, begin))
+    for file in logs[max(behind - 1, 0) :]:
         with QueueFile(file) as queue:
             if not queue.used:
                 continue
             low = queue.first(lambda unit: unit.commitlog_offset >= begin)
             high = queue.first(lambda unit: unit.commitlog_offset >= end)
-            if low == queue.used and number + 1 < len(logs):
-                with QueueFile(logs[number + 1]) as following:
-                    if following.used and following.unit(0).commitlog_offset < begin:
-                        continue
             low = max(low - 1, 0)
             units = queue.units(low, high)
             filled = int(np.count_nonzero(units["size"] == PREFILL.size))
             yield file.base // UNIT_SIZE + low + filled, units[filled:]
             if high < queue.used:
                 return
+
+
+def _begins_behind(file: NamedFile, offset: int) -> bool:
+    """Tell whether a queue's file has nothing of records before an offset; one that nothing was written to has not."""
+    raw = files.read_at(file.path, 0, UNIT_SIZE)
+    if len(raw) < UNIT_SIZE:
+        return True
+    unit = Unit.unpack(raw)
+    return unit.size <= 0 or unit.commitlog_offset >= offset
 
 
 def _segments(

@@ -19,7 +19,7 @@ from smartgo.spark import files, pushdown
 from smartgo.spark.conditions import Comparison, Conditions, Member, Operator, of_options
 from smartgo.spark.options import parse
 from smartgo.spark.partitions import LogRange, plan
-from smartgo.spark.queues import Located, locate, newest_end
+from smartgo.spark.queues import Located, QueueFile, _units_near, locate, newest_end
 from smartgo.spark.stores import find_stores
 from tests import golden_store
 from tests.spark.logs import NOW_MS, LogWriter, any_message, patch, rows, write
@@ -186,6 +186,27 @@ class LocateTests(Case):
             write(os.path.join(folder, f"{begin:020d}"), data[begin : begin + 3 * UNIT_SIZE])
         self.assertEqual(self.found(topic("Few")), self.expected)
         self.assertTrue(all(found is not None for found in self.located(topic("Few"))))
+
+    def test_opened_files(self) -> None:
+        """Of a queue of many files those alone are opened that have units of a range, and the one before."""
+        folder = os.path.join(self.root, "consumequeue", "Few", "1")
+        with open(os.path.join(folder, "0" * 20), "rb") as file:
+            data = file.read()
+        units = [Unit.unpack(data, number * UNIT_SIZE) for number in range(len(self.expected))]
+        units = [unit for unit in units if unit.size]
+        os.unlink(os.path.join(folder, "0" * 20))
+        for number in range(len(units) + 2):  # brokers make files ahead
+            at = number * UNIT_SIZE
+            write(os.path.join(folder, f"{at:020d}"), data[at : at + UNIT_SIZE])
+        for number, unit in enumerate(units):
+            for begin in (unit.commitlog_offset, unit.commitlog_offset + 1):
+                end = begin + 2 * unit.size
+                with patched("smartgo.spark.queues.QueueFile", side_effect=QueueFile) as opened:
+                    found = [(first, one.tolist()) for first, some in _units_near(folder, begin, end) for one in some]
+                before = sum(one.commitlog_offset < begin for one in units)
+                wanted = range(max(before - 1, 0), sum(one.commitlog_offset < end for one in units))
+                self.assertEqual(found, [(each, tuple(units[each])) for each in wanted], str(number))
+                self.assertLessEqual(opened.call_count, len(wanted) + 3)
 
     def test_golden(self) -> None:
         """Both real stores, each topic and each queue."""
