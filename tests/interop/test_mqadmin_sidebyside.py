@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 from tests.interop.case import Cluster, InteropCase
@@ -17,6 +18,7 @@ from tests.interop.peers import ROCKETMQ, SMARTGO, Peer
 
 ORDERS, EVENTS, LATER = "orders", "events", "later"
 BILLING, AUDIT = "billing", "audit"
+_PATIENCE = 90.0  # seconds; members say every 5 s how far they are
 
 LISTINGS = (
     "topicList -n {n}",
@@ -156,7 +158,8 @@ class Side:
     def settle(self, case: InteropCase) -> None:
         """Wait until the connected group has said that it has read all, as consumers do every 5 s."""
         shown = ""
-        for _ in range(200):
+        patience = time.monotonic() + _PATIENCE
+        while time.monotonic() < patience:
             shown = self.java.mqadmin(f"consumerProgress -n {self.cluster.namesrv}")[0]
             if any(line.split()[:1] == [BILLING] and line.split()[-1] == "0" for line in shown.splitlines()):
                 return
