@@ -15,6 +15,7 @@ from zope.interface import implementer
 from smartgo.errors import BadCompression
 from smartgo.remoting.interfaces import ICompressor
 from smartgo.remoting.limits import COMPRESS_FROM, INFLATED
+from smartgo.schema import compression
 from smartgo.schema.compression import LZ4 as LZ4
 from smartgo.schema.compression import ZLIB as ZLIB
 from smartgo.schema.compression import ZSTD as ZSTD
@@ -132,6 +133,4 @@ def decompress_body(body: bytes, sys_flag: int, limit: int = INFLATED) -> bytes:
     @raise BodyTooLong: it would grow longer.
     @raise BadCompression: it is not what its flags say, or they name no method.
     """
-    if not sys_flag & COMPRESSED:
-        return body
-    return compressor(sys_flag).decompress(body, limit)
+    return compression.decompress_body(body, sys_flag, limit)
