@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 from rich.console import Console
 
 from . import apache, apachereport, builder, indexing, proc, profiling, report, runner
@@ -160,8 +159,11 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _result_path(given: Path | None, command: str) -> Path:
-    return given or RESULTS / f"{_now().replace(':', '').replace('+0000', 'Z')}-{command}.json"
+def _keep(figures: object, given: Path | None, command: str) -> None:
+    """Write what was measured where it was asked for, else into the folder of results, and say where that is."""
+    path = given or RESULTS / f"{_now().replace(':', '').replace('+0000', 'Z')}-{command}.json"
+    write(figures, path)
+    console.print(f"figures are in {path}", highlight=False)
 
 
 @main.command("list")
@@ -223,9 +225,7 @@ def run_command(
             if words != "rocketmq":
                 results.judge(GOALS, target.name, wanted)
     report.show(results, console, brokers[-1].name if len(brokers) > 1 else None)
-    path = _result_path(json_path, "run")
-    write(results, path)
-    console.print(f"figures are in {path}", highlight=False)
+    _keep(results, json_path, "run")
     if check and (results.failures() or not all(verdict.met for verdict in results.verdicts)):
         sys.exit(1)
 
@@ -308,9 +308,7 @@ def apache_command(
             for target in brokers[:-1]:
                 results.compare(target.name, reference)
     apachereport.show(results, console, reference)
-    path = _result_path(json_path, "apache")
-    write(results, path)
-    console.print(f"figures are in {path}", highlight=False)
+    _keep(results, json_path, "apache")
     if check and (results.failures or not apachereport.all_met(results.ratios)):
         sys.exit(1)
 
@@ -395,9 +393,7 @@ def spark_command(
         with closing(sparkbatch.Batch(bench.work, outcome, rounds, bodies, status.update)) as batch:
             batch.run(sparkbatch.sizes(scale))
     sparkreport.show(outcome, console)
-    path = _result_path(json_path, "spark")
-    write(outcome, path)
-    console.print(f"figures are in {path}", highlight=False)
+    _keep(outcome, json_path, "spark")
     if check and not all(verdict.met for verdict in sparkreport.verdicts(outcome)):
         sys.exit(1)
 
@@ -450,9 +446,7 @@ def spark_stream_command(
         with running([broker]), console.status("starting") as status:
             outcome = sparkstream.run(broker, binary, rate, seconds, trigger, status.update)
     console.print(sparkstream.told(outcome), highlight=False)
-    path = _result_path(json_path, "spark-stream")
-    path.write_bytes(msgspec.json.format(msgspec.json.encode({**_facts(bench), "outcome": outcome})))
-    console.print(f"figures are in {path}", highlight=False)
+    _keep({**_facts(bench), "outcome": outcome}, json_path, "spark-stream")
     if plot is not None:
         title = f"Lag of a Spark stream behind {outcome.broker}, {rate:,} messages a second"
         marks = [(begin, "driver and JVM killed") for begin, _ in outcome.restarts]
@@ -492,9 +486,7 @@ def console_command(
         with running([broker]), console.status("starting") as status:
             outcome = opsload.run(broker, binary, requests, rounds, seconds, status.update)
     console.print(opsload.told(outcome), highlight=False)
-    path = _result_path(json_path, "console")
-    path.write_bytes(msgspec.json.format(msgspec.json.encode({**_facts(bench), "outcome": outcome})))
-    console.print(f"figures are in {path}", highlight=False)
+    _keep({**_facts(bench), "outcome": outcome}, json_path, "console")
     if check and not outcome.met:
         sys.exit(1)
 

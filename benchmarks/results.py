@@ -136,7 +136,7 @@ class Results(msgspec.Struct):
         return sentences + self.complaints
 
 
-def write(results: msgspec.Struct, path: Path) -> None:
-    """Write the results as JSON to be kept."""
+def write(results: object, path: Path) -> None:
+    """Write the results, anything that msgspec encodes, as JSON to be kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
