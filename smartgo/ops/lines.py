@@ -7,12 +7,13 @@ from contextlib import aclosing
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.ops.openapi import LINES
+from smartgo.ops.patience import Patience
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.site import OpsRequest
 
@@ -39,14 +40,12 @@ class LineStream:
         @param ended: called once at the end.
         @param stuck: seconds after which a client that reads nothing is cut.
         """
-        self._clock = clock
         self._request = request
         self._chunks = chunks
         self._ended = ended
-        self._stuck = stuck
+        self._patience = Patience(clock, stuck, self.abort)
         self._work: Deferred[None] | None = None
         self._paused: Deferred[None] | None = None
-        self._timer: IDelayedCall | None = None
         self._over = False
 
     def begin(self) -> None:
@@ -89,30 +88,21 @@ class LineStream:
         """The client does not keep up."""
         if self._paused is None:
             self._paused = Deferred()
-            self._timer = self._clock.callLater(self._stuck, self._cut)
+            self._patience.begin()
 
     def resumeProducing(self) -> None:
         """It does again."""
         paused, self._paused = self._paused, None
-        self._stop_timer()
+        self._patience.end()
         if paused is not None and not paused.called:
             paused.callback(None)
 
     def stopProducing(self) -> None:
         """The connection is gone; its end follows."""
 
-    def _cut(self) -> None:
-        self._timer = None
-        self.abort()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _close(self, _: object) -> None:
         self._over = True
-        self._stop_timer()
+        self._patience.end()
         if self._work is not None:
             self._work.cancel()
         self._ended(self)

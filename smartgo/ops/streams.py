@@ -12,6 +12,7 @@ from zope.interface import Interface, implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.ops.lines import LineStream
+from smartgo.ops.patience import Patience
 from smartgo.ops.problems import Problem
 from smartgo.ops.site import OpsRequest
 
@@ -70,7 +71,7 @@ class EventStream:
         self._serial = 0
         self._ends = clock.seconds() + LIFETIME
         self._timer: IDelayedCall | None = None
-        self._stuck: IDelayedCall | None = None
+        self._patience = Patience(clock, STUCK_SECONDS, self.abort)
         self.dropped = 0
 
     def begin(self) -> None:
@@ -123,13 +124,12 @@ class EventStream:
     def pauseProducing(self) -> None:
         """The client does not keep up."""
         self._paused = True
-        if self._stuck is None:
-            self._stuck = self._clock.callLater(STUCK_SECONDS, self._cut)
+        self._patience.begin()
 
     def resumeProducing(self) -> None:
         """It does again."""
         self._paused = False
-        self._unstick()
+        self._patience.end()
         if self.dropped:
             data = b'event: dropped\ndata: {"count":%d}\n\n' % self.dropped
             self.dropped = 0
@@ -139,15 +139,6 @@ class EventStream:
 
     def stopProducing(self) -> None:
         """The connection is gone; its end follows."""
-
-    def _cut(self) -> None:
-        self._stuck = None
-        self.abort()
-
-    def _unstick(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
 
     def _beat_later(self) -> None:
         self._timer = self._clock.callLater(HEARTBEAT, self._beat)
@@ -165,7 +156,7 @@ class EventStream:
         if self._over:
             return
         self._over = True
-        self._unstick()
+        self._patience.end()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
