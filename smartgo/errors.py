@@ -265,6 +265,10 @@ class ForeignFile(StoreError):
     """A file of a name or size that does not belong into a store directory; nothing was changed."""
 
 
+class OutOfPlace(SmartgoError):
+    """Bytes of a log that do not begin where the log ends."""
+
+
 class NoSuchMessage(SmartgoError):
     """No readable message at that place."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.message import Message, StoredMessage
@@ -208,3 +208,58 @@ class IMessageStore(Interface):
 
     def subscribe(listener: IArrivalListener) -> None:
         """Tell C{listener} of arrivals from now on."""
+
+    def demand(policy: IFlushPolicy) -> None:
+        """
+        Acknowledge messages only when this policy agrees, too (SYNC_MASTER); both are waited for side by side.
+
+        Where both fall short the status of this one is told, not that of the disk (C{ha.md} section 3).
+        """
+
+
+class IReplicatedLog(Interface):
+    """The log as replication sees it: bytes by physical offset. Called on the reactor thread."""
+
+    flushed = Attribute("Physical offset below which the log is durable.")
+
+    def log_bounds() -> tuple[int, int]:
+        """[first, next) physical offsets of the log. The next one of a slave may lie inside a record."""
+
+    def last_file() -> int:
+        """Physical offset at which the newest log file begins: where a master lets an empty slave begin."""
+
+    def piece(offset: int, limit: int) -> memoryview | None:
+        """
+        Written bytes from a physical offset on: one at least, C{limit} at most, none beyond the end of a log file.
+
+        Never waits for the disk: C{None} where it would have to, then L{piece_cold} is asked.
+
+        @raise smartgo.errors.NoSuchMessage: the offset is not in L{log_bounds}.
+        """
+
+    def piece_cold(offset: int, limit: int) -> Deferred[bytes]:
+        """The same through the reader threads."""
+
+    def crc(begin: int, end: int) -> Deferred[int]:
+        """
+        The CRC-32 of the bytes from C{begin} to C{end}, computed in a thread.
+
+        @raise smartgo.errors.NoSuchMessage: through the Deferred: not all of them are there.
+        """
+
+    def follow(listener: Callable[[int], None]) -> None:
+        """Call C{listener} with the log's end after each run that moved it; it must not block."""
+
+    def follow_flushes(listener: Callable[[int], None]) -> None:
+        """Call C{listener} with L{flushed} whenever it has moved."""
+
+    def append_raw(offset: int, data: bytes | memoryview) -> None:
+        """
+        Append what a master sent, byte by byte as it is (a slave's store alone).
+
+        Records are checked as their last byte arrives (reliability S7), and are in the queues when this returns.
+
+        @raise smartgo.errors.OutOfPlace: C{offset} is not the log's end, and the log is not empty. Nothing was written.
+        @raise smartgo.errors.BadRecord: a record is none. The log ends before it now.
+        @raise smartgo.errors.ServiceNotAvailable: failed, disk full, or no file could be allocated.
+        """

@@ -1,0 +1,85 @@
+"""What replication offers to the broker, and what it asks of it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from smartgo.store.interfaces import IFlushPolicy
+
+
+class SlaveState(Enum):
+    """How it stands between a slave and its master."""
+
+    NO_MASTER = "no master is known"
+    CONNECTING = "connecting"
+    CATCHING_UP = "catching up"
+    FOLLOWING = "following"
+    DIVERGED = "the logs differ"
+    STOPPED = "stopped"
+
+
+class Tail(NamedTuple):
+    """What a master says of its log to a slave that is about to follow it (reliability H3)."""
+
+    minimum: int
+    """Physical offset of the first byte of the master's log."""
+    end: int
+    """That after the last."""
+    crc: int | None
+    """CRC-32 of the range that was asked for; C{None} where the master does not have all of it."""
+
+
+class IMasterTail(Interface):
+    """The question before the stream, by a private request to the master's main port."""
+
+    def ask(master: str, begin: int, end: int) -> Deferred[Tail | None]:
+        """
+        Ask the master at C{host:port} for the CRC of its log from C{begin} to C{end}.
+
+        Fires with C{None} where the master does not know the request: a RocketMQ broker.
+
+        @raise smartgo.errors.CallFailed: through the Deferred: it cannot be reached, or refuses.
+        """
+
+
+class SlaveSeen(NamedTuple):
+    """One slave that follows us."""
+
+    address: str
+    """C{host:port} that it comes from."""
+    confirmed: int
+    """Physical offset up to which it has the log; -1 before its first report."""
+    sent: int
+    """Physical offset up to which the log was handed to its connection."""
+    connected_for: float
+    """Seconds."""
+
+
+class IReplicating(IFlushPolicy):
+    """A master's side: serves slaves, and knows how far they are. Its C{durable} is the second condition of a send."""
+
+    confirmed = Attribute("The highest physical offset that any slave has reported, 0 for none.")
+
+    def slaves() -> list[SlaveSeen]:
+        """Those connected now."""
+
+
+class IFollowing(Interface):
+    """A slave's side: keeps our log equal to a master's."""
+
+    state = Attribute("L{SlaveState}.")
+    reason = Attribute("One sentence on why we are not following; empty while we are.")
+    behind = Attribute("Bytes of the master's log that we lack, as far as known; -1 for unknown.")
+    master = Attribute("C{host:port} of the master's replication port; C{None} while unknown.")
+
+    def follow(replication_address: str | None, master_address: str | None) -> None:
+        """
+        Follow this master from now on; the same as before changes nothing.
+
+        @param replication_address: C{host:port} of its replication port; C{None}: there is none, wait.
+        @param master_address: C{host:port} of its main port, for L{IMasterTail}; C{None}: it is not asked.
+        """
