@@ -77,6 +77,7 @@ class MessageStore(Service):
         self._opened = False
         self._stopped: Deferred[None] | None = None
         self._refusal: str | None = "the store is not open"
+        self._held_back: str | None = None
         self._failure_callbacks: list[Callable[[str], None]] = []
         self._listeners: list[IArrivalListener] = []
         self._followers: list[Follower | Index] = []
@@ -236,7 +237,16 @@ class MessageStore(Service):
         elif self._flusher.failed is not None:
             self._refusal = f"the store failed: {self._flusher.failed}"
         else:
-            self._refusal = self._space.refusal
+            self._refusal = self._space.refusal or self._held_back
+
+    def hold_back(self, reason: str | None) -> None:
+        """
+        Take no messages, for a reason that is the broker's and not ours; reads go on.
+
+        @param reason: the sentence that sends are refused with; C{None}: take messages again.
+        """
+        self._held_back = reason
+        self._reconsider()
 
     def _failed(self) -> None:
         self._reconsider()

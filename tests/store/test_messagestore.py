@@ -43,6 +43,17 @@ class LifeTests(StoreTestCase):
         self.env.clock.pump([0.5] * 6)
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
+    def test_held_back(self) -> None:
+        """A store that is held back refuses messages for that reason, and still serves reads."""
+        store = self.opened(self.env)
+        sent = self.fill(store, 3)
+        store.hold_back("another is the master")
+        error = self.assertRaises(ServiceNotAvailable, store.append, [message()])
+        self.assertEqual((str(error), self.bodies(store)), ("another is the master", sent))
+        store.hold_back(None)
+        self.fill(store, 1)
+        self.assertEqual(len(self.bodies(store)), 4)
+
     def test_stop(self) -> None:
         """After a stop nothing is left, everything is on the disk, and calls that come late do no harm."""
         store = self.opened(self.env)
