@@ -463,10 +463,14 @@ class FakeNetwork:
     Connections in memory; L{pump} moves bytes until all is quiet.
 
     @ivar ports: port number -> listening port.
+    @ivar told: datagrams in the order in which they were sent, each with its address.
+    @ivar deaf: an error that sending a datagram ends with.
     """
 
     def __init__(self) -> None:
         self.ports: dict[int, FakePort] = {}
+        self.told: list[tuple[str, bytes]] = []
+        self.deaf: OSError | None = None
         self._pumps: list[IOPump] = []
         self._next_port = 40000
 
@@ -507,6 +511,12 @@ class FakeNetwork:
         """The next one."""
         self._next_port += 1
         return self._next_port
+
+    def tell(self, path: str, data: bytes) -> None:
+        """Keep it."""
+        if self.deaf is not None:
+            raise self.deaf
+        self.told.append((path, data))
 
     def pump(self) -> int:
         """Move bytes between all pairs until none moves; return how many rounds that took."""

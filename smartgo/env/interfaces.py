@@ -52,6 +52,13 @@ class INetwork(Interface):
     def free_port() -> int:
         """A TCP port of 127.0.0.1 that nobody listens on now."""
 
+    def tell(path: str, data: bytes) -> None:
+        """
+        Send one datagram to a Unix socket, without waiting; an address that begins with C{@} is an abstract one.
+
+        @raise OSError: nobody is there, or the receiver is behind.
+        """
+
 
 class IThreads(Interface):
     """Threads by lane: what is given to one lane runs there one after another, in order."""

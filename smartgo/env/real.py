@@ -133,6 +133,12 @@ class RealNetwork:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
 
+    def tell(self, path: str, data: bytes) -> None:
+        """Send one datagram."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.setblocking(False)
+            sender.sendto(data, "\0" + path[1:] if path.startswith("@") else path)
+
 
 @implementer(IThreads)
 class RealThreads:

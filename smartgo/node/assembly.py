@@ -15,6 +15,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
+from smartgo.node.notify import Notifier
 from smartgo.node.options import NodeOptions, configure
 from smartgo.node.process import PortTaken, Process, check_tables, checked, probe_log, probe_ports
 from smartgo.node.stalls import StallWatch
@@ -149,7 +150,8 @@ def make_service(
     from twisted.internet import reactor
 
     env = RealEnvironment(reactor)
-    process = Process(reactor, options.program)
+    notifier = Notifier(env)
+    process = Process(reactor, options.program, notifier)
     if options.parent is not None and not options.parent.get("nodaemon"):
         checked(options.program, probe_log, env, options.parent.get("logfile"))
     configuration: Configuration = checked(options.program, configure, env, options)
@@ -168,5 +170,6 @@ def make_service(
     stalls.setServiceParent(node)
     for service in services:
         service.setServiceParent(node)
+    notifier.setServiceParent(node)  # the last, so that it stops first
     process.install()
     return node

@@ -25,6 +25,7 @@ from twisted.python.failure import Failure
 from smartgo.config.settings import LimitsConfig, TlsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BrokenTable, SettingError, StoreError, StoreHeld
+from smartgo.node.notify import Notifier
 from smartgo.node.options import end
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import Limits
@@ -211,9 +212,14 @@ def status_of(error: BaseException) -> int:
 class Process:
     """This process: its signals, and its end."""
 
-    def __init__(self, reactor: Any, program: str) -> None:
+    def __init__(self, reactor: Any, program: str, notifier: Notifier) -> None:
+        """
+        @param notifier: is told when all parts serve, and of reloads.
+        """
         self._reactor = reactor
         self._program = program
+        self._notifier = notifier
+        self._starting = 0
         self._status = 0
         self._reloads: list[Callable[[], None]] = []
 
@@ -233,6 +239,9 @@ class Process:
 
     def reload(self) -> None:
         """Read again what can be read again; what cannot be used stays as it was."""
+        serving = not self._starting
+        if serving:
+            self._notifier.reloading()
         for reload in self._reloads:
             try:
                 reload()
@@ -240,6 +249,8 @@ class Process:
                 _log.error("not reloaded: {error}", error=str(error))
             else:
                 _log.info("certificates were read anew")
+        if serving:
+            self._notifier.ready()
 
     def stop(self, status: int = 0) -> None:
         """
@@ -258,8 +269,15 @@ class Process:
             pass
 
     def watch(self, starting: Deferred[Any]) -> None:
-        """End the process if this start fails."""
-        starting.addErrback(self._fail)
+        """End the process if this start fails; it is ready when all that are watched have succeeded."""
+        self._starting += 1
+        starting.addCallbacks(self._serves, self._fail)
+
+    def _serves(self, part: Any) -> Any:
+        self._starting -= 1
+        if not self._starting:
+            self._notifier.ready()
+        return part
 
     def _fail(self, failure: Failure) -> None:
         error = failure.value

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -143,6 +146,18 @@ class RealNetworkTests(TestCase):
         client.transport.loseConnection()
         await lost
         await maybeDeferred(port.stopListening)
+
+    def test_tell(self) -> None:
+        """A datagram reaches a Unix socket by its path, or by its abstract name; nobody there is an error."""
+        network = RealNetwork(reactor)
+        path = os.path.join(tempfile.mkdtemp(), "s")  # short: a path of a socket has 107 bytes at most
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
+        self.assertRaises(OSError, network.tell, path, b"x")
+        for name, address in ((path, path), (f"@{path}", f"\0{path}")):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+                receiver.bind(address)
+                network.tell(name, b"READY=1")
+                self.assertEqual(receiver.recv(100), b"READY=1")
 
 
 class RealFilesTests(SynchronousTestCase):
