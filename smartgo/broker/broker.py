@@ -247,50 +247,53 @@ class Broker(Service):
         self._heartbeat = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
         readable, writable = bool(config.broker_permission & READ), bool(config.broker_permission & WRITE)
         retries = RetryTopics(self.topics, self.groups)
+        self._send = SendProcessor(
+            self.store,
+            self.topics,
+            retries,
+            self.stats,
+            env.random,
+            settings.delay_levels,
+            cluster=config.broker_cluster_name,
+            broker=self.address,
+            store_host=self._store_host,
+            writable=writable,
+            region=config.region_id,
+            trace_on=config.trace_on,
+            sync=sync,
+        )
+        self._pull = PullProcessor(
+            clock,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.consumers,
+            self.hold,
+            self.stats,
+            broker=self.address,
+            broker_name=config.broker_name,
+            store_host=self._store_host,
+            readable=readable,
+            slave_read=config.slave_read_enable,
+            long_polling=config.long_polling_enable,
+            short_polling=config.short_polling_time_mills,
+        )
+        self._send_back = SendBackProcessor(
+            self.store,
+            self.groups,
+            retries,
+            self.stats,
+            env.random,
+            settings.delay_levels,
+            broker=self.address,
+            store_host=self._store_host,
+            writable=writable,
+        )
         processors = [
-            SendProcessor(
-                self.store,
-                self.topics,
-                retries,
-                self.stats,
-                env.random,
-                settings.delay_levels,
-                cluster=config.broker_cluster_name,
-                broker=self.address,
-                store_host=self._store_host,
-                writable=writable,
-                region=config.region_id,
-                trace_on=config.trace_on,
-                sync=sync,
-            ),
-            PullProcessor(
-                clock,
-                self.store,
-                self.topics,
-                self.groups,
-                self.offsets,
-                self.consumers,
-                self.hold,
-                self.stats,
-                broker=self.address,
-                broker_name=config.broker_name,
-                store_host=self._store_host,
-                readable=readable,
-                slave_read=config.slave_read_enable,
-                long_polling=config.long_polling_enable,
-                short_polling=config.short_polling_time_mills,
-            ),
-            SendBackProcessor(
-                self.store,
-                self.groups,
-                retries,
-                self.stats,
-                env.random,
-                settings.delay_levels,
-                broker=self.address,
-                store_host=self._store_host,
-                writable=writable,
-            ),
+            self._send,
+            self._pull,
+            self._send_back,
             OffsetProcessor(self.offsets, self.topics, self.store, limits.max_groups),
             QueryProcessor(
                 self.store,
@@ -338,7 +341,7 @@ class Broker(Service):
             timeout=config.register_broker_timeout_mills,
             force=config.force_register,
             compressed=config.compressed_register,
-            permission=lambda: config.broker_permission,
+            permission=lambda: self.settings.configuration.broker.broker_permission,
         )
         self._follow_settings()
 
@@ -348,6 +351,15 @@ class Broker(Service):
         follow("autoCreateTopicEnable", self.topics.set_auto_create)
         follow("autoCreateSubscriptionGroup", lambda value: setattr(self.groups, "auto_create", value))
         follow("notifyConsumerIdsChangedEnable", lambda value: None)  # looked up where it is needed
+        follow("brokerPermission", self._permit)
+
+    def _permit(self, permission: int) -> None:
+        """Take sends and pulls from now on, or not; registries are told at once, so that clients go elsewhere."""
+        self._send.writable = self._send_back.writable = bool(permission & WRITE)
+        self._pull.readable = bool(permission & READ)
+        if self._announcing:
+            self.topics.renew()
+            self._announcer.register()
 
     def _facts(self) -> dict[str, str]:
         """What the store adds to the runtime information (28)."""

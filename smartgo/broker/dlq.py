@@ -88,7 +88,11 @@ class RetryTopics:
 
 @implementer(IRequestProcessor)
 class SendBackProcessor(Processor):
-    """Takes back what a consumer could not handle."""
+    """
+    Takes back what a consumer could not handle.
+
+    @ivar writable: the broker's permission has the write bit; changed while it runs.
+    """
 
     codes = frozenset({int(RequestCode.CONSUMER_SEND_MSG_BACK)})
 
@@ -117,7 +121,7 @@ class SendBackProcessor(Processor):
         self._levels = levels
         self._broker = broker
         self._store_host = store_host
-        self._writable = writable
+        self.writable = writable
 
     def run_ended(self) -> None:
         """Make what was appended readable."""
@@ -130,7 +134,7 @@ class SendBackProcessor(Processor):
     async def _send_back(self, request: Command) -> Answer:
         header = request.read(SendBackRequest)
         group = self._groups.find(header.group)
-        if not self._writable:
+        if not self.writable:
             raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
         if group.retry_queue_nums <= 0:
             return request.answer()

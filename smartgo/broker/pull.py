@@ -73,7 +73,11 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 
 @implementer(IRequestProcessor)
 class PullProcessor(Processor):
-    """Answers consumers that ask for messages."""
+    """
+    Answers consumers that ask for messages.
+
+    @ivar readable: the broker's permission has the read bit; changed while it runs.
+    """
 
     codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
 
@@ -114,7 +118,7 @@ class PullProcessor(Processor):
         self._broker = broker
         self._broker_name = broker_name
         self._store_host = store_host
-        self._readable = readable
+        self.readable = readable
         self._slave_read = slave_read
         self._long_polling = long_polling
         self._short_polling = short_polling
@@ -127,8 +131,8 @@ class PullProcessor(Processor):
         @raise RequestRefused: one of the checks of C{broker.md} section 7 failed.
         """
         header: PullRequest = request.read(PullRequest)
-        if not self._readable:
-            raise NoPermission(f"the broker[{self._broker}] pulling message is forbidden")
+        if not self.readable:
+            raise self._unreadable()
         group = self._groups.find(header.consumer_group)
         if not group.consume_enable:
             raise NoPermission(f"subscription group no permission, {header.consumer_group}")
@@ -147,6 +151,9 @@ class PullProcessor(Processor):
         if header.sys_flag & COMMIT and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return answer
+
+    def _unreadable(self) -> NoPermission:
+        return NoPermission(f"the broker[{self._broker}] pulling message is forbidden")
 
     def _filter(self, header: PullRequest, group: SubscriptionGroupConfig) -> IMessageFilter | None:
         if header.sys_flag & SUBSCRIPTION:
@@ -237,8 +244,21 @@ class PullProcessor(Processor):
             header.queue_offset,
             filter,
             max(0.0, seconds),
-            lambda: self._read(peer, request, header, group, filter, False),
+            lambda: self._resume(peer, request, header, group, filter),
         )
+
+    def _resume(
+        self,
+        peer: IPeer,
+        request: Command,
+        header: PullRequest,
+        group: SubscriptionGroupConfig,
+        filter: IMessageFilter | None,
+    ) -> Answer | Deferred[Answer]:
+        """Read once more for a pull that was held; the broker may have been closed to readers meanwhile."""
+        if not self.readable:
+            raise self._unreadable()
+        return self._read(peer, request, header, group, filter, False)
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
         """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""

@@ -42,7 +42,11 @@ REMARKS: Final = {
 
 @implementer(IRequestProcessor)
 class SendProcessor(Processor):
-    """Takes what producers send."""
+    """
+    Takes what producers send.
+
+    @ivar writable: the broker's permission has the write bit; changed while it runs.
+    """
 
     codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
 
@@ -79,7 +83,7 @@ class SendProcessor(Processor):
         self._broker = broker
         self._store_host = store_host
         self._id_prefix = store_host.hex().upper()
-        self._writable = writable
+        self.writable = writable
         self._region = region
         self._trace_on = trace_on
         self._cluster = cluster
@@ -124,7 +128,7 @@ class SendProcessor(Processor):
             or sys_flag & TRANSACTION_MASK
             or topic[:1] == "%"
             or topic in FORBIDDEN_TO_SEND
-            or not self._writable
+            or not self.writable
         ):
             return self._uncommon(peer, request, header, config)
         message = Message(
@@ -217,7 +221,7 @@ class SendProcessor(Processor):
             config = self._topics.create_for_send(
                 topic, header.default_topic, header.default_topic_queue_nums, _UNIT if header.unit_mode else 0, peer
             )
-        if not self._writable and config.order:
+        if not self.writable and config.order:
             raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
         queues = max(config.read_queue_nums, config.write_queue_nums)
         queue_id = header.queue_id

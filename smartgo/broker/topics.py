@@ -242,6 +242,15 @@ class TopicTable:
         if turned:
             self._bump()
 
+    def renew(self) -> None:
+        """
+        Give the table a new version although no topic changed.
+
+        Registries take over nothing of a version that they know; what they are told about topics depends on the
+        broker's permission too.
+        """
+        self._bump()
+
     def replace_all(self, version: DataVersion, table: Mapping[str, TopicConfig]) -> None:
         """Become a copy of a master's table, version included; names that are not allowed are left out."""
         self._table.clear()
