@@ -457,6 +457,20 @@ class FakePort:
         return IPv4Address("TCP", "127.0.0.1", self.port)
 
 
+class FakeEar:
+    """Somebody who hears datagrams."""
+
+    def __init__(self, network: FakeNetwork, path: str, heard: Callable[[bytes], object]) -> None:
+        self._network = network
+        self._path = path
+        self.heard = heard
+
+    def stopListening(self) -> Deferred[None]:
+        """Leave the table."""
+        self._network.ears.pop(self._path, None)
+        return succeed(None)
+
+
 @implementer(INetwork)
 class FakeNetwork:
     """
@@ -465,12 +479,14 @@ class FakeNetwork:
     @ivar ports: port number -> listening port.
     @ivar told: datagrams in the order in which they were sent, each with its address.
     @ivar deaf: an error that sending a datagram ends with.
+    @ivar ears: who hears datagrams, by address.
     """
 
     def __init__(self) -> None:
         self.ports: dict[int, FakePort] = {}
         self.told: list[tuple[str, bytes]] = []
         self.deaf: OSError | None = None
+        self.ears: dict[str, FakeEar] = {}
         self._pumps: list[IOPump] = []
         self._next_port = 40000
 
@@ -517,6 +533,15 @@ class FakeNetwork:
         if self.deaf is not None:
             raise self.deaf
         self.told.append((path, data))
+        if path in self.ears:
+            self.ears[path].heard(data)
+
+    def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
+        """Listen to what is told there."""
+        if path in self.ears:
+            raise CannotListenError("unix", path, OSError(errno.EADDRINUSE, "Address in use"))
+        self.ears[path] = FakeEar(self, path, heard)
+        return cast("IListeningPort", self.ears[path])
 
     def pump(self) -> int:
         """Move bytes between all pairs until none moves; return how many rounds that took."""

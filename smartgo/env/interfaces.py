@@ -59,6 +59,13 @@ class INetwork(Interface):
         @raise OSError: nobody is there, or the receiver is behind.
         """
 
+    def hear(path: str, heard: Callable[[bytes], object]) -> IListeningPort:
+        """
+        Call C{heard} with each datagram sent to a Unix socket, which is made; see L{tell}.
+
+        @raise twisted.internet.error.CannotListenError: there is something already.
+        """
+
 
 class IThreads(Interface):
     """Threads by lane: what is given to one lane runs there one after another, in order."""

@@ -28,6 +28,7 @@ from twisted.internet.interfaces import (
     IReactorFromThreads,
     IReactorTime,
 )
+from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
@@ -137,7 +138,27 @@ class RealNetwork:
         """Send one datagram."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.setblocking(False)
-            sender.sendto(data, "\0" + path[1:] if path.startswith("@") else path)
+            sender.sendto(data, _unix_address(path))
+
+    def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
+        """Bind a datagram socket."""
+        port: IListeningPort = self._reactor.listenUNIXDatagram(_unix_address(path), _Datagrams(heard))
+        return port
+
+
+def _unix_address(path: str) -> str:
+    return "\0" + path[1:] if path.startswith("@") else path
+
+
+class _Datagrams(DatagramProtocol):
+    """Hands over what comes, whoever it is from."""
+
+    def __init__(self, heard: Callable[[bytes], object]) -> None:
+        self._heard = heard
+
+    def datagramReceived(self, datagram: bytes, addr: object) -> None:
+        """One came."""
+        self._heard(datagram)
 
 
 @implementer(IThreads)

@@ -147,6 +147,17 @@ class RealNetworkTests(TestCase):
         await lost
         await maybeDeferred(port.stopListening)
 
+    async def test_hear(self) -> None:
+        """What is told to a socket is heard by who listens there, until he stops."""
+        network = RealNetwork(reactor)
+        address = f"@smartgo-test-{os.getpid()}"
+        heard: Deferred[bytes] = Deferred()
+        port = network.hear(address, heard.callback)
+        network.tell(address, b"READY=1")
+        self.assertEqual(await heard, b"READY=1")
+        await maybeDeferred(port.stopListening)
+        self.assertRaises(OSError, network.tell, address, b"x")
+
     def test_tell(self) -> None:
         """A datagram reaches a Unix socket by its path, or by its abstract name; nobody there is an error."""
         network = RealNetwork(reactor)
