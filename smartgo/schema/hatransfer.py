@@ -33,6 +33,8 @@ TRANSFER_LIMIT: Final = 4 * 1024 * 1024
 """A slave believes no longer piece, in bytes (C{reliability.md} H2)."""
 TRANSFER_BATCH: Final = 32768
 """A master sends no longer piece unless told to (C{haTransferBatchSize}), in bytes."""
+TAIL_LIMIT: Final = 65536
+"""A slave compares so much of its log with the master's before it follows, in bytes (C{reliability.md} H3)."""
 
 
 def last_report(data: bytes | memoryview) -> tuple[int | None, int]:

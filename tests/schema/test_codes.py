@@ -23,6 +23,10 @@ class CodesTests(SynchronousTestCase):
         self.assertEqual(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode["GET_KV_CONFIG_BY_VALUE"])
         self.assertEqual(ResponseCode.POLLING_FULL, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED)
 
+    def test_own_numbers(self) -> None:
+        """What only smartgo knows fits a binary header, and leaves RocketMQ's numbers below 10,000 room to grow."""
+        self.assertTrue(10_000 < RequestCode.GET_LOG_TAIL < 2**15)
+
     def test_languages(self) -> None:
         """Language codes are the protocol's, GOLANG is read as GO, and GO is what is written."""
         self.assertEqual([int(each) for each in LanguageCode], list(range(14)))

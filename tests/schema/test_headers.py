@@ -13,12 +13,13 @@ import smartgo.schema.headers
 from smartgo.errors import BadHeader
 from smartgo.schema import headerfields
 from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import decode
+from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.headerfields import Header, from_fields, parse_bool, parse_int, to_fields
 from smartgo.schema.headers import (
     admin,
     consumers,
     groups,
+    ha,
     messages,
     offsets,
     pull,
@@ -211,6 +212,20 @@ class EveryClassTests(SynchronousTestCase):
             config = header_type.__struct_config__
             self.assertTrue(config.eq)
             self.assertFalse(config.frozen)
+
+
+class TailTests(SynchronousTestCase):
+    """The question of a slave before it follows."""
+
+    def test_wire(self) -> None:
+        """A range is asked about, and bounds and checksum are answered; no checksum where not all of it is there."""
+        asked = Command.request(RequestCode.GET_LOG_TAIL, ha.TailRequest(1 << 40, (1 << 40) + 65536))
+        heard = decode(encode(asked)[4:])
+        self.assertEqual(heard.fields, {"begin": "1099511627776", "end": "1099511693312"})
+        for answer in (ha.TailAnswer(5, 1 << 41, 0xFFFFFFFF), ha.TailAnswer(5, 1 << 41, 0), ha.TailAnswer(5, 7)):
+            told = decode(encode(heard.answer(header=answer))[4:])
+            self.assertEqual(told.read(ha.TailAnswer), answer)
+            self.assertEqual("crc32" in told.fields, answer.crc is not None)
 
 
 class ScalarTests(SynchronousTestCase):

@@ -1,0 +1,274 @@
+"""
+What the two ends of a replication say, and what they make of what they hear; no socket, no clock.
+
+A slave reports how far its log goes; a master sends what comes after it, in pieces, and heartbeats while there is
+nothing. The messages are those of L{smartgo.schema.hatransfer}, the rules those of C{ha.md} section 2 and of
+reliability H1 and H2. Times are seconds of any clock that is never set. When a method raises, the connection is over:
+L{PeerTooSlow} for silence, other kinds of L{FramingError} for what cannot be true.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartgo.errors import FramingError, NoSuchMessage, PeerTooSlow
+from smartgo.schema.hatransfer import (
+    TRANSFER_BATCH,
+    TRANSFER_HEAD_SIZE,
+    TRANSFER_LIMIT,
+    last_report,
+    report_struct,
+    transfer_struct,
+)
+from smartgo.store.interfaces import IReplicatedLog
+
+HEARTBEAT: Final = 5.0
+"""Seconds without a word of ours before a heartbeat (C{haSendHeartbeatInterval})."""
+HOUSEKEEPING: Final = 20.0
+"""Seconds without a word of the other end's before the connection is ended (C{haHousekeepingInterval})."""
+
+
+class MasterEnd:
+    """
+    The master's end of one connection.
+
+    @ivar confirmed: physical offset up to which the slave says it has the log; -1 before its first report.
+    @ivar position: physical offset of what is sent next; -1 before the first report.
+    @ivar cold: what is sent next has to be read from the disk: L{send} waits for L{send_cold}.
+    """
+
+    def __init__(
+        self,
+        log: IReplicatedLog,
+        now: float,
+        batch: int = TRANSFER_BATCH,
+        heartbeat: float = HEARTBEAT,
+        housekeeping: float = HOUSEKEEPING,
+    ) -> None:
+        """
+        @param batch: the longest piece, in bytes.
+        """
+        self._log = log
+        self._batch = batch
+        self._heartbeat = heartbeat
+        self._housekeeping = housekeeping
+        self._heard_at = now
+        self._wrote_at = now
+        self._pending = b""  # the beginning of a report
+        self.confirmed = -1
+        self.position = -1
+        self.cold = False
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> bool:
+        """
+        Take what came, cut anywhere; true where there was a report in it. The newest counts.
+
+        @raise FramingError: the first asks for what our log does not have, or a later one is for what was not sent.
+        """
+        self._heard_at = now
+        if self._pending:
+            data = self._pending + data
+        report, used = last_report(data)
+        self._pending = data[used:]
+        if report is None:
+            return False
+        if self.position < 0:
+            self.position = self._start(report)
+        elif not 0 <= report <= self.position:
+            raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
+        self.confirmed = max(self.confirmed, report)
+        return True
+
+    def _start(self, report: int) -> int:
+        """An empty slave gets the newest file alone, so that it is soon of use."""
+        minimum, end = self._log.log_bounds()
+        start = report or self._log.last_file()
+        if not minimum <= start <= end:
+            raise FramingError(f"asks for the log from {start} on, and it is from {minimum} to {end}")
+        return start
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def send(self, budget: int, now: float) -> bytes:
+        """
+        Return what is to be sent next, C{budget} bytes of the log at most; nothing where there is nothing, or C{cold}.
+
+        @raise FramingError: the log has lost its oldest file, and the slave had not come so far.
+        """
+        if self.position < 0 or self.cold:
+            return b""
+        end = self._log.log_bounds()[1]
+        parts: list[bytes | memoryview] = []
+        position = self.position
+        try:
+            while position < end and budget > 0:
+                piece = self._log.piece(position, min(self._batch, budget))
+                if piece is None:
+                    self.cold = True
+                    break
+                parts += (transfer_struct.pack(position, len(piece)), piece)
+                position += len(piece)
+                budget -= len(piece)
+            data = b"".join(parts)
+        except NoSuchMessage:
+            raise self._removed() from None
+        finally:
+            for part in parts:
+                if isinstance(part, memoryview):
+                    part.release()  # else it keeps the file mapped
+        if data:
+            self.position = position
+            self._wrote_at = now
+        return data
+
+    def send_cold(self, read: bytes, now: float) -> bytes:
+        """Return what is to be sent next, given the log from C{position} on as it was read from the disk."""
+        self.cold = False
+        parts: list[bytes] = []
+        for at in range(0, len(read), self._batch):
+            piece = read[at : at + self._batch]
+            parts += (transfer_struct.pack(self.position, len(piece)), piece)
+            self.position += len(piece)
+        self._wrote_at = now
+        return b"".join(parts)
+
+    def _removed(self) -> FramingError:
+        return FramingError(f"is at {self.position}, and the log before {self._log.log_bounds()[0]} is gone")
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float:
+        """When L{check} and L{heartbeat} are due at the earliest."""
+        return min(self._heard_at + self._housekeeping, self._wrote_at + self._heartbeat)
+
+    def check(self, now: float) -> None:
+        """
+        See whether the slave is alive.
+
+        @raise PeerTooSlow: it has said nothing for too long.
+        """
+        if now - self._heard_at >= self._housekeeping:
+            raise PeerTooSlow(f"has said nothing for {now - self._heard_at:.0f} s")
+
+    def heartbeat(self, now: float) -> bytes:
+        """Return a heartbeat where nothing was sent for long and nothing is to be sent; else nothing."""
+        if now - self._wrote_at < self._heartbeat:
+            return b""
+        self._wrote_at = now
+        if self.position < self._log.log_bounds()[1]:  # before the first report, too
+            return b""
+        return transfer_struct.pack(self.position, 0)
+
+
+class SlaveEnd:
+    """
+    The slave's end of one connection.
+
+    @ivar end: physical offset after the last byte that was appended to our log.
+    @ivar reported: what the master was told last; -1 for nothing.
+    @ivar master_end: how far the master's log goes at least, as heard here.
+    """
+
+    def __init__(
+        self,
+        log: IReplicatedLog,
+        now: float,
+        ack_flushed: bool = False,
+        heartbeat: float = HEARTBEAT,
+        housekeeping: float = HOUSEKEEPING,
+    ) -> None:
+        """
+        @param ack_flushed: report what is flushed, not what is appended. As the first report says where we go on, all
+            of the log is flushed already when the connection begins.
+        """
+        self._log = log
+        self._ack_flushed = ack_flushed
+        self._heartbeat = heartbeat
+        self._housekeeping = housekeeping
+        self._heard_at = now
+        self._spoke_at = now
+        self._head = b""  # the beginning of a head
+        self._place = 0  # physical offset of the next byte of the piece
+        self._missing = 0  # bytes of it that have not come yet
+        self.end: int = log.log_bounds()[1]
+        self.reported = -1
+        self.master_end = 0
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> None:
+        """
+        Append what came to our log, as it came, cut anywhere. L{report} is due afterwards.
+
+        @raise FramingError: a piece that does not begin where our log ends, or of an impossible length.
+        @raise smartgo.errors.SmartgoError: as L{IReplicatedLog.append_raw} does.
+        """
+        self._heard_at = now
+        view = memoryview(data)
+        at = 0
+        while at < len(data):
+            if self._missing:
+                part = view[at : at + self._missing]
+                self._log.append_raw(self._place, part)
+                self._place += len(part)
+                self._missing -= len(part)
+                self.end = self._place
+                at += len(part)
+                continue
+            wanted = TRANSFER_HEAD_SIZE - len(self._head)
+            head = self._head + view[at : at + wanted]
+            at += wanted
+            if len(head) < TRANSFER_HEAD_SIZE:
+                self._head = head
+            else:
+                self._head = b""
+                self._begin_piece(*transfer_struct.unpack(head))
+
+    def _begin_piece(self, offset: int, size: int) -> None:
+        if offset < 0 or (offset != self.end and self.end):  # one that has nothing may begin anywhere
+            raise FramingError(f"sends the log from {offset} on, and ours ends at {self.end}")
+        if not 0 <= size <= TRANSFER_LIMIT:
+            raise FramingError(f"announces a piece of {size} B, and {TRANSFER_LIMIT} B is the limit")
+        self._place = offset
+        self._missing = size
+        self.master_end = max(self.master_end, offset + size)
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> bytes:
+        """Return the first report, which asks for what comes after our log."""
+        self.reported = self.end
+        self._spoke_at = now
+        return report_struct.pack(self.end)
+
+    def report(self, now: float) -> bytes:
+        """Return a report where there is more to tell than before, else nothing."""
+        reached = min(self._log.flushed, self.end) if self._ack_flushed else self.end
+        if reached <= self.reported:
+            return b""
+        self.reported = reached
+        self._spoke_at = now
+        return report_struct.pack(reached)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float:
+        """When L{check} is due at the earliest."""
+        return min(self._heard_at + self._housekeeping, self._spoke_at + self._heartbeat)
+
+    def check(self, now: float) -> bytes:
+        """
+        Return the last report once more where none was sent for long, else nothing.
+
+        @raise PeerTooSlow: the master has said nothing for too long.
+        """
+        if now - self._heard_at >= self._housekeeping:
+            raise PeerTooSlow(f"has said nothing for {now - self._heard_at:.0f} s")
+        if now - self._spoke_at < self._heartbeat:
+            return b""
+        self._spoke_at = now
+        return report_struct.pack(self.reported)

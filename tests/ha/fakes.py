@@ -1,0 +1,128 @@
+"""A log in memory, as replication sees one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+
+from smartgo.errors import NoSuchMessage, OutOfPlace
+from smartgo.store.interfaces import IReplicatedLog
+
+
+@implementer(IReplicatedLog)
+class FakeLog:
+    """
+    Bytes in files of a fixed size.
+
+    @ivar begin: physical offset of the first byte.
+    @ivar data: what there is from there on.
+    @ivar cold_below: what lies below this physical offset has to be read from the disk.
+    @ivar held: cold reads that wait for L{release}; C{None} for none that waits.
+    @ivar flushed: moved by L{flush} alone.
+    @ivar appended: (offset, size) of each raw append.
+    @ivar refusal: raised by the next raw append.
+    """
+
+    def __init__(self, data: bytes = b"", begin: int = 0, file_size: int = 1 << 20) -> None:
+        self.begin = begin
+        self.data = bytearray(data)
+        self.file_size = file_size
+        self.cold_below = 0
+        self.held: list[tuple[Deferred[bytes], bytes]] | None = None
+        self.flushed = begin + len(data)
+        self.appended: list[tuple[int, int]] = []
+        self.refusal: Exception | None = None
+        self._listeners: list[Callable[[int], None]] = []
+        self._flush_listeners: list[Callable[[int], None]] = []
+
+    # -- for tests ---------------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        """Physical offset after the last byte."""
+        return self.begin + len(self.data)
+
+    def append(self, data: bytes) -> None:
+        """Append as a master does."""
+        self.data += data
+        for listener in self._listeners:
+            listener(self.end)
+
+    def flush(self) -> None:
+        """All is durable now."""
+        self.flushed = self.end
+        for listener in self._flush_listeners:
+            listener(self.flushed)
+
+    def forget(self, begin: int) -> None:
+        """Remove what lies before a physical offset."""
+        del self.data[: begin - self.begin]
+        self.begin = begin
+
+    def release(self) -> None:
+        """Let cold reads be done."""
+        held, self.held = self.held or [], []
+        for told, data in held:
+            told.callback(data)
+
+    # -- IReplicatedLog ----------------------------------------------------------------------------------------
+
+    def log_bounds(self) -> tuple[int, int]:
+        """As set."""
+        return self.begin, self.end
+
+    def last_file(self) -> int:
+        """The start of the file of the last byte."""
+        return max(self.begin, self.end - self.end % self.file_size)
+
+    def _slice(self, offset: int, limit: int) -> bytes:
+        if not self.begin <= offset < self.end:
+            raise NoSuchMessage(f"{offset} is not in {self.begin} to {self.end}")
+        limit = min(limit, self.file_size - offset % self.file_size)
+        return bytes(self.data[offset - self.begin : offset - self.begin + limit])
+
+    def piece(self, offset: int, limit: int) -> memoryview | None:
+        """Part of a file."""
+        piece = self._slice(offset, limit)
+        return None if offset < self.cold_below else memoryview(piece)
+
+    def piece_cold(self, offset: int, limit: int) -> Deferred[bytes]:
+        """Part of a file, at once or when told."""
+        try:
+            piece = self._slice(offset, limit)
+        except NoSuchMessage:
+            return fail()
+        if self.held is None:
+            return succeed(piece)
+        told: Deferred[bytes] = Deferred()
+        self.held.append((told, piece))
+        return told
+
+    def crc(self, begin: int, end: int) -> Deferred[int]:
+        """CRC-32."""
+        if not self.begin <= begin <= end <= self.end:
+            return fail(NoSuchMessage(f"{begin} to {end}"))
+        return succeed(zlib.crc32(self.data[begin - self.begin : end - self.begin]))
+
+    def follow(self, listener: Callable[[int], None]) -> None:
+        """Remember it."""
+        self._listeners.append(listener)
+
+    def follow_flushes(self, listener: Callable[[int], None]) -> None:
+        """Remember it."""
+        self._flush_listeners.append(listener)
+
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
+        """Append as a slave does."""
+        if self.refusal is not None:
+            refusal, self.refusal = self.refusal, None
+            raise refusal
+        if self.data and offset != self.end:
+            raise OutOfPlace(f"{offset} is not {self.end}")
+        if not self.data:
+            self.begin = offset
+        self.appended.append((offset, len(data)))
+        self.append(bytes(data))
