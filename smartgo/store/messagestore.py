@@ -25,6 +25,7 @@ from smartgo.store.checkpoint import Checkpoints
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.demand import Both
 from smartgo.store.dispatch import Dispatch, Follower
 from smartgo.store.flush import Flusher
 from smartgo.store.index import Index
@@ -33,8 +34,10 @@ from smartgo.store.interfaces import (
     Appended,
     IArrivalListener,
     IDispatcher,
+    IFlushPolicy,
     IMessageFilter,
     IMessageStore,
+    IReplicatedLog,
     PutStatus,
     QueryResult,
     ReadLimit,
@@ -43,6 +46,7 @@ from smartgo.store.interfaces import (
 from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
+from smartgo.store.pieces import Pieces
 from smartgo.store.reader import Reader
 from smartgo.store.recovery import Recovered, Recovery
 from smartgo.store.settings import StoreSettings
@@ -54,10 +58,10 @@ _QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clien
 _DESCRIPTOR_SHARE: Final = 8  # a mapping takes two descriptors; connections need the rest
 
 
-@implementer(IMessageStore)
+@implementer(IMessageStore, IReplicatedLog)
 class MessageStore(Service):
     """
-    See L{IMessageStore}.
+    See L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
     """
@@ -80,6 +84,9 @@ class MessageStore(Service):
         self._held_back: str | None = None
         self._failure_callbacks: list[Callable[[str], None]] = []
         self._listeners: list[IArrivalListener] = []
+        self._end_listeners: list[Callable[[int], None]] = []
+        self._flush_listeners: list[Callable[[int], None]] = []
+        self._demanded: list[IFlushPolicy] = []
         self._followers: list[Follower | Index] = []
         self._index: Index | None = None
         self._removals: list[Deferred[None]] = []
@@ -147,6 +154,9 @@ class MessageStore(Service):
             self._flushed,
             self._failed,
         )
+        self._policy: IFlushPolicy = flusher
+        for policy in self._demanded:
+            self._policy = Both(self._policy, policy)
         dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners, flusher.fail)
         index: Index | None = None
         if recovered.kept_index is not None:
@@ -157,6 +167,7 @@ class MessageStore(Service):
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
+        self._pieces = Pieces(log, self._reader, env.threads, env.files)
         usage = space.usage()
         env.files.make_directories(self._deleted_directory)
         for path in left_queues(env.files, self.root):
@@ -286,10 +297,19 @@ class MessageStore(Service):
         self._flusher.appended(end)
         for follower in self._followers:
             follower.advance()
+        if self._end_listeners:
+            self._tell(self._end_listeners, end)
 
     def durable(self, appended: Appended) -> Deferred[PutStatus] | None:
         """See L{IMessageStore.durable}."""
-        return self._flusher.durable(appended.end)
+        found: Deferred[PutStatus] | None = self._policy.durable(appended.end)
+        return found
+
+    def demand(self, policy: IFlushPolicy) -> None:
+        """See L{IMessageStore.demand}."""
+        self._demanded.append(policy)
+        if self._opened:
+            self._policy = Both(self._policy, policy)
 
     def flush(self) -> Deferred[PutStatus]:
         """See L{IMessageStore.flush}."""
@@ -316,6 +336,14 @@ class MessageStore(Service):
         if usage is not None:
             self._space.note_usage(*usage)
         self._checkpointer.advance()
+        self._tell(self._flush_listeners, self._flusher.flushed)
+
+    def _tell(self, listeners: Iterable[Callable[[int], None]], position: int) -> None:
+        for listener in listeners:
+            try:
+                listener(position)
+            except Exception:  # a follower's bug must stop neither sends nor flushes
+                self._log.failure("a follower of the log failed at {position}", position=position)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -339,15 +367,6 @@ class MessageStore(Service):
         """See L{IMessageStore.bounds}."""
         queue = self._by_key.get((topic, queue_id))
         return (0, 0) if queue is None else (queue.minimum, queue.visible)
-
-    def log_bounds(self) -> tuple[int, int]:
-        """[first, next) physical offsets of the log."""
-        return self._commitlog.minimum, self._commitlog.end
-
-    @property
-    def flushed(self) -> int:
-        """Physical offset below which the log is durable."""
-        return self._flusher.flushed
 
     def query(self, topic: str, key: str, count: int, begin_ms: int, end_ms: int) -> Deferred[QueryResult]:
         """See L{IMessageStore.query}."""
@@ -391,6 +410,45 @@ class MessageStore(Service):
     def queues(self) -> Iterable[tuple[str, int]]:
         """See L{IMessageStore.queues}."""
         return [queue.key for queue in self._queues if queue.visible > queue.minimum]
+
+    # -- replication -------------------------------------------------------------------------------------------
+
+    def log_bounds(self) -> tuple[int, int]:
+        """See L{IReplicatedLog.log_bounds}."""
+        return self._commitlog.minimum, self._commitlog.end
+
+    @property
+    def flushed(self) -> int:
+        """See L{IReplicatedLog.flushed}."""
+        return self._flusher.flushed
+
+    def last_file(self) -> int:
+        """See L{IReplicatedLog.last_file}."""
+        return self._pieces.last_file()
+
+    def piece(self, offset: int, limit: int) -> memoryview | None:
+        """See L{IReplicatedLog.piece}."""
+        return self._pieces.piece(offset, limit)
+
+    def piece_cold(self, offset: int, limit: int) -> Deferred[bytes]:
+        """See L{IReplicatedLog.piece_cold}."""
+        return self._pieces.piece_cold(offset, limit)
+
+    def crc(self, begin: int, end: int) -> Deferred[int]:
+        """See L{IReplicatedLog.crc}."""
+        return self._pieces.crc(begin, end)
+
+    def follow(self, listener: Callable[[int], None]) -> None:
+        """See L{IReplicatedLog.follow}."""
+        self._end_listeners.append(listener)
+
+    def follow_flushes(self, listener: Callable[[int], None]) -> None:
+        """See L{IReplicatedLog.follow_flushes}."""
+        self._flush_listeners.append(listener)
+
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
+        """See L{IReplicatedLog.append_raw}."""
+        raise ServiceNotAvailable("a master's log is its own: it takes no bytes of another")
 
     # -- topics and listeners ----------------------------------------------------------------------------------
 

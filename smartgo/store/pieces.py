@@ -1,0 +1,93 @@
+"""
+The log as bytes by physical offset, for those that copy it: blanks that fill a file's end are part of it.
+
+What lies within the share of memory that L{smartgo.store.reader} reads in place is a slice of the mapped file; what
+lies further back is read through the file by a thread.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from twisted.internet.defer import Deferred, fail
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.errors import NoSuchMessage
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.lookup import Places
+from smartgo.store.reader import LANE, Reader
+
+_SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others want to read as well
+
+
+class Pieces:
+    """Reads the log without regard to records."""
+
+    def __init__(self, log: CommitLog, reader: Reader, threads: IThreads, files: IFiles) -> None:
+        self._commitlog = log
+        self._reader = reader
+        self._threads = threads
+        self._files = files
+
+    def last_file(self) -> int:
+        """See L{IReplicatedLog.last_file<smartgo.store.interfaces.IReplicatedLog.last_file>}."""
+        end = self._commitlog.end
+        return end - end % self._commitlog.files.file_size
+
+    def piece(self, offset: int, limit: int) -> memoryview | None:
+        """See L{IReplicatedLog.piece<smartgo.store.interfaces.IReplicatedLog.piece>}."""
+        if self._reader.is_far_back(offset):
+            self._check(offset, offset)
+            return None
+        window, base, end = self._commitlog.window(offset)
+        if offset >= end:
+            raise _no_bytes(offset, offset + 1)
+        return window[offset - base : min(end, offset + limit) - base]
+
+    def piece_cold(self, offset: int, limit: int) -> Deferred[bytes]:
+        """See L{IReplicatedLog.piece_cold<smartgo.store.interfaces.IReplicatedLog.piece_cold>}."""
+        log = self._commitlog
+        try:
+            self._check(offset, offset)
+        except NoSuchMessage as error:
+            return fail(error)
+        left = log.files.file_size - offset % log.files.file_size
+        return self._threads.run(LANE, self._read, Places.of(log.files), offset, min(limit, left, log.end - offset))
+
+    def crc(self, begin: int, end: int) -> Deferred[int]:
+        """See L{IReplicatedLog.crc<smartgo.store.interfaces.IReplicatedLog.crc>}."""
+        return Deferred.fromCoroutine(self._crc(begin, end))
+
+    async def _crc(self, begin: int, end: int) -> int:
+        self._check(begin, end - 1)
+        found = 0
+        for at in range(begin, end, _SLICE):
+            places = Places.of(self._commitlog.files)
+            found = await self._threads.run(LANE, self._add_crc, places, at, min(at + _SLICE, end), found)
+        return found
+
+    def _add_crc(self, places: Places, begin: int, end: int, before: int) -> int:
+        """Go on with a CRC; in the lane."""
+        while begin < end:
+            data = self._read(places, begin, min(end - begin, places.file_size - begin % places.file_size))
+            before = crc32(data, before)
+            begin += len(data)
+        return before
+
+    def _read(self, places: Places, offset: int, size: int) -> bytes:
+        """Read from one file; in the lane."""
+        data = places.read(self._files, offset, size)
+        if len(data) < size:
+            raise _no_bytes(offset, offset + size)
+        return data
+
+    def _check(self, first: int, last: int) -> None:
+        """@raise NoSuchMessage: one of these two bytes is not in the log."""
+        log = self._commitlog
+        if first < log.minimum or not first <= last < log.end:
+            raise _no_bytes(first, last + 1)
+
+
+def _no_bytes(begin: int, end: int) -> NoSuchMessage:
+    return NoSuchMessage(f"the log does not have the bytes from {begin} to {end}")
