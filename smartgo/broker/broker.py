@@ -29,6 +29,7 @@ from smartgo.broker.groups import GroupTable
 from smartgo.broker.heartbeat import HeartbeatProcessor
 from smartgo.broker.hold import PullHold
 from smartgo.broker.livesettings import LiveSettings
+from smartgo.broker.masteronly import MasterOnly
 from smartgo.broker.offsetrequests import OffsetProcessor
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.producers import ProducerTable
@@ -41,7 +42,7 @@ from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
-from smartgo.broker.terms import durability, size_text, store_settings
+from smartgo.broker.terms import as_slave, durability, size_text, store_settings
 from smartgo.broker.topicadmin import TopicAdmin
 from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.config.loading import Configuration
@@ -65,6 +66,7 @@ from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
+_CHANGED: Final = "changedSettings.json"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  looked for, not bound
 
 
@@ -140,7 +142,9 @@ class Broker(Service):
         self._tls = tls
         self._limits = limits
         self._on_store_failed = on_store_failed
-        self._settings_of_store = settings or store_settings(configuration.store)
+        self._slave = configuration.broker.is_slave
+        settings = settings or store_settings(configuration.store)
+        self._settings_of_store = as_slave(settings) if self._slave else settings
         self._rounds = rounds or Rounds(env.clock)
         self._client = RemotingClient(env, tls=client_tls, rounds=self._rounds)
         self._server: RemotingServer | None = None
@@ -155,7 +159,8 @@ class Broker(Service):
         self.address = f"{self._advertised(config.broker_ip1)}:{config.listen_port}"
         self._store_host = self._packed(self.address)
         self._ha_address = f"{self._advertised(config.broker_ip2)}:{configuration.ha_port}"
-        self.settings = LiveSettings(env.clock, configuration, self._settled())
+        self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
+        self.settings = LiveSettings(env.clock, configuration, self._settled(), self._changed)
         self._build()
 
     # -- who we are ------------------------------------------------------------------------------------------
@@ -196,6 +201,7 @@ class Broker(Service):
         env, configuration = self._env, self._configuration
         config, limits = configuration.broker, configuration.limits
         clock = env.clock
+        slave = self._slave
         settings = self._settings_of_store
         sync = settings.sync_flush
         root = configuration.store.store_path_root_dir
@@ -225,6 +231,7 @@ class Broker(Service):
             sync=sync,
             auto_create=config.auto_create_subscription_group,
             limit=limits.max_groups,
+            slave=slave,
         )
         self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval)
         self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups)
@@ -234,17 +241,21 @@ class Broker(Service):
         self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
         self.progress.offsets = self.delay.offsets
         self.store.subscribe(self.hold)
-        self.store.subscribe(self.delay)
+        if not slave:
+            self.store.subscribe(self.delay)
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (topics_file, self.topics.load),
             (groups_file, self.groups.load),
             (offsets_file, self.offsets.load),
             (progress_file, self.progress.load),
+            (self._changed, self.settings.load),
         ]
         self.group_progress = GroupProgress(
             clock, self.topics, self.offsets, self.consumers, self.store, self.stats, config.broker_name
         )
-        self._heartbeat = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
+        self._heartbeat = HeartbeatProcessor(
+            clock, self.producers, self.consumers, self.groups, self.topics, slave=slave
+        )
         readable, writable = bool(config.broker_permission & READ), bool(config.broker_permission & WRITE)
         retries = RetryTopics(self.topics, self.groups)
         self._send = SendProcessor(
@@ -278,6 +289,8 @@ class Broker(Service):
             slave_read=config.slave_read_enable,
             long_polling=config.long_polling_enable,
             short_polling=config.short_polling_time_mills,
+            slave=slave,
+            correct=not slave or configuration.store.offset_check_in_slave,
         )
         self._send_back = SendBackProcessor(
             self.store,
@@ -290,10 +303,10 @@ class Broker(Service):
             store_host=self._store_host,
             writable=writable,
         )
+        takers = [MasterOnly(config.broker_name, self.address)] if slave else [self._send, self._send_back]
         processors = [
-            self._send,
+            *takers,
             self._pull,
-            self._send_back,
             OffsetProcessor(self.offsets, self.topics, self.store, limits.max_groups),
             QueryProcessor(
                 self.store,
@@ -305,9 +318,15 @@ class Broker(Service):
             self._heartbeat,
             RebalanceProcessor(LockTable(clock), self.topics),
             TopicAdmin(
-                self.topics, self.offsets, self.consumers, self.store, self.stats, broker_name=config.broker_name
+                self.topics,
+                self.offsets,
+                self.consumers,
+                self.store,
+                self.stats,
+                broker_name=config.broker_name,
+                slave=slave,
             ),
-            GroupAdmin(self.groups, self.offsets, self.consumers, self.producers, self.stats),
+            GroupAdmin(self.groups, self.offsets, self.consumers, self.producers, self.stats, slave=slave),
             ProgressAdmin(
                 self.group_progress,
                 self.topics,
@@ -317,9 +336,10 @@ class Broker(Service):
                 lambda: self.delay.offsets,
                 address=self.address,
                 group_limit=limits.max_groups,
+                slave=slave,
             ),
-            ClientAdmin(self.topics, self.offsets, self.consumers, self.store, self.group_progress),
-            QueueAdmin(self.topics, self.consumers, self.store),
+            ClientAdmin(self.topics, self.offsets, self.consumers, self.store, self.group_progress, slave=slave),
+            QueueAdmin(self.topics, self.consumers, self.store, slave=slave),
             BrokerAdmin(self.stats, self.settings, QueueStats(clock, self.topics, self.store), (self._facts,)),
         ]
         faults = Faults()
@@ -448,22 +468,14 @@ class Broker(Service):
             return
         self.store.startService()
         self._env.files.make_directories(self._tables)
+        self.settings.load()
         self.topics.load()
         self.groups.load()
         self.offsets.load()
-        self.topics.create_built_in(
-            config.broker_cluster_name,
-            config.broker_name,
-            auto_create=config.auto_create_topic_enable,
-            cluster_topic=config.cluster_topic_enable,
-            broker_topic=config.broker_topic_enable,
-            trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
-            delay_levels=DelayLevels.parse(configuration.store.message_delay_level).highest,
-        )
-        self.groups.create_built_in()
-        for topic in self.topics.adopt(self.store.queues()):
-            await self.store.delete_topic(topic)
-        self.delay.start(self.progress.load())
+        if self._slave:
+            self.delay.offsets.update(self.progress.load())
+        else:
+            await self._start_as_master()
         if self._is_stopping():
             return
         await self._listen()
@@ -479,6 +491,24 @@ class Broker(Service):
             address=self.address,
             root=configuration.store.store_path_root_dir,
         )
+
+    async def _start_as_master(self) -> None:
+        """Bring about what a master always has; a slave has what its master has."""
+        config = self._configuration.broker
+        self.topics.create_built_in(
+            config.broker_cluster_name,
+            config.broker_name,
+            auto_create=self.settings.configuration.broker.auto_create_topic_enable,
+            cluster_topic=config.cluster_topic_enable,
+            broker_topic=config.broker_topic_enable,
+            trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
+            delay_levels=DelayLevels.parse(self._configuration.store.message_delay_level).highest,
+        )
+        self.groups.create_built_in()
+        self.settings.begin()
+        for topic in self.topics.adopt(self.store.queues()):
+            await self.store.delete_topic(topic)
+        self.delay.start(self.progress.load())
 
     async def _listen(self) -> None:
         config = self._configuration.broker

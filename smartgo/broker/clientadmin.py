@@ -56,7 +56,11 @@ class ClientAdmin(Processor):
         consumers: ConsumerTable,
         store: IMessageStore,
         progress: GroupProgress,
+        *,
+        slave: bool = False,
     ) -> None:
+        """@param slave: the offsets are copies of a master's, and are not changed by requests."""
+        self._slave = slave
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
@@ -79,6 +83,8 @@ class ClientAdmin(Processor):
     # -- moving a group ------------------------------------------------------------------------------------
 
     def _reset(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        if self._slave:
+            raise RequestRefused("can't modify consumer offsets on a slave, ask the master")
         header = request.read(ResetOffsetRequest)
         config = self._topics.get(header.topic)
         if config is None:

@@ -57,15 +57,18 @@ class GroupTable:
         sync: bool = False,
         auto_create: bool = True,
         limit: int = 20_000,
+        slave: bool = False,
     ) -> None:
         """
         @param file: C{subscriptionGroup.json}; C{None} keeps the table in memory alone.
         @param sync: changes by an administrator are durable before they are answered (D15, SYNC_FLUSH).
         @param limit: how many groups there may be (L18).
+        @param slave: the table is a copy of a master's: what is used first here does not come into it.
         """
         self._clock = clock
         self._file = file
         self._sync = sync
+        self._slave = slave
         self.auto_create = auto_create
         self._limit = limit
         self._table: dict[str, SubscriptionGroupConfig] = {}
@@ -89,7 +92,8 @@ class GroupTable:
 
     def find(self, name: str) -> SubscriptionGroupConfig:
         """
-        Return a group's settings, those of a new one where it may be created on the fly.
+        Return a group's settings, those of a new one where it may be created on the fly (a slave leaves that to its
+        master, and keeps nothing).
 
         @raise GroupNotExist: unknown, and groups are not created on the fly.
         @raise BadName: unknown, and no group may have this name.
@@ -101,9 +105,12 @@ class GroupTable:
         if not self.auto_create and not name.startswith(INTERNAL_PREFIX):
             raise GroupNotExist(f"subscription group [{name}] does not exist")
         check_group(name)
+        config = SubscriptionGroupConfig(group_name=name)
+        if self._slave:
+            return config
         self._check_room(name)
         self._log.info("group {group} created", group=name)
-        return self._put(SubscriptionGroupConfig(group_name=name))
+        return self._put(config)
 
     def update(self, config: SubscriptionGroupConfig) -> None:
         """

@@ -69,13 +69,16 @@ class HeartbeatProcessor(Processor):
         topics: TopicTable,
         compile_filter: Callable[[str], object] | None = None,
         expiry: float = EXPIRY,
+        slave: bool = False,
     ) -> None:
         """
         @param compile_filter: reads an SQL92 expression or raises L{smartgo.errors.SubscriptionParseFailed}; C{None}
             where the broker does not filter by properties.
         @param expiry: seconds without a heartbeat after which a member is gone.
+        @param slave: groups and retry topics come from the master, and are not brought about here.
         """
         self._clock = clock
+        self._slave = slave
         self._producers = producers
         self._consumers = consumers
         self._groups = groups
@@ -122,7 +125,8 @@ class HeartbeatProcessor(Processor):
         self._validate(peer, data)
         waits: list[Deferred[None]] = []
         for consumer in data.consumer_data_set:
-            self._provide(consumer, waits)
+            if not self._slave:
+                self._provide(consumer, waits)
             known = self._consumers.get(consumer.group_name)
             if data.without_sub and known is not None:
                 subscriptions = list(known.subscriptions.values())

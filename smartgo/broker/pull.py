@@ -1,7 +1,10 @@
-"""Pulls (11, 361): checked, read, held when there is nothing yet (C{broker.md} section 7)."""
+"""
+Pulls (11, 361): checked, read, held when there is nothing yet (C{broker.md} section 7, for a slave C{ha.md} section 5).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -40,13 +43,14 @@ from smartgo.store.interfaces import IMessageFilter, IMessageStore, ReadLimit, R
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sys flag."""
 
+_AGAIN: Final = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
 _NOT_FOUND: Final = int(ResponseCode.PULL_NOT_FOUND)
 _MOVED: Final = int(ResponseCode.PULL_OFFSET_MOVED)
 
 _CODES: Final = {
     ReadStatus.FOUND: int(ResponseCode.SUCCESS),
-    ReadStatus.NO_MATCHED_MESSAGE: int(ResponseCode.PULL_RETRY_IMMEDIATELY),
-    ReadStatus.MESSAGE_WAS_REMOVING: int(ResponseCode.PULL_RETRY_IMMEDIATELY),
+    ReadStatus.NO_MATCHED_MESSAGE: _AGAIN,
+    ReadStatus.MESSAGE_WAS_REMOVING: _AGAIN,
     ReadStatus.OFFSET_FOUND_NULL: _NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_BADLY: _MOVED,
     ReadStatus.OFFSET_OVERFLOW_ONE: _NOT_FOUND,
@@ -99,6 +103,9 @@ class PullProcessor(Processor):
         slave_read: bool = False,
         long_polling: bool = True,
         short_polling: float = 1.0,
+        slave: bool = False,
+        correct: bool = True,
+        deserted: Callable[[], bool] = lambda: False,
     ) -> None:
         """
         @param broker: our address, for remarks.
@@ -106,6 +113,9 @@ class PullProcessor(Processor):
         @param readable: the broker's permission has the read bit.
         @param slave_read: consumers that lag far may be told to ask a slave.
         @param long_polling: hold a pull as long as it asks; otherwise for C{short_polling} seconds.
+        @param slave: this broker has no say in where groups stand, and writes nothing.
+        @param correct: an offset outside its queue is answered with the nearest that is inside.
+        @param deserted: whether a slave does without its master just now.
         """
         self._clock = clock
         self._store = store
@@ -122,6 +132,9 @@ class PullProcessor(Processor):
         self._slave_read = slave_read
         self._long_polling = long_polling
         self._short_polling = short_polling
+        self._slave = slave
+        self._correct = correct
+        self._deserted = deserted
         self._pace = Pace(clock, _EVENTS_PER_SECOND)
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
@@ -148,7 +161,7 @@ class PullProcessor(Processor):
             )
         wanted = self._filter(header, group)
         answer = self._read(peer, request, header, group, wanted, bool(header.sys_flag & SUSPEND))
-        if header.sys_flag & COMMIT and header.commit_offset >= 0:
+        if header.sys_flag & COMMIT and header.commit_offset >= 0 and not self._slave:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return answer
 
@@ -201,6 +214,10 @@ class PullProcessor(Processor):
     ) -> Answer | Deferred[Answer]:
         status = result.status
         code = _CODES[status]
+        next_offset = result.next_offset
+        suggested = 0
+        if self._slave_read:
+            suggested = group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
         if status is ReadStatus.FOUND:
             self._stats.found(header.consumer_group, header.topic, result.count, result.size)
         else:
@@ -210,18 +227,21 @@ class PullProcessor(Processor):
                 if may_hold:
                     return self._park(peer, request, header, group, filter)
                 self._stats.missed()
+            elif code == _MOVED and self._correct:
+                next_offset = max(result.minimum, min(header.queue_offset, result.maximum))
+                self._moved(header, next_offset)
             elif code == _MOVED:
-                self._moved(header, result.next_offset)
-        suggested = 0
-        if self._slave_read:
-            suggested = group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+                if may_hold and self._deserted():  # it would ask again at once, and nothing would be different
+                    return self._park(peer, request, header, group, filter)
+                code = _AGAIN
+                suggested = group.broker_id
         head = pull_response(
             request.encoding,
             request.opaque,
             code,
             _NAMES[status],
             suggested,
-            result.next_offset,
+            next_offset,
             result.minimum,
             result.maximum,
             result.size,
@@ -262,7 +282,7 @@ class PullProcessor(Processor):
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
         """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""
-        if not self._pace.take(f"{header.topic}@{header.consumer_group}@{header.queue_id}"):
+        if self._slave or not self._pace.take(f"{header.topic}@{header.consumer_group}@{header.queue_id}"):
             return
         event = OffsetMovedEvent(
             header.consumer_group,

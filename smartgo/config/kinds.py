@@ -337,6 +337,31 @@ def _is_address(text: str) -> bool:
     return True
 
 
+class Networks(Kind, frozen=True, kw_only=True):
+    """IP addresses and networks, several of them separated by C{;} or given as a list."""
+
+    @property
+    def allowed(self) -> str:
+        return "an IP address or a network such as 10.0.0.0/8, several separated by ;"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        items = value.split(";") if isinstance(value, str) else value
+        if not isinstance(items, list):
+            raise self._refuse()
+        found: list[str] = []
+        for item in items:
+            try:
+                network = str(ipaddress.ip_network(item.strip(), strict=False)) if item.strip() else ""
+            except (ValueError, AttributeError):
+                raise self._refuse() from None
+            if network and network not in found:
+                found.append(network)
+        return tuple(found)
+
+    def show(self, value: object) -> str:
+        return ";".join(value) if isinstance(value, tuple) else ""
+
+
 class Hours(Kind, frozen=True, kw_only=True):
     """Hours of the day: one, or several separated by C{;} or given as a list."""
 

@@ -143,8 +143,7 @@ NOT_BUILT = frozenset(
         "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
         "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "checkCRCOnRecover",
         "checkCRCOnRead",
-        "offsetCheckInSlave", "haMasterAddress", "haSendHeartbeatInterval", "haHousekeepingInterval",
-        "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout", "headerMaxLength", "undoneSendsMaxSize",
+        "headerMaxLength", "undoneSendsMaxSize",
     }
 )  # fmt: skip
 """Settings that are read and checked, and that nothing follows yet."""

@@ -83,6 +83,7 @@ def load(
     path: str = "",
     data: bytes | None = None,
     flags: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> Configuration:
     """
     Return the configuration of one program.
@@ -91,10 +92,12 @@ def load(
     @param path: the file's name, which tells its kind; for the messages too.
     @param data: its content; C{None} where there is no file.
     @param flags: settings from the command line, by file name, or C{table.name} where two tables share it.
+    @param defaults: the program's own, likewise; weaker than all else.
     @raise SettingError: one sentence that names file, key, value, and what is allowed.
     """
     warnings: list[str] = []
-    given = list(from_environment(surroundings.variable))
+    given = [one._replace(origin=Origin("default")) for one in from_flags(defaults or {}, tables)]
+    given += from_environment(surroundings.variable)
     if data is not None and path.endswith(".toml"):
         given += from_toml(path, data, warnings)
     elif data is not None:
@@ -172,6 +175,7 @@ def _derived(
     configuration: Configuration, surroundings: Surroundings, home: str, tables: Sequence[str]
 ) -> Configuration:
     broker, store, registry, ops = configuration.broker, configuration.store, configuration.registry, configuration.ops
+    ha = configuration.ha
     role_id = broker.broker_id if broker.is_slave else 0
     root = store.store_path_root_dir or posixpath.join(home, "store")
     kv_path = registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
@@ -193,6 +197,7 @@ def _derived(
             store_path_root_dir=root,
             store_path_commit_log=store.store_path_commit_log or posixpath.join(root, "commitlog"),
         ),
+        ha=replace(ha, ha_bind_address=ha.ha_bind_address or broker.bind_address),
         registry=replace(registry, kv_config_path=kv_path),
         ops=replace(
             ops, ops_path=ops.ops_path or posixpath.join(ops_root, "smartgo-ops" if ops_root == home else "ops")

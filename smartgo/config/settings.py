@@ -24,6 +24,7 @@ from smartgo.config.kinds import (
     Integer,
     Levels,
     Name,
+    Networks,
     Path,
     Port,
     PortOrSwitch,
@@ -288,8 +289,36 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     """Replication from a master to its slaves."""
 
     ha_listen_port: int | None = setting(None, Port("TCP port for slaves.", otherwise="listenPort + 1"))
+    ha_bind_address: str = setting(
+        "",
+        Host(
+            "The address to listen on for slaves. Any but a loopback address needs allowInsecure.",
+            otherwise="bindAddress",
+        ),
+    )
+    ha_allow: tuple[str, ...] = setting(
+        (),
+        Networks(
+            "Who may replicate from a master. Whoever may gets every message, and counts as a slave under SYNC_MASTER.",
+            otherwise="this machine where haBindAddress is a loopback address, else everybody",
+        ),
+    )
     ha_master_address: str | None = setting(
         None, Address("Where a slave replicates from.", otherwise="what the registry says")
+    )
+    master_address: str | None = setting(
+        None,
+        Address(
+            "The main port of a slave's master, for topics, groups and offsets.",
+            otherwise="what the registry says, else the port before that of haMasterAddress",
+        ),
+    )
+    ha_ack_mode: str = setting(
+        "append",
+        Choice(
+            "What a slave confirms to its master: what it has appended, or what it has on disk.",
+            words=("append", "flush"),
+        ),
     )
     ha_send_heartbeat_interval: float = setting(
         5.0, Duration("Time between two heartbeats on an idle replication.", low=100, high=600_000)

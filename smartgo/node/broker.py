@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
@@ -17,8 +15,6 @@ from smartgo.remoting.tls import ServerTLS
 
 __all__ = ["Options", "makeService"]
 
-_BUILT_ROLES: Final = ("ASYNC_MASTER",)
-
 
 def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:
     """
@@ -27,20 +23,19 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     @raise SettingError: a setting that cannot be followed, or a port in use.
     @raise StoreHeld: the store is another process's.
     """
-    config = configuration.broker
-    if config.broker_role not in _BUILT_ROLES:
-        raise SettingError(f"brokerRole={config.broker_role} is not built yet; ASYNC_MASTER is")
+    config, ha = configuration.broker, configuration.ha
     if config.acl_enable:
         raise SettingError("aclEnable=true is not built yet: a broker that ignored it would let everybody in")
     check_bind(config.bind_address, config.allow_insecure, "the broker")
+    ports = [
+        (config.bind_address, config.listen_port, "the broker"),
+        (config.bind_address, config.fast_listen_port or 0, "the broker's fast port"),
+    ]
+    if not config.is_slave:
+        check_bind(ha.ha_bind_address, config.allow_insecure, "the broker's port for slaves")
+        ports.append((ha.ha_bind_address, configuration.ha_port, "slaves (haListenPort)"))
     tls = server_tls(env, configuration.tls)
-    probe_ports(
-        env,
-        (
-            (config.bind_address, config.listen_port, "the broker"),
-            (config.bind_address, config.fast_listen_port or 0, "the broker's fast port"),
-        ),
-    )
+    probe_ports(env, ports)
     probe_store(env, configuration.store.store_path_root_dir)
     return tls
 

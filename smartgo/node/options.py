@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -61,12 +61,14 @@ class NodeOptions(usage.Options):
     @cvar tables: which settings its configuration file may hold.
     @cvar listens: the table that C{--listen} sets.
     @cvar serves_ops: whether the REST API is served where nothing is said of it.
+    @cvar usual: settings that stand where nothing else is said.
     """
 
     program: ClassVar[str] = "smartgo"
     tables: ClassVar[Sequence[str]] = ALL
     listens: ClassVar[str] = "broker"
     serves_ops: ClassVar[bool] = False
+    usual: ClassVar[Mapping[str, str]] = {}
 
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
         ["config", "c", None, "Settings: our TOML, or an unchanged RocketMQ broker.conf or namesrv.properties."],
@@ -173,6 +175,32 @@ class BrokerOptions(NodeOptions):
         return flags
 
 
+class SlaveOptions(BrokerOptions):
+    """The command line of a broker that is a slave."""
+
+    program = "smartgo-slave"
+    usual: ClassVar[Mapping[str, str]] = {"brokerId": "1"}
+    longdesc = (
+        "A slave: a broker that keeps a copy of what a master has, and serves consumers when the master is gone or "
+        "far ahead of them. It takes no messages. Its master, a smartgo or a RocketMQ 4.9 broker of the same --name, "
+        "is the one that the registries know, or the one at --master-ha."
+    )
+    optParameters: ClassVar[Sequence[Sequence[Any]]] = [
+        ["master-ha", "m", None, "The master's port for slaves: HOST:PORT; its main port is the one before it."],
+        ["id", "i", None, "Our broker id; 1 unless told otherwise. No two slaves of a master may have the same."],
+        ["name", "n", None, "The broker name of master and slaves."],
+    ]
+
+    def flags(self) -> dict[str, str]:
+        """The settings given on the command line."""
+        flags = super().flags()
+        flags["brokerRole"] = "SLAVE"
+        for option, name in ("master-ha", "haMasterAddress"), ("id", "brokerId"), ("name", "brokerName"):
+            if self[option]:
+                flags[name] = self[option]
+        return flags
+
+
 class FrontOptions(NodeOptions):
     """The command line of a REST API before a cluster."""
 
@@ -237,13 +265,15 @@ def configure(env: IEnvironment, options: NodeOptions) -> Configuration:
         except OSError as error:
             raise SettingError(f"--config {path}: {error.strerror or error}") from None
     surroundings = Surroundings(env.host.name, env.host.home(), env.host.variable)
-    return settled(env, load(surroundings, options.tables, path, data, options.flags()))
+    return settled(env, load(surroundings, options.tables, path, data, options.flags(), options.usual))
 
 
 def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
     """Return the configuration with port 0 made a free one, and with a warning for each setting not built yet."""
     replace = msgspec.structs.replace
-    broker, registry = configuration.broker, configuration.registry
+    broker, ha, registry = configuration.broker, configuration.ha, configuration.registry
+    if configuration.ha_port == 0:
+        ha = replace(ha, ha_listen_port=env.network.free_port())
     if broker.listen_port == 0:
         fast = False if broker.fast_port is True else broker.fast_port
         broker = replace(broker, listen_port=env.network.free_port(), fast_port=fast)
@@ -254,7 +284,9 @@ def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
         for (_, name), origin in configuration.origins.items()
         if name in NOT_BUILT and origin.source != "default"
     ]
-    return replace(configuration, broker=broker, registry=registry, warnings=(*configuration.warnings, *warnings))
+    return replace(
+        configuration, broker=broker, ha=ha, registry=registry, warnings=(*configuration.warnings, *warnings)
+    )
 
 
 def end(program: str, sentence: str, status: int) -> None:

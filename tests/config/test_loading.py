@@ -243,6 +243,8 @@ class BadValueTests(SynchronousTestCase):
             "brokerIP1": ["a/b", "-x", "a b"],
             "storePathRootDir": ["a\\u0000b"],
             "haMasterAddress": ["10.0.0.1", "a:1;b:1", "a:0", ":1"],
+            "haAllow": ["10.0.0.0/33", "host", "10.0.0.1;x", "1.2.3"],
+            "haAckMode": ["both", ""],
             "fastPort": ["0", "maybe", "70000"],
             "brokerId": ["9" * 20, "-1"],
         }
@@ -267,6 +269,32 @@ class BadValueTests(SynchronousTestCase):
         for address in ("10.0.0.1:10912", "master.mq:1", "[::1]:10912"):
             self.assertEqual(read(f"haMasterAddress={address}").ha.ha_master_address, address)
         self.assertIsNone(read("haMasterAddress=").ha.ha_master_address)
+
+    def test_networks(self) -> None:
+        """Addresses and networks, as text or a list, become networks, each once."""
+        wanted = ("10.0.0.0/8", "192.0.2.7/32", "::1/128")
+        for path, text in (
+            ("broker.conf", "haAllow=10.1.2.3/8; 192.0.2.7;;::1;10.0.0.0/8"),
+            ("a.toml", '[ha]\nhaAllow = ["10.0.0.0/8", "192.0.2.7", "::1"]'),
+        ):
+            found = read(text, path).ha
+            self.assertEqual(found.ha_allow, wanted, path)
+            self.assertEqual(dict(show("ha", found))["haAllow"], ";".join(wanted))
+        self.assertRaises(SettingError, read, "[ha]\nhaAllow = [1]", "a.toml")
+
+    def test_slaves_port(self) -> None:
+        """The port for slaves is on the address of the others, unless another is given."""
+        self.assertEqual(read().ha.ha_bind_address, "127.0.0.1")
+        self.assertEqual(read("bindAddress=::1").ha.ha_bind_address, "::1")
+        self.assertEqual(read("bindAddress=::1\nhaBindAddress=127.0.0.2").ha.ha_bind_address, "127.0.0.2")
+
+    def test_program_defaults(self) -> None:
+        """What a program has for a default yields to everything else, and counts as a default."""
+        defaults = {"brokerId": "1"}
+        found = load(surroundings(), flags={"brokerRole": "SLAVE"}, defaults=defaults)
+        self.assertEqual((found.broker.broker_id, found.origins["broker", "brokerId"].source), (1, "default"))
+        data = b"brokerRole=SLAVE\nbrokerId=3"
+        self.assertEqual(load(surroundings(), BROKER, "b.conf", data, defaults=defaults).broker.broker_id, 3)
 
     def test_secret(self) -> None:
         """A secret never appears in a message or a listing (reliability X8, X18)."""

@@ -15,6 +15,7 @@ from smartgo.node.options import (
     FrontOptions,
     NodeOptions,
     RegistryOptions,
+    SlaveOptions,
     configure,
     listen_flags,
 )
@@ -121,6 +122,22 @@ class OptionsTests(SynchronousTestCase):
         self.assertTrue(found.broker.allow_insecure and found.registry.allow_insecure)
         self.assertTrue(self.parse(RegistryOptions(), "--allow-insecure").registry.allow_insecure)
 
+    def test_slave(self) -> None:
+        """A slave is one whatever its file says, has the id 1 unless told otherwise, and knows its master."""
+        found = self.parse(SlaveOptions(), "--master-ha", "10.0.0.1:10912", "--name", "a", "--store", "/s")
+        self.assertEqual(
+            (found.broker.broker_role, found.broker.broker_id, found.broker.broker_name), ("SLAVE", 1, "a")
+        )
+        self.assertEqual((found.ha.ha_master_address, found.store.store_path_root_dir), ("10.0.0.1:10912", "/s"))
+        files = {"/b.conf": b"brokerRole=SYNC_MASTER\nbrokerId=2\nbrokerName=b\n", "/m.conf": b"brokerId=0\n"}
+        found = self.parse(SlaveOptions(), "-c", "/b.conf", files=files)
+        self.assertEqual(
+            (found.broker.broker_role, found.broker.broker_id, found.broker.broker_name), ("SLAVE", 2, "b")
+        )
+        self.assertEqual(self.parse(SlaveOptions(), "-c", "/b.conf", "--id", "7", files=files).broker.broker_id, 7)
+        error = self.assertRaises(SettingError, self.parse, SlaveOptions(), "-c", "/m.conf", files=files)
+        self.assertIn("brokerId must be above 0", str(error))
+
     def test_own_files(self) -> None:
         """Each command has pid and log files of its own name, unless told otherwise."""
         options: Any = BrokerOptions()
@@ -142,6 +159,8 @@ class OptionsTests(SynchronousTestCase):
         self.assertGreater(found.registry.listen_port, 1000)
         self.assertNotEqual(found.broker.listen_port, found.registry.listen_port)
         self.assertIsNone(found.broker.fast_listen_port)
+        self.assertNotIn(found.ha_port, (0, 1, found.broker.listen_port, found.registry.listen_port))
+        self.assertGreater(self.parse(BrokerOptions(), "--set", "haListenPort=0").ha_port, 1000)
 
     def test_not_built(self) -> None:
         """A setting that nothing follows yet gets a warning where somebody gave it."""

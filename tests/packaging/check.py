@@ -15,7 +15,7 @@ import tempfile
 import venv
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ("smartgo", "smartgo-broker", "smartgo-ops", "smartgo-registry")
+COMMANDS = ("smartgo", "smartgo-broker", "smartgo-ops", "smartgo-registry", "smartgo-slave")
 SOURCES = (
     "LICENSE",
     "MANIFEST.in",

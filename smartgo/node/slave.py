@@ -1,0 +1,14 @@
+"""A slave as a process: C{twistd smartgo-slave}."""
+
+from __future__ import annotations
+
+from smartgo.node.assembly import Node, make_service
+from smartgo.node.broker import assemble, prepare
+from smartgo.node.options import SlaveOptions as Options
+
+__all__ = ["Options", "makeService"]
+
+
+def makeService(options: Options) -> Node:
+    """Assemble a broker, which the options make a slave."""
+    return make_service(options, prepare, assemble)
