@@ -1,0 +1,377 @@
+"""
+The judge of a run (reliability T9, T10): names every promise that the history shows broken.
+
+Required are the sends that were answered with code 0; forbidden is any value that nobody ever sent. A send whose answer
+is unknown, or which was stored with a weaker code, is neither. A run in which nothing was acknowledged, a fault did not
+happen, or the final read is incomplete, has no verdict: C{unknown} is never taken for C{valid}.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final as Constant
+from typing import TypeAlias
+
+from tests.chaos.history import (
+    Commit,
+    Event,
+    Final,
+    History,
+    Invoke,
+    Ok,
+    Plan,
+    Read,
+)
+
+DELAY_TICK: Constant = 0.1
+"""Seconds that a delayed message may be early by (reliability D10)."""
+
+TURNS: Constant = (1, 2)
+
+Place: TypeAlias = tuple[str, int]  # queue, offset
+
+
+class Kind(Enum):
+    """What a broken promise is called."""
+
+    LOST = "lost"
+    PHANTOM = "phantom"
+    CORRUPT_BODY = "corrupt-body"
+    DUPLICATE = "duplicate"
+    INCONSISTENT_OFFSET = "inconsistent-offset"
+    MOVED = "moved"
+    HOLE = "hole"
+    NONMONOTONIC_READ = "nonmonotonic-read"
+    ORDER = "order"
+    STALE_COMMIT = "stale-commit"
+    EARLY_DELAY = "early-delay"
+    ABORTED_VISIBLE = "aborted-visible"
+    REPLICA_DIFFERS = "replica-differs"
+
+
+class Verdict(Enum):
+    """Of a whole run."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """One broken promise; the text names messages and places."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass
+class Judgement:
+    """
+    What came of a run.
+
+    @ivar unknown: why there is no verdict; empty where there is one.
+    @ivar counts: sends by outcome, messages read, copies that retries explain, deliveries that came again.
+    """
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Invalid if anything was found; unknown if not everything was looked at; else valid."""
+        if self.anomalies:
+            return Verdict.INVALID
+        return Verdict.UNKNOWN if self.unknown else Verdict.VALID
+
+    @property
+    def kinds(self) -> Counter[Kind]:
+        """How many anomalies there are of each kind."""
+        return Counter(anomaly.kind for anomaly in self.anomalies)
+
+
+def check(history: Iterable[Event]) -> Judgement:
+    """Judge a run; the order of the events does not matter, their moments do."""
+    run = History(history)
+    judgement = Judgement()
+    judgement.counts.update(run.outcomes)
+    judgement.counts["read"] = len(run.reads)
+    judgement.counts["read at the end"] = sum(map(len, run.finals.values()))
+    judgement.unknown.extend(_unknown(run))
+    for found in (
+        _lost(run, judgement),
+        _foreign(run),
+        _duplicates(run, judgement),
+        _places(run),
+        _holes(run),
+        _backwards(run, judgement),
+        _order(run),
+        _stale(run),
+        _early(run),
+        _aborted(run),
+        _replicas(run),
+    ):
+        judgement.anomalies.extend(found)
+    return judgement
+
+
+def _unknown(run: History) -> Iterator[str]:
+    yield from run.missing
+    if not any(ok.code == 0 for ok in run.acked.values()):
+        yield "nothing was acknowledged with code 0"
+    planned = {queue for plan in run.plans for queue in plan.queues}
+    if not run.plans:
+        yield "there was no final read"
+    for queue in sorted({ok.queue for ok in run.acked.values() if ok.queue} - planned):
+        yield f"the final read left out {queue}"
+    for plan in run.plans:
+        for queue in plan.queues:
+            for turn in TURNS:
+                if (plan.replica, turn, queue) not in run.bounds:
+                    yield f"the final read, turn {turn}, did not get to the end of {queue} at {plan.replica}"
+    ended = {(fault.name, fault.target) for fault in run.faults if not fault.on}
+    for fault in run.faults:
+        if not fault.on and fault.count < 1:
+            yield f"the fault never happened: {fault.name} of {fault.target}"
+        elif fault.on and (fault.name, fault.target) not in ended:
+            yield f"nobody saw the end of the fault: {fault.name} of {fault.target}"
+
+
+def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
+    """
+    Look for what was acknowledged and is not there, or not there where it was acknowledged to be.
+
+    Where messages are lost, the loss's shape is told: the time between the first acknowledgement lost and the last, and
+    how many acknowledged after the first are there all the same. A torn tail has no survivors.
+    """
+    for plan in run.plans:
+        where: dict[str, set[Place]] = defaultdict(set)
+        for queue in plan.queues:
+            for turn in TURNS:
+                for final in run.finals[plan.replica, turn, queue]:
+                    where[final.value].add((queue, final.offset))
+        acked = sorted((ok for ok in run.required if not ok.queue or ok.queue in plan.queues), key=lambda ok: ok.t)
+        lost: list[Ok] = []
+        found: list[Ok] = []
+        for ok in acked:
+            if not _must_have(run, plan, ok):
+                continue
+            places = where.get(ok.value)
+            if not places:
+                lost.append(ok)
+                continue
+            found.append(ok)
+            if ok.queue and (ok.queue, ok.offset) not in places:
+                at = ", ".join(f"{queue} {offset}" for queue, offset in sorted(places))
+                yield Anomaly(
+                    Kind.MOVED,
+                    f"{ok.value} was acknowledged at {ok.queue} {ok.offset} and is at {at} of {plan.replica}",
+                )
+        if lost:
+            window = (lost[-1].t - lost[0].t) * 1000
+            after = sum(ok.t > lost[0].t for ok in found)
+            judgement.counts[f"lost at {plan.replica}"] = len(lost)
+            judgement.counts[f"survivors behind the first lost at {plan.replica}"] = after
+            for ok in lost:
+                place = f"{ok.queue} {ok.offset}" if ok.queue else "a place not told"
+                yield Anomaly(
+                    Kind.LOST,
+                    f"{ok.value}, acknowledged at {place} after {ok.t:.3f} s, is not at {plan.replica}"
+                    f" (in all {len(lost)} within {window:.0f} ms, {after} survivors behind the first)",
+                )
+
+
+def _must_have(run: History, plan: Plan, ok: Ok) -> bool:
+    """Return whether a replica must have an acknowledged message: it was read, and not from behind that place on."""
+    if not ok.queue:
+        return all((plan.replica, turn, queue) in run.bounds for queue in plan.queues for turn in TURNS)
+    bounds = [run.bounds.get((plan.replica, turn, ok.queue)) for turn in TURNS]
+    return all(each is not None and (each.whole or ok.offset >= each.begin) for each in bounds)
+
+
+def _foreign(run: History) -> Iterator[Anomaly]:
+    told: set[tuple[str, int, str, int]] = set()
+    for message in run.seen:
+        case = (message.queue, message.offset, message.value, message.digest)
+        if case in told:
+            continue
+        invoked = run.invoked.get(message.value)
+        if invoked is None:
+            told.add(case)
+            yield Anomaly(Kind.PHANTOM, f"nobody sent {message.value!r}, which is at {message.queue} {message.offset}")
+        elif invoked.digest != message.digest:
+            told.add(case)
+            yield Anomaly(
+                Kind.CORRUPT_BODY,
+                f"{message.value} at {message.queue} {message.offset} has a body of CRC {message.digest:08x},"
+                f" it was sent with {invoked.digest:08x}",
+            )
+
+
+def _duplicates(run: History, judgement: Judgement) -> Iterator[Anomaly]:
+    """Look for more copies of a message than requests can have been made of it."""
+    for plan in run.plans:
+        places: dict[str, set[Place]] = defaultdict(set)
+        for queue in plan.queues:
+            for final in run.finals[plan.replica, TURNS[0], queue]:
+                places[final.value].add((queue, final.offset))
+        for value, copies in places.items():
+            if len(copies) == 1 or value not in run.invoked:
+                continue
+            judgement.counts[f"copies at {plan.replica}"] += len(copies) - 1
+            attempts = run.invoked[value].attempts
+            if len(copies) > attempts:
+                at = ", ".join(f"{queue} {offset}" for queue, offset in sorted(copies))
+                said = f"{value} is at {at} of {plan.replica}, but was requested at most {attempts} times"
+                yield Anomaly(Kind.DUPLICATE, said)
+
+
+def _places(run: History) -> Iterator[Anomaly]:
+    """Look for places that were claimed by two messages: in an acknowledgement, to a consumer or in the end."""
+    claims: dict[Place, dict[str, str]] = defaultdict(dict)
+    for ok in run.acked.values():
+        if ok.queue:
+            claims[ok.queue, ok.offset].setdefault(ok.value, "acknowledged")
+    for message in run.seen:
+        what = f"read at {message.replica}" if isinstance(message, Final) else f"read by {message.who}"
+        claims[message.queue, message.offset].setdefault(message.value, what)
+    for (queue, offset), values in claims.items():
+        if len(values) > 1:
+            said = ", ".join(f"{value} ({what})" for value, what in values.items())
+            yield Anomaly(Kind.INCONSISTENT_OFFSET, f"{queue} {offset}: {said}")
+
+
+def _holes(run: History) -> Iterator[Anomaly]:
+    for (replica, turn, queue), bounds in run.bounds.items():
+        offsets = {final.offset for final in run.finals.get((replica, turn, queue), ())}
+        absent = [offset for offset in range(bounds.begin, bounds.end) if offset not in offsets]
+        if absent:
+            yield Anomaly(Kind.HOLE, f"{queue} of {replica} has nothing at {_ranges(absent)}; it goes to {bounds.end}")
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Write ascending numbers as ranges, the first few of them."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} places more" if len(texts) > 5 else "")
+
+
+def _backwards(run: History, judgement: Judgement) -> Iterator[Anomaly]:
+    """Look for a session that was led back, and for messages that the second final read no longer shows."""
+    reached: dict[tuple[str, str, str], int] = {}
+    delivered: set[Place] = set()
+    for read in run.reads:
+        if (read.queue, read.offset) in delivered:
+            judgement.counts["delivered again"] += 1
+        delivered.add((read.queue, read.offset))
+        session = (read.who, read.session, read.queue)
+        before = reached.get(session, -1)
+        if read.offset <= before:
+            yield Anomaly(
+                Kind.NONMONOTONIC_READ,
+                f"{read.who} was given {read.queue} {read.offset} after {before} of the same queue",
+            )
+        reached[session] = max(read.offset, before)
+    for plan in run.plans:
+        for queue in plan.queues:
+            once, again = ({final.offset for final in run.finals[plan.replica, turn, queue]} for turn in TURNS)
+            if (plan.replica, TURNS[1], queue) in run.bounds and once - again:
+                yield Anomaly(
+                    Kind.NONMONOTONIC_READ,
+                    f"the second read of {queue} at {plan.replica} lacks {_ranges(sorted(once - again))}",
+                )
+
+
+def _order(run: History) -> Iterator[Anomaly]:
+    """Look at each producer's sends to each queue: one begun after another's answer must lie behind it."""
+    by_queue: dict[tuple[str, str], list[tuple[Invoke, Ok]]] = defaultdict(list)
+    for ok in run.acked.values():
+        invoked = run.invoked.get(ok.value)
+        if ok.queue and invoked is not None:
+            by_queue[invoked.who, ok.queue].append((invoked, ok))
+    for (who, queue), sends in by_queue.items():
+        answered = sorted(sends, key=lambda send: send[1].t)
+        done = 0
+        highest: Ok | None = None
+        for invoked, ok in sorted(sends, key=lambda send: send[0].t):
+            while done < len(answered) and answered[done][1].t < invoked.t:
+                each = answered[done][1]
+                highest = each if highest is None or each.offset > highest.offset else highest
+                done += 1
+            if highest is not None and ok.offset <= highest.offset:
+                yield Anomaly(
+                    Kind.ORDER,
+                    f"{who} sent {ok.value} after the answer to {highest.value}, yet in {queue} it is at {ok.offset},"
+                    f" not behind {highest.offset}",
+                )
+
+
+def _stale(run: History) -> Iterator[Anomaly]:
+    """Look for stored positions ahead of every one that had been sent; older ones mean redelivery and are allowed."""
+    highest: dict[tuple[str, str], int] = {}
+    for event in run.commits:
+        place = (event.group, event.queue)
+        if isinstance(event, Commit):
+            highest[place] = max(event.offset, highest.get(place, 0))
+        elif event.offset > (sent := highest.get(place, 0)):
+            said = f"{event.group} is said to be at {event.offset} of {event.queue}, but sent at most {sent}"
+            yield Anomaly(Kind.STALE_COMMIT, said)
+
+
+def _early(run: History) -> Iterator[Anomaly]:
+    for read in run.reads:
+        invoked = run.invoked.get(read.value)
+        if invoked is not None and invoked.delay and read.t < invoked.t + invoked.delay - DELAY_TICK:
+            yield Anomaly(
+                Kind.EARLY_DELAY,
+                f"{read.value} came {read.t - invoked.t:.3f} s after it was sent, not {invoked.delay:g} s",
+            )
+
+
+def _aborted(run: History) -> Iterator[Anomaly]:
+    visible: dict[str, Read | Final] = {}
+    for message in run.seen:
+        if message.value in run.rolled_back:
+            visible.setdefault(message.value, message)
+    for value, message in visible.items():
+        yield Anomaly(Kind.ABORTED_VISIBLE, f"{value} was rolled back and is at {message.queue} {message.offset}")
+
+
+def _replicas(run: History) -> Iterator[Anomaly]:
+    """Look for queues that end elsewhere, or hold something else, at another replica; and for logs that differ."""
+    first: dict[str, str] = {}
+    for plan in run.plans:
+        for queue in plan.queues:
+            bounds = run.bounds.get((plan.replica, TURNS[1], queue))
+            if bounds is None:
+                continue
+            model = first.setdefault(queue, plan.replica)
+            if model == plan.replica:
+                continue
+            end = run.bounds[model, TURNS[1], queue].end
+            if end != bounds.end:
+                yield Anomaly(
+                    Kind.REPLICA_DIFFERS, f"{queue} ends at {end} at {model}, at {bounds.end} at {plan.replica}"
+                )
+            theirs = {final.offset: final for final in run.finals[model, TURNS[1], queue]}
+            for final in run.finals[plan.replica, TURNS[1], queue]:
+                other = theirs.get(final.offset, final)
+                if (other.value, other.digest) != (final.value, final.digest):
+                    yield Anomaly(
+                        Kind.REPLICA_DIFFERS,
+                        f"{queue} {final.offset} is {other.value} at {model}, {final.value} at {plan.replica}",
+                    )
+    for logs in run.logs:
+        if logs.differs >= 0:
+            compared = f"{logs.begin} to {logs.end} were compared"
+            said = f"the logs of {logs.one} and {logs.other} differ at {logs.differs}; {compared}"
+            yield Anomaly(Kind.REPLICA_DIFFERS, said)

@@ -1,0 +1,317 @@
+"""
+What happened in a run, as events: kept as JSON lines while it runs, and judged afterwards.
+
+An operation that may or may not have had an effect is an L{Invoke} and at most one of L{Ok}, L{Fail} and L{Info}. A
+queue is named by one text, such as C{Orders@broker-a:3}, which nothing here takes apart. Moments are seconds since the
+run began, taken from one monotonic clock of the machine, so that all processes of a run share it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, TypeAlias, Union
+
+import msgspec
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower, kw_only=True, omit_defaults=True):
+    """
+    Something that happened.
+
+    @ivar t: when, in seconds since the run began.
+    @ivar who: which client, by its name.
+    """
+
+    t: float = 0.0
+    who: str = ""
+
+
+class Invoke(_Event, frozen=True, kw_only=True):
+    """
+    A send begins.
+
+    @ivar value: names the message in the whole run, and stands in its body.
+    @ivar digest: CRC-32 of the body.
+    @ivar attempts: how many requests the client may make of it; each of them may be stored.
+    @ivar delay: seconds before which it must not be delivered.
+    @ivar half: it is to be seen only when committed.
+    """
+
+    value: str
+    digest: int = 0
+    attempts: int = 1
+    delay: float = 0.0
+    half: bool = False
+
+
+class Ok(_Event, frozen=True, kw_only=True):
+    """
+    A send was answered as stored.
+
+    @ivar code: 0, or 10, 11, 12: stored more weakly than asked for.
+    @ivar queue: where; the empty text where the place is not told (delayed and half messages).
+    """
+
+    value: str
+    code: int = 0
+    queue: str = ""
+    offset: int = -1
+
+
+class Fail(_Event, frozen=True, kw_only=True):
+    """A send was refused."""
+
+    value: str
+    why: str = ""
+
+
+class Info(_Event, frozen=True, kw_only=True):
+    """Nobody knows what became of a send."""
+
+    value: str
+    why: str = ""
+
+
+class Decided(_Event, frozen=True, kw_only=True):
+    """The verdict on a half message was acknowledged."""
+
+    value: str
+    commit: bool
+
+
+class Read(_Event, frozen=True, kw_only=True):
+    """
+    A consumer was given a message.
+
+    @ivar value: as the body says; empty where the body says nothing that could be a value.
+    @ivar session: what reads on from offset to offset; a new one may begin anywhere.
+    """
+
+    queue: str
+    offset: int
+    value: str
+    digest: int = 0
+    session: str = ""
+
+
+class Commit(_Event, frozen=True, kw_only=True):
+    """A group's position was sent to the broker."""
+
+    group: str
+    queue: str
+    offset: int
+
+
+class Stored(_Event, frozen=True, kw_only=True):
+    """The broker said which position it has of a group."""
+
+    group: str
+    queue: str
+    offset: int
+
+
+class Plan(_Event, frozen=True, kw_only=True):
+    """The final read begins: these queues are to be read from this replica, twice."""
+
+    replica: str
+    queues: list[str]
+
+
+class Bounds(_Event, frozen=True, kw_only=True):
+    """
+    One queue of one replica was read from its begin to its end.
+
+    @ivar turn: 1 or 2.
+    @ivar whole: the replica is to have the queue from its first message on; else it may begin later, as a slave that
+        was emptied does.
+    """
+
+    replica: str
+    turn: int
+    queue: str
+    begin: int
+    end: int
+    whole: bool = True
+
+
+class Final(_Event, frozen=True, kw_only=True):
+    """One message of the final read."""
+
+    replica: str
+    turn: int
+    queue: str
+    offset: int
+    value: str
+    digest: int = 0
+
+
+class Logs(_Event, frozen=True, kw_only=True):
+    """
+    The commit logs of two replicas were compared, byte by byte.
+
+    @ivar begin: the first physical offset that both have; C{end} behind the last that either has.
+    @ivar differs: the first physical offset at which they differ; -1 for nowhere.
+    """
+
+    one: str
+    other: str
+    begin: int
+    end: int
+    differs: int = -1
+
+
+class Fault(_Event, frozen=True, kw_only=True):
+    """
+    A fault begins (C{on}) or is over.
+
+    @ivar target: what it hits.
+    @ivar count: at the end, how often it was seen to happen: packets dropped, processes killed. 0: it never happened.
+    """
+
+    name: str
+    target: str
+    on: bool
+    count: int = 0
+
+
+class Note(_Event, frozen=True, kw_only=True):
+    """Something that a reader of the report wants to know; C{missing} where it leaves the run without a verdict."""
+
+    text: str
+    missing: bool = False
+
+
+Event: TypeAlias = Union[Invoke, Ok, Fail, Info, Decided, Read, Commit, Stored, Plan, Bounds, Final, Logs, Fault, Note]  # noqa: UP007  msgspec wants the union as a value
+
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(event: Event) -> bytes:
+    """Return one event as a JSON line."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> Event:
+    """
+    Read one JSON line.
+
+    @raise msgspec.ValidationError: it is no event.
+    @raise msgspec.DecodeError: it is no JSON, such as the line of a process that was killed while it wrote.
+    """
+    return _decoder.decode(line)
+
+
+def load(lines: Iterable[bytes]) -> Iterator[Event]:
+    """Read a recorded run; raises as L{decode} does."""
+    return map(decode, lines)
+
+
+class History:
+    """
+    The events of a whole run, sorted by what they are about and by their moments.
+
+    @ivar missing: notes that leave the run without a verdict.
+    @ivar outcomes: how many sends ended how.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.invoked: dict[str, Invoke] = {}
+        self.acked: dict[str, Ok] = {}
+        self.outcomes: Counter[str] = Counter()
+        self.rolled_back: set[str] = set()
+        self.committed: set[str] = set()
+        self.reads: list[Read] = []
+        self.commits: list[Commit | Stored] = []
+        self.plans: list[Plan] = []
+        self.bounds: dict[tuple[str, int, str], Bounds] = {}
+        self.finals: dict[tuple[str, int, str], list[Final]] = defaultdict(list)
+        self.logs: list[Logs] = []
+        self.faults: list[Fault] = []
+        self.missing: list[str] = []
+        for event in sorted(events, key=lambda event: event.t):
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        match event:
+            case Invoke():
+                self.invoked[event.value] = event
+            case Ok():
+                self.acked[event.value] = event
+                self.outcomes["ok" if event.code == 0 else f"ok with code {event.code}"] += 1
+            case Fail():
+                self.outcomes["fail"] += 1
+            case Info():
+                self.outcomes["info"] += 1
+            case Decided():
+                (self.committed if event.commit else self.rolled_back).add(event.value)
+            case Read():
+                self.reads.append(event)
+            case Commit() | Stored():
+                self.commits.append(event)
+            case Plan():
+                self.plans.append(event)
+            case Bounds():
+                self.bounds[event.replica, event.turn, event.queue] = event
+            case Final():
+                self.finals[event.replica, event.turn, event.queue].append(event)
+            case Logs():
+                self.logs.append(event)
+            case Fault():
+                self.faults.append(event)
+            case Note(missing=True):
+                self.missing.append(event.text)
+
+    @property
+    def required(self) -> Iterator[Ok]:
+        """Sends answered with code 0 that must be found; half messages only once committed."""
+        for value, ok in self.acked.items():
+            half = value in self.invoked and self.invoked[value].half
+            if ok.code == 0 and (not half or value in self.committed):
+                yield ok
+
+    @property
+    def seen(self) -> Iterator[Read | Final]:
+        """Every message that anybody was shown."""
+        yield from self.reads
+        for finals in self.finals.values():
+            yield from finals
+
+
+class Recorder:
+    """
+    Keeps the events of a run, in memory and as JSON lines in a file.
+
+    @ivar events: in the order in which they were recorded.
+    """
+
+    def __init__(self, file: IO[bytes], clock: Callable[[], float]) -> None:
+        """
+        @param clock: seconds of a monotonic clock; the run begins now.
+        """
+        self._file = file
+        self._clock = clock
+        self.begun = clock()
+        self.events: list[Event] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return self._clock() - self.begun
+
+    def add(self, event: Event) -> Event:
+        """Keep an event; one without a moment happens now."""
+        if not event.t:
+            event = msgspec.structs.replace(event, t=round(self.now, 6))
+        self.events.append(event)
+        self._file.write(encode(event))
+        return event
+
+    def note(self, text: str, missing: bool = False) -> None:
+        """Keep a sentence for the report."""
+        self.add(Note(text=text, missing=missing))
+
+    def close(self) -> None:
+        """Write out everything; no event may follow."""
+        self._file.close()

@@ -1,0 +1,440 @@
+"""The checker, judged by histories made by hand, one for each promise, and by mutations of valid ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TypeAlias, TypeVar
+
+from msgspec.structs import replace
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.chaos.checker import TURNS, Judgement, Kind, Verdict, check
+from tests.chaos.history import (
+    Bounds,
+    Commit,
+    Decided,
+    Event,
+    Fail,
+    Fault,
+    Final,
+    Info,
+    Invoke,
+    Logs,
+    Note,
+    Ok,
+    Plan,
+    Read,
+    Stored,
+)
+
+Mutation: TypeAlias = Callable[[Random, list[Event]], list[Event]]
+E = TypeVar("E", bound=Event)
+QUEUE = "Orders@broker-a:0"
+OTHER = "Orders@broker-a:1"
+
+
+def sent(value: str, offset: int, t: float, queue: str = QUEUE, code: int = 0, who: str = "p0") -> list[Event]:
+    """Return a send that began at C{t} and was answered half a second later."""
+    return [
+        Invoke(t=t, who=who, value=value, digest=crc(value)),
+        Ok(t=t + 0.5, who=who, value=value, code=code, queue=queue, offset=offset),
+    ]
+
+
+def crc(value: str) -> int:
+    """Return what stands for the CRC of a message's body."""
+    return sum(value.encode())
+
+
+def read_finally(
+    values: list[str], replica: str = "master", queue: str = QUEUE, begin: int = 0, whole: bool = True
+) -> list[Event]:
+    """Return a final read, both turns of it, that finds these values from C{begin} on."""
+    end = begin + len(values)
+    events: list[Event] = [Plan(t=900, replica=replica, queues=[queue])]
+    for turn in TURNS:
+        events.append(Bounds(t=950, replica=replica, turn=turn, queue=queue, begin=begin, end=end, whole=whole))
+        for offset, value in enumerate(values, begin):
+            events.append(
+                Final(t=940, replica=replica, turn=turn, queue=queue, offset=offset, value=value, digest=crc(value))
+            )
+    return events
+
+
+class KindTests(SynchronousTestCase):
+    """One history for each kind of anomaly, and its neighbours that are none."""
+
+    def judge(self, *parts: list[Event]) -> Judgement:
+        """Check the events of all parts together."""
+        return check([event for part in parts for event in part])
+
+    def assert_found(self, judgement: Judgement, *kinds: Kind) -> None:
+        """Fail unless exactly these kinds were found."""
+        self.assertEqual(set(judgement.kinds), set(kinds), judgement.anomalies)
+        self.assertIs(judgement.verdict, Verdict.INVALID)
+
+    def assert_valid(self, judgement: Judgement) -> None:
+        """Fail unless nothing was found and everything was looked at."""
+        self.assertEqual((judgement.anomalies, judgement.unknown), ([], []))
+        self.assertIs(judgement.verdict, Verdict.VALID)
+
+    def test_valid(self) -> None:
+        """What was acknowledged is there, in its place, once: valid."""
+        judgement = self.judge(sent("a", 0, 1), sent("b", 1, 2), read_finally(["a", "b"]))
+        self.assert_valid(judgement)
+        self.assertEqual(judgement.counts["ok"], 2)
+
+    def test_lost(self) -> None:
+        """A value acknowledged with code 0 that the final read does not find is lost, and the loss's shape is told."""
+        judgement = self.judge(
+            sent("a", 0, 1), sent("b", 1, 2), sent("c", 2, 3), sent("d", 1, 4), read_finally(["a", "d"])
+        )
+        self.assertEqual(judgement.kinds[Kind.LOST], 2)
+        self.assertIn("in all 2 within 1000 ms, 1 survivors", judgement.anomalies[0].text)
+        self.assertEqual(judgement.counts["survivors behind the first lost at master"], 1)
+
+    def test_weakly_acknowledged(self) -> None:
+        """A value stored with code 10, 11 or 12 may be missing in the end, and may be there."""
+        weak = sent("b", 1, 2, code=12)
+        self.assert_valid(self.judge(sent("a", 0, 1), weak, read_finally(["a"])))
+        self.assert_valid(self.judge(sent("a", 0, 1), weak, read_finally(["a", "b"])))
+
+    def test_unknown_send(self) -> None:
+        """A send that failed, was never answered or whose answer is unknown is neither required nor forbidden."""
+        for end in ([Fail(t=2, value="b")], [Info(t=2, value="b")], []):
+            begun: list[Event] = [Invoke(t=1.8, who="p0", value="b", digest=crc("b")), *end]
+            self.assert_valid(self.judge(sent("a", 0, 1), begun, read_finally(["a"])))
+            self.assert_valid(self.judge(sent("a", 0, 1), begun, read_finally(["a", "b"])))
+
+    def test_lost_at_a_replica(self) -> None:
+        """Every replica that is read in the end must have what was acknowledged."""
+        whole = [*sent("a", 0, 1), *sent("b", 1, 2), *read_finally(["a", "b"])]
+        self.assert_valid(self.judge(whole, read_finally(["a", "b"], "slave")))
+        self.assert_found(self.judge(whole, read_finally(["a"], "slave")), Kind.LOST, Kind.REPLICA_DIFFERS)
+
+    def test_emptied_replica(self) -> None:
+        """A replica that was emptied may begin later, and must have everything from there on."""
+        whole = [*sent("a", 0, 1), *sent("b", 1, 2), *sent("c", 2, 3), *read_finally(["a", "b", "c"])]
+        self.assert_valid(self.judge(whole, read_finally(["b", "c"], "slave", begin=1, whole=False)))
+        self.assert_found(self.judge(whole, read_finally(["b", "c"], "slave", begin=1)), Kind.LOST)
+
+    def test_phantom(self) -> None:
+        """A value that nobody sent is a phantom, whoever saw it."""
+        self.assert_found(self.judge(sent("a", 0, 1), read_finally(["a", "x"])), Kind.PHANTOM)
+        read: list[Event] = [Read(t=5, who="c0", queue=QUEUE, offset=1, value="x")]
+        self.assert_found(self.judge(sent("a", 0, 1), read, read_finally(["a"])), Kind.PHANTOM)
+
+    def test_corrupt_body(self) -> None:
+        """A value whose body is not the one that was sent is corrupt."""
+        read: list[Event] = [Read(t=5, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a") + 1)]
+        self.assert_found(self.judge(sent("a", 0, 1), read, read_finally(["a"])), Kind.CORRUPT_BODY)
+
+    def test_duplicate(self) -> None:
+        """A value is there twice although it was requested once."""
+        self.assert_found(self.judge(sent("a", 0, 1), read_finally(["a", "a"])), Kind.DUPLICATE)
+
+    def test_copies_of_retries(self) -> None:
+        """As many copies as requests may have been made are counted, not blamed."""
+        retried: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), attempts=2),
+            Ok(t=2, who="p0", value="a", queue=QUEUE, offset=1),
+        ]
+        judgement = self.judge(retried, read_finally(["a", "a"]))
+        self.assert_valid(judgement)
+        self.assertEqual(judgement.counts["copies at master"], 1)
+
+    def test_inconsistent_offset(self) -> None:
+        """A place that was read as one message and later as another is inconsistent."""
+        read: list[Event] = [
+            Invoke(t=1, who="p1", value="b", digest=crc("b")),
+            Read(t=3, who="c0", queue=QUEUE, offset=0, value="b", digest=crc("b")),
+        ]
+        self.assert_found(self.judge(sent("a", 0, 4), read, read_finally(["a"])), Kind.INCONSISTENT_OFFSET)
+
+    def test_two_acknowledged_at_one_place(self) -> None:
+        """Two messages acknowledged at one place are inconsistent, and one of them is lost."""
+        judgement = self.judge(sent("a", 0, 1), sent("b", 0, 1, who="p1"), read_finally(["b"]))
+        self.assert_found(judgement, Kind.INCONSISTENT_OFFSET, Kind.LOST)
+
+    def test_moved(self) -> None:
+        """A value acknowledged at one offset and found at another has moved."""
+        self.assert_found(self.judge(sent("a", 0, 1), sent("b", 5, 2), read_finally(["a", "b"])), Kind.MOVED)
+
+    def test_hole(self) -> None:
+        """An offset between begin and end of a queue at which nothing is found is a hole."""
+        events = [
+            event
+            for event in [*sent("a", 0, 1), *sent("c", 2, 2), *read_finally(["a", "b", "c"])]
+            if not (isinstance(event, Final) and event.offset == 1)
+        ]
+        self.assert_found(check(events), Kind.HOLE)
+
+    def test_nonmonotonic_read(self) -> None:
+        """Within a session no offset of a queue comes twice or after a later one; a new session may begin anywhere."""
+        reads = [
+            Read(t=5 + n, who="c0", queue=QUEUE, offset=offset, value="ab"[offset], digest=crc("ab"[offset]))
+            for n, offset in enumerate((0, 1, 0))
+        ]
+        whole = [*sent("a", 0, 1), *sent("b", 1, 2), *read_finally(["a", "b"])]
+        self.assert_found(self.judge(whole, [*reads]), Kind.NONMONOTONIC_READ)
+        again = self.judge(whole, [*reads[:2], replace(reads[2], session="2")])
+        self.assert_valid(again)
+        self.assertEqual(again.counts["delivered again"], 1)
+
+    def test_second_read(self) -> None:
+        """What the first final read found and the second does not was not read monotonically."""
+        events = [
+            replace(event, end=1) if isinstance(event, Bounds) and event.turn == 2 else event
+            for event in [*sent("a", 0, 1), *read_finally(["a", "b"]), Invoke(t=2, value="b", digest=crc("b"))]
+            if not (isinstance(event, Final) and event.turn == 2 and event.offset == 1)
+        ]
+        self.assert_found(check(events), Kind.NONMONOTONIC_READ)
+
+    def test_order(self) -> None:
+        """A producer's message sent after the answer to another must lie behind it in their queue."""
+        self.assert_found(self.judge(sent("a", 1, 1), sent("b", 0, 2), read_finally(["b", "a"])), Kind.ORDER)
+
+    def test_overlapping_sends(self) -> None:
+        """Sends that were under way together, or from two producers, may lie in either order."""
+        self.assert_valid(self.judge(sent("a", 1, 1), sent("b", 0, 1.4), read_finally(["b", "a"])))
+        self.assert_valid(self.judge(sent("a", 1, 1), sent("b", 0, 2, who="p1"), read_finally(["b", "a"])))
+
+    def test_stale_commit(self) -> None:
+        """A stored position may be older than the last one sent, never ahead of all that had been sent by then."""
+        whole = [*sent("a", 0, 1), *read_finally(["a"])]
+        commits: list[Event] = [Commit(t=t, group="g", queue=QUEUE, offset=offset) for t, offset in ((3, 5), (8, 9))]
+        older = Stored(t=6, group="g", queue=QUEUE, offset=3)
+        self.assert_valid(self.judge(whole, commits, [older]))
+        self.assert_found(self.judge(whole, commits, [replace(older, offset=7)]), Kind.STALE_COMMIT)
+        self.assert_valid(self.judge(whole, commits, [replace(older, offset=7, t=9)]))
+
+    def test_early_delay(self) -> None:
+        """A delayed message may come a tick early, no earlier."""
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=5),
+            Ok(t=1.2, who="p0", value="a"),
+        ]
+        read = Read(t=5.95, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a"))
+        self.assert_valid(self.judge(delayed, [read], read_finally(["a"])))
+        self.assert_found(self.judge(delayed, [replace(read, t=5.85)], read_finally(["a"])), Kind.EARLY_DELAY)
+
+    def test_delayed_lost(self) -> None:
+        """A delayed message, acknowledged without a place, must be found somewhere."""
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=5),
+            Ok(t=1.2, who="p0", value="a"),
+        ]
+        self.assert_found(self.judge(delayed, sent("b", 0, 2), read_finally(["b"])), Kind.LOST)
+
+    def test_aborted_visible(self) -> None:
+        """A half message that was rolled back is never shown; one that was committed must be."""
+        half: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), half=True),
+            Ok(t=1.2, who="p0", value="a"),
+        ]
+        other = sent("b", 0, 5)
+        back = Decided(t=2, who="p0", value="a", commit=False)
+        self.assert_valid(self.judge(half, [back], other, read_finally(["b"])))
+        self.assert_found(self.judge(half, [back], other, read_finally(["b", "a"])), Kind.ABORTED_VISIBLE)
+        self.assert_valid(self.judge(half, other, read_finally(["b"])))
+        done = replace(back, commit=True)
+        self.assert_found(self.judge(half, [done], other, read_finally(["b"])), Kind.LOST)
+        self.assert_valid(self.judge(half, [done], other, read_finally(["b", "a"])))
+
+    def test_replica_differs(self) -> None:
+        """Replicas must end at the same offset of a queue, hold the same there, and have equal logs."""
+        begun: list[Event] = [Invoke(t=2, who="p0", value="b", digest=crc("b"))]
+        whole = [*sent("a", 0, 1), *begun, *read_finally(["a", "b"])]
+        shorter = self.judge(whole, read_finally(["a"], "slave"))
+        self.assert_found(shorter, Kind.REPLICA_DIFFERS)
+        logs = Logs(t=990, one="master", other="slave", begin=0, end=200, differs=100)
+        same = read_finally(["a", "b"], "slave")
+        self.assert_found(self.judge(whole, same, [logs]), Kind.REPLICA_DIFFERS)
+        self.assert_valid(self.judge(whole, same, [replace(logs, differs=-1)]))
+        third: list[Event] = [Invoke(t=3, who="p0", value="c", digest=crc("c"))]
+        differing = self.judge(whole, third, read_finally(["a", "c"], "slave"))
+        self.assert_found(differing, Kind.REPLICA_DIFFERS, Kind.INCONSISTENT_OFFSET)
+
+
+class UnknownTests(SynchronousTestCase):
+    """What leaves a run without a verdict: it must never be taken for a valid one."""
+
+    def assert_unknown(self, events: list[Event], why: str) -> None:
+        """Fail unless there is no verdict, for this reason."""
+        judgement = check(events)
+        self.assertIs(judgement.verdict, Verdict.UNKNOWN, judgement.anomalies)
+        self.assertTrue(any(why in reason for reason in judgement.unknown), judgement.unknown)
+
+    def test_nothing_acknowledged(self) -> None:
+        """A run in which no send was answered with code 0 shows nothing."""
+        self.assert_unknown([Invoke(t=1, value="a"), *read_finally([])], "nothing was acknowledged")
+        self.assert_unknown([*sent("a", 0, 1, code=11), *read_finally(["a"])], "nothing was acknowledged")
+
+    def test_no_final_read(self) -> None:
+        """Without a final read nothing is known."""
+        self.assert_unknown(sent("a", 0, 1), "there was no final read")
+
+    def test_incomplete_final_read(self) -> None:
+        """A queue whose end was not reached in either turn, or that nobody planned to read, leaves all open."""
+        whole = [*sent("a", 0, 1), *read_finally(["a"])]
+        for turn in TURNS:
+            cut = [event for event in whole if not (isinstance(event, Bounds) and event.turn == turn)]
+            self.assert_unknown(cut, f"turn {turn}, did not get to the end")
+        self.assert_unknown([*whole, *sent("b", 0, 2, queue=OTHER)], f"left out {OTHER}")
+
+    def test_fault_that_never_happened(self) -> None:
+        """A fault that was ordered and not seen to happen makes the run worthless, and so does one without an end."""
+        whole = [*sent("a", 0, 1), *read_finally(["a"])]
+        begin = Fault(t=1, name="cut", target="link a", on=True)
+        self.assert_unknown([*whole, begin, Fault(t=2, name="cut", target="link a", on=False)], "never happened")
+        self.assert_unknown([*whole, begin], "nobody saw the end")
+        judgement = check([*whole, begin, Fault(t=2, name="cut", target="link a", on=False, count=3)])
+        self.assertIs(judgement.verdict, Verdict.VALID)
+
+    def test_missing(self) -> None:
+        """A note that something is missing, such as a broker that did not come up, leaves no verdict."""
+        whole = [*sent("a", 0, 1), *read_finally(["a"])]
+        self.assert_unknown([*whole, Note(t=5, text="master did not come up", missing=True)], "did not come up")
+        self.assertIs(check([*whole, Note(t=5, text="all is well")]).verdict, Verdict.VALID)
+
+    def test_found_all_the_same(self) -> None:
+        """What was found is invalid, however much is unknown beside it."""
+        events = [*sent("a", 0, 1), *read_finally(["x"]), Note(t=5, text="no", missing=True)]
+        self.assertIs(check(events).verdict, Verdict.INVALID)
+
+    def test_empty(self) -> None:
+        """A history without events has no verdict."""
+        self.assertIs(check([]).verdict, Verdict.UNKNOWN)
+
+
+def valid_history(random: Random) -> list[Event]:
+    """Draw a valid run: producers, two queues, consumers with sessions, a slave, sends without an answer."""
+    events: list[Event] = []
+    queues: dict[str, list[str]] = {QUEUE: [], OTHER: []}
+    t = 1.0
+    for number in range(random.randrange(20, 60)):
+        t += random.random()
+        value = f"v{number}"
+        who = f"p{random.randrange(3)}"
+        queue = random.choice((QUEUE, OTHER))
+        events.append(Invoke(t=t, who=who, value=value, digest=crc(value)))
+        outcome = random.random()
+        if outcome < 0.8 or number == 0:
+            events.append(Ok(t=t + 0.01, who=who, value=value, queue=queue, offset=len(queues[queue])))
+            queues[queue].append(value)
+        elif outcome < 0.9:
+            events.append(Info(t=t + 0.01, who=who, value=value))
+            if random.random() < 0.5:
+                queues[queue].append(value)
+        else:
+            events.append(Fail(t=t + 0.01, who=who, value=value))
+    for queue, values in queues.items():
+        for offset, value in enumerate(values):
+            t += 0.01
+            events.append(Read(t=t, who="c0", queue=queue, offset=offset, value=value, digest=crc(value)))
+            events.append(Commit(t=t, group="g", queue=queue, offset=offset + 1))
+        if values:
+            events.append(Stored(t=t + 1, group="g", queue=queue, offset=random.randrange(len(values) + 1)))
+        for replica in ("master", "slave"):
+            events += read_finally(values, replica, queue)
+    events.append(Logs(t=999, one="master", other="slave", begin=0, end=5000))
+    random.shuffle(events)
+    return events
+
+
+def _pick(random: Random, events: list[Event], kind: type[E]) -> E:
+    return random.choice([event for event in events if isinstance(event, kind)])
+
+
+def _forget_acked(random: Random, events: list[Event]) -> list[Event]:
+    ok = _pick(random, events, Ok)
+    return [event for event in events if not (isinstance(event, Final) and event.value == ok.value)]
+
+
+def _unsent(random: Random, events: list[Event]) -> list[Event]:
+    gone = _pick(random, events, Final)
+    return [event for event in events if not (isinstance(event, Invoke) and event.value == gone.value)]
+
+
+def _changed(kind: type[Event], **fields: object) -> Mutation:
+    def mutate(random: Random, events: list[Event]) -> list[Event]:
+        chosen = _pick(random, events, kind)
+        return [replace(event, **fields) if event is chosen else event for event in events]
+
+    return mutate
+
+
+def _delayed(random: Random, events: list[Event]) -> list[Event]:
+    """Have a message that a consumer had been sent with a delay longer than the run."""
+    read = _pick(random, events, Read)
+    return [
+        replace(event, delay=10_000) if isinstance(event, Invoke) and event.value == read.value else event
+        for event in events
+    ]
+
+
+def _swapped(random: Random, events: list[Event]) -> list[Event]:
+    """Have two messages of a queue change places in everything that was read at the end."""
+    one = _pick(random, events, Ok)
+    other = random.choice(
+        [e for e in events if isinstance(e, Ok) and e.queue == one.queue and e.offset != one.offset] or [one]
+    )
+    places = {one.value: other.offset, other.value: one.offset}
+    return [
+        replace(event, offset=places[event.value]) if isinstance(event, Final) and event.value in places else event
+        for event in events
+        if not isinstance(event, Read)
+    ]
+
+
+def _copied(random: Random, events: list[Event]) -> list[Event]:
+    """Add one message a second time, behind the end of its queue, at every replica."""
+    chosen = _pick(random, events, Ok)
+    end = next(event.end for event in events if isinstance(event, Bounds) and event.queue == chosen.queue)
+    copies: list[Event] = [
+        replace(event, offset=end) for event in events if isinstance(event, Final) and event.value == chosen.value
+    ]
+    longer = [
+        replace(event, end=end + 1) if isinstance(event, Bounds) and event.queue == chosen.queue else event
+        for event in events
+    ]
+    return longer + copies
+
+
+class MutationTests(SynchronousTestCase):
+    """Valid histories, and what becomes of them when one thing is changed."""
+
+    def test_valid(self) -> None:
+        """Nothing is found in valid histories, whatever the seed and in whatever order the events are told."""
+        for seed in range(100):
+            judgement = check(valid_history(Random(seed)))
+            self.assertEqual((judgement.verdict, judgement.anomalies), (Verdict.VALID, []), f"seed {seed}")
+
+    def test_mutations(self) -> None:
+        """Each change to a valid history is called by its name."""
+        cases: list[tuple[Mutation, Kind]] = [
+            (_forget_acked, Kind.LOST),
+            (_forget_acked, Kind.HOLE),
+            (_unsent, Kind.PHANTOM),
+            (_changed(Final, digest=1), Kind.CORRUPT_BODY),
+            (_changed(Read, digest=1), Kind.CORRUPT_BODY),
+            (_changed(Final, value="elsewhere"), Kind.PHANTOM),
+            (_changed(Ok, offset=10_000), Kind.MOVED),
+            (_copied, Kind.DUPLICATE),
+            (_changed(Stored, offset=10_000), Kind.STALE_COMMIT),
+            (_changed(Logs, differs=77), Kind.REPLICA_DIFFERS),
+            (_delayed, Kind.EARLY_DELAY),
+        ]
+        for mutate, kind in cases:
+            for seed in range(25):
+                random = Random(seed)
+                judgement = check(mutate(random, valid_history(random)))
+                self.assertIn(kind, judgement.kinds, f"{kind.value}, seed {seed}: {judgement.anomalies}")
+
+    def test_swapped(self) -> None:
+        """Two messages that change places have moved and make their places inconsistent."""
+        for seed in range(25):
+            random = Random(seed)
+            kinds = check(_swapped(random, valid_history(random))).kinds
+            self.assertLessEqual({Kind.MOVED, Kind.INCONSISTENT_OFFSET}, set(kinds), f"seed {seed}")
