@@ -1,12 +1,16 @@
 """
 Where groups stand: their offsets beside the bounds and times of the queues.
 
-Rules: C{broker.md} section 14 (208, 303, 317). Times are looked up by the store's reader threads, a queue at a time.
+Rules: C{broker.md} section 14 (208, 303, 317). Times are looked up by the store's reader threads, many queues at a
+time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from twisted.internet.defer import Deferred
 
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.offsets import OffsetTable
@@ -15,6 +19,9 @@ from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.schema.bodies import ConsumeStats, MessageQueue, OffsetWrapper, QueueTimeSpan, TopicConfig
 from smartgo.store.interfaces import IMessageStore
+
+SLICE: Final = 256
+"""Queues that are looked at before anything else has its turn."""
 
 
 class GroupProgress:
@@ -51,33 +58,61 @@ class GroupProgress:
     async def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
         """Measure a group in those of some topics that exist and that it reads, every read queue of each."""
         total = ConsumeStats()
-        for topic in topics:
-            config = self._topics.get(topic)
-            if config is not None and self.reads(group, topic):
-                one = await self.of_topic(group, config, config.read_queue_nums)
-                total.offset_table.update(one.offset_table)
-                total.consume_tps += one.consume_tps
+        async for one in self.by_topic(group, topics, lambda config: config.read_queue_nums):
+            total.offset_table.update(one.offset_table)
+            total.consume_tps += one.consume_tps
         return total
 
-    async def of_topic(self, group: str, config: TopicConfig, queues: int) -> ConsumeStats:
+    async def by_topic(
+        self, group: str, topics: Iterable[str], queues: Callable[[TopicConfig], int]
+    ) -> AsyncIterator[ConsumeStats]:
         """
-        Measure a group in the first C{queues} queues of a topic.
+        Measure a group in those of some topics that exist and that it reads, one after another.
 
-        An offset that was never committed counts as 0. C{last_timestamp}: of the last message consumed.
+        Whatever else is to be done has its turn after L{SLICE} queues. An offset that was never committed counts as 0.
+
+        @param queues: how many queues of a topic to look at.
         """
-        topic = config.topic_name
-        stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
-        for queue_id in range(queues):
-            _, maximum = self._store.bounds(topic, queue_id)
-            consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
-            stored_ms = await self._store.stored_ms(topic, queue_id, consumed - 1) if consumed > 0 else 0
-            stats.offset_table[self.queue(topic, queue_id)] = OffsetWrapper(
-                broker_offset=maximum,
-                consumer_offset=consumed,
-                pull_offset=consumed,
-                last_timestamp=max(0, stored_ms),
-            )
-        return stats
+        slice_: list[tuple[TopicConfig, int]] = []
+        size = 0
+        for topic in topics:
+            config = self._topics.get(topic)
+            if config is None or not self.reads(group, topic):
+                continue
+            slice_.append((config, queues(config)))
+            size += queues(config)
+            if size >= SLICE:
+                for stats in await self._measured(group, slice_):
+                    yield stats
+                slice_, size = [], 0
+                await self._turn()
+        for stats in await self._measured(group, slice_):
+            yield stats
+
+    async def _measured(self, group: str, configs: Iterable[tuple[TopicConfig, int]]) -> list[ConsumeStats]:
+        measured = []
+        consumed = []  # the place of the last message consumed, and what is to say when that was stored
+        for config, queues in configs:
+            topic = config.topic_name
+            stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
+            measured.append(stats)
+            for queue_id in range(queues):
+                offset = max(0, self._offsets.query(group, topic, queue_id) or 0)
+                stats.offset_table[self.queue(topic, queue_id)] = one = OffsetWrapper(
+                    broker_offset=self._store.bounds(topic, queue_id)[1], consumer_offset=offset, pull_offset=offset
+                )
+                if offset > 0:
+                    consumed.append(((topic, queue_id, offset - 1), one))
+        times = await self._store.stored_times([place for place, _ in consumed])
+        for (_, one), stored_ms in zip(consumed, times, strict=True):
+            one.last_timestamp = max(0, stored_ms)
+        return measured
+
+    def _turn(self) -> Deferred[None]:
+        """Let the reactor do what waits."""
+        turn: Deferred[None] = Deferred()
+        self._clock.callLater(0, turn.callback, None)
+        return turn
 
     async def time_span(self, group: str, config: TopicConfig) -> list[QueueTimeSpan]:
         """

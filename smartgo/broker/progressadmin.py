@@ -21,7 +21,7 @@ from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import ConsumeStatsList, ConsumeTimeSpans, CorrectionOffsets, DelayOffsetTable, TopicList
 from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import Command
+from smartgo.schema.command import FRAME_LIMIT, Command
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.headers.admin import BrokerConsumeStatsRequest
 from smartgo.schema.headers.consumers import ConsumeTimeSpanRequest
@@ -34,6 +34,7 @@ from smartgo.schema.headers.groups import (
 from smartgo.schema.topics import check_group
 from smartgo.store.interfaces import IMessageStore
 
+_ANSWER_LIMIT = FRAME_LIMIT - 4096  # of a body: what clients read of a frame by default, less its header
 _SEPARATORS = re.compile("[;,]")
 
 
@@ -123,7 +124,9 @@ class ProgressAdmin(Processor):
         )
 
     async def _measure(self, request: Command, group: str, topics: list[str]) -> Answer:
-        return request.answer(body=(await self._progress.of_group(group, topics)).encode())
+        body = (await self._progress.of_group(group, topics)).encode()
+        _check_size(len(body), "ask for one topic after another")
+        return request.answer(body=body)
 
     def _all_groups(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         return Deferred.fromCoroutine(
@@ -131,20 +134,24 @@ class ProgressAdmin(Processor):
         )
 
     async def _measure_all(self, peer: IPeer, request: Command, ordered: bool) -> Answer:
-        body = ConsumeStatsList(broker_addr=self._address)
+        parts = []
+        size = total = 0
         for group in self._groups.names():
+            topics = [topic for topic in self._offsets.topics_of(group) if not ordered or self._is_ordered(topic)]
             measured = []
-            for topic in self._offsets.topics_of(group):
+            async for stats in self._progress.by_topic(group, topics, lambda config: config.write_queue_nums):
                 if not peer.open:
                     return None  # this takes long where there is much, and nobody waits for it any more
-                config = self._topics.get(topic)
-                if config is None or (ordered and not config.order) or not self._progress.reads(group, topic):
-                    continue
-                stats = await self._progress.of_topic(group, config, config.write_queue_nums)
-                body.total_diff += difference(stats)
+                total += difference(stats)
                 measured.append(stats)
-            body.consume_stats_list.append({group: measured})
-        return request.answer(body=body.encode())
+            parts.append(ConsumeStatsList.part(group, measured))
+            size += len(parts[-1])
+            _check_size(size, "ask for one group after another (208)")
+        return request.answer(body=ConsumeStatsList.joined(parts, self._address, total))
+
+    def _is_ordered(self, topic: str) -> bool:
+        config = self._topics.get(topic)
+        return config is not None and config.order
 
     def _time_span(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         return Deferred.fromCoroutine(self._measure_time(request))
@@ -191,3 +198,9 @@ class ProgressAdmin(Processor):
             if topic in self._topics and (header.offline or self._progress.reads(source, topic)):
                 self._offsets.clone(source, target, topic)
         return request.answer()
+
+
+def _check_size(size: int, instead: str) -> None:
+    """Refuse an answer that no client would read. @raise RequestRefused: it is too long."""
+    if size > _ANSWER_LIMIT:
+        raise RequestRefused(f"the answer would be longer than {_ANSWER_LIMIT} B; {instead}")

@@ -181,6 +181,9 @@ class IMessageStore(Interface):
     def stored_ms(topic: str, queue_id: int, offset: int) -> Deferred[int]:
         """Store timestamp of the message at a logical offset; -1 where there is none."""
 
+    def stored_times(places: Sequence[tuple[str, int, int]]) -> Deferred[list[int]]:
+        """Store timestamps of the messages at (topic, queue id, logical offset); -1 where there is none."""
+
     def is_far_back(topic: str, queue_id: int, offset: int) -> bool:
         """Whether the message at this logical offset is "on disk": further behind the log's end than memory holds."""
 

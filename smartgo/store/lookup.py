@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ LOWER: Final = "LOWER"
 UPPER: Final = "UPPER"
 
 _LONGER_HOST: Final = 12
+_TOGETHER: Final = 64 * 1024  # bytes of the log that are read at once for the heads in them
 HEAD_LIMIT: Final = HEAD_SIZE + 2 * _LONGER_HOST
 """Bytes of the longest head of a record."""
 _SYS_FLAG: Final = 7  # places in the head
@@ -38,6 +40,10 @@ class Places(NamedTuple):
     def of(cls, files: FileQueue) -> Places:
         """Take the present files."""
         return cls(files.begin, files.file_size, [file.path for file in files.files])
+
+    def file_end(self, offset: int) -> int:
+        """Return where the file ends that an offset lies in."""
+        return offset + self.file_size - (offset - self.begin) % self.file_size
 
     def read(self, files: IFiles, offset: int, size: int) -> bytes:
         """Read from one file; empty where that is gone."""
@@ -118,6 +124,40 @@ class Lookup:
             return succeed(-1)
         return self._threads.run(LANE, self._clock_of(queue), offset)
 
+    def stored_times(self, places: Sequence[tuple[ConsumeQueue | None, int]]) -> Deferred[list[int]]:
+        """
+        Return the store timestamps of messages of many queues, by one go of the lane; -1 where there is none.
+
+        @param places: queues, C{None} for those that are not there, and logical offsets.
+        """
+        spots = [_spot(queue, offset) for queue, offset in places]
+        if not any(spots):
+            return succeed([-1] * len(spots))
+        log = self._commitlog
+        return self._threads.run(LANE, self._fetch_times, spots, Places.of(log.files), log.minimum)
+
+    def _fetch_times(self, spots: Sequence[tuple[str, int] | None], records: Places, minimum: int) -> list[int]:
+        offsets = [-1 if spot is None else self._record_at(*spot) for spot in spots]
+        times: dict[int, int] = {}
+        ordered = sorted(offset for offset in set(offsets) if offset >= minimum)
+        while ordered:
+            # What was stored together lies together: one read shows many heads.
+            begin = ordered[0]
+            count = bisect_right(ordered, min(begin + _TOGETHER - HEAD_LIMIT, records.file_end(begin) - 1))
+            data = records.read(self._files, begin, ordered[count - 1] + HEAD_LIMIT - begin)
+            for offset in ordered[:count]:
+                times[offset] = head_stored_ms(data[offset - begin : offset - begin + HEAD_LIMIT])
+            del ordered[:count]
+        return [times.get(offset, -1) for offset in offsets]
+
+    def _record_at(self, path: str, at: int) -> int:
+        """Return the physical offset that a unit says, -1 where it is gone."""
+        try:
+            raw = self._files.read_at(path, at, UNIT_SIZE)
+        except FileNotFoundError:
+            return -1
+        return Unit.unpack(raw).commitlog_offset if len(raw) == UNIT_SIZE else -1
+
     def offset_at(self, queue: ConsumeQueue, timestamp_ms: int, boundary: str | None) -> Deferred[int]:
         """
         Return the logical offset whose store timestamp is nearest to a time.
@@ -181,6 +221,14 @@ def search(stored_ms: Callable[[int], int], minimum: int, end: int, timestamp_ms
     if before < 0 or after == timestamp_ms or after - timestamp_ms < timestamp_ms - before:
         return low
     return low - 1
+
+
+def _spot(queue: ConsumeQueue | None, offset: int) -> tuple[str, int] | None:
+    """Return the file and the place in it where the unit of a message is."""
+    if queue is None or not queue.minimum <= offset < queue.visible:
+        return None
+    file = queue.files.find(offset * UNIT_SIZE)
+    return None if file is None else (file.path, offset * UNIT_SIZE - file.base)
 
 
 def _announced(start: bytes | memoryview, offset: int) -> int:

@@ -394,6 +394,11 @@ class MessageStore(Service):
         queue = self._by_key.get((topic, queue_id))
         return succeed(-1) if queue is None else self._lookup.stored_ms(queue, offset)
 
+    def stored_times(self, places: Sequence[tuple[str, int, int]]) -> Deferred[list[int]]:
+        """See L{IMessageStore.stored_times}."""
+        find = self._by_key.get
+        return self._lookup.stored_times([(find((topic, queue_id)), offset) for topic, queue_id, offset in places])
+
     def is_far_back(self, topic: str, queue_id: int, offset: int) -> bool:
         """See L{IMessageStore.is_far_back}."""
         queue = self._by_key.get((topic, queue_id))

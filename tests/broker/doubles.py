@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, gatherResults, succeed
 from zope.interface import implementer
 
 from smartgo.remoting.interfaces import IPeer
@@ -72,6 +72,10 @@ class FakeStore:
         """A time, or -1."""
         first, times = self.stored.get((topic, queue_id), (0, []))
         return succeed(times[offset - first] if first <= offset < first + len(times) else -1)
+
+    def stored_times(self, places: Sequence[tuple[str, int, int]]) -> Deferred[list[int]]:
+        """Times, or -1."""
+        return gatherResults([self.stored_ms(*place) for place in places])
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None) -> Deferred[int]:
         """The first at or after the time."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from smartgo.broker import progressadmin
+from smartgo.broker.progress import SLICE
 from smartgo.errors import BadName, RequestRefused, TopicNotExist
 from smartgo.schema.codes import RequestCode
-from tests.broker.doubles import FakePeer, request
+from tests.broker.doubles import FakePeer, received, request
 from tests.broker.test_admin import AdminCase, by_queue
 from tests.broker.test_heartbeat import consumer, subscription
 
@@ -49,6 +53,47 @@ class ProgressTests(AdminCase):
         self.beat(FakePeer(), "c1", [consumer("g", subscription("U"))])
         shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
         self.assertEqual(list(by_queue(shown["offsetTable"])), [("U", 0)])
+
+    def many(self, code: int, **fields: Any) -> Any:
+        """Ask about three slices of queues; return the Deferred."""
+        for number in range(3 * SLICE // 16):
+            self.create(f"T{number:03}", readQueueNums=16, writeQueueNums=16)
+            self.store.stored[f"T{number:03}", 5] = (0, [1000 + number, 2000])
+            self.offsets.commit("g", f"T{number:03}", 5, 1)
+        self.groups.find("g")
+        return self.raw(code, **fields)
+
+    def test_turns(self) -> None:
+        """208 and 317 of many queues let whatever else waits have its turn, and tell as much as of few."""
+        for code, fields in (
+            (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"}),
+            (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+        ):
+            asked = self.many(code, **fields)
+            self.assertFalse(asked.called)
+            self.env.clock.advance(0)
+            shown = msgspec.json.decode(received(self.successResultOf(asked)).body)
+            tables = [shown] if "offsetTable" in shown else shown["consumeStatsList"][0]["g"]
+            rows = [row for table in tables for row in by_queue(table["offsetTable"]).items()]
+            self.assertEqual(len({name for name, _ in rows}), 3 * SLICE)
+            times = {topic: one["lastTimestamp"] for (topic, queue), one in rows if queue == 5}
+            self.assertEqual(times, {f"T{number:03}": 1000 + number for number in range(3 * SLICE // 16)})
+
+    def test_too_long(self) -> None:
+        """208 and 317 whose answer no client would read are refused, with what to ask for instead."""
+        self.patch(progressadmin, "_ANSWER_LIMIT", 500)
+        self.create("T", readQueueNums=1, writeQueueNums=1)
+        self.groups.find("g")
+        self.offsets.commit("g", "T", 0, 0)
+        self.assertEqual(len(self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")["offsetTable"]), 1)
+        self.assertEqual(self.show(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")["totalDiff"], 0)
+        self.create("T", readQueueNums=16, writeQueueNums=16)
+        for code, fields, instead in (
+            (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"}, "topic"),
+            (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, "group"),
+        ):
+            refused = self.failureResultOf(self.raw(code, **fields), RequestRefused)
+            self.assertIn(f"longer than 500 B; ask for one {instead} after another", str(refused.value))
 
     def test_all_offsets(self) -> None:
         """43 shows the whole table of offsets."""

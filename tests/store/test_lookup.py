@@ -79,6 +79,29 @@ class TimeTests(StoreTestCase):
             self.assertEqual(self.now(self.store.stored_ms("T", 0, offset)), -1)
         self.assertEqual(self.now(self.store.stored_ms("none", 0, 0)), -1)
 
+    def test_stored_times(self) -> None:
+        """Store times of many messages, of any queues in any order, are those of each alone."""
+        files = self.store._commitlog.files
+        self.assertGreater(len(files.files), 2)  # so that neighbours lie in different files, too
+        places = [(topic, queue, offset) for topic in ("T", "none") for queue in (1, 0, 7) for offset in range(-1, 102)]
+        Random(6).shuffle(places)
+        alone = [self.now(self.store.stored_ms(*place)) for place in places]
+        self.assertEqual(self.now(self.store.stored_times(places)), alone)
+        self.assertEqual({*alone}, {*self.times, -1})
+        self.assertEqual(self.now(self.store.stored_times([])), [])
+
+    def test_stored_times_of_gone_files(self) -> None:
+        """Messages whose log file is gone, and units whose file is, have no store time among others that have."""
+        minimum = self.store._commitlog.files.files[1].base
+        places = [("T", 0, offset) for offset in range(100)]
+        whole = self.now(self.store.stored_times(places))
+        del self.store._commitlog.files.files[0]
+        left = [unit.commitlog_offset >= minimum for unit in self.store.units("T", 0, 0, 100)]
+        expected = [time if there else -1 for time, there in zip(whole, left, strict=True)]
+        self.assertEqual(self.now(self.store.stored_times(places)), expected)
+        self.env.files.remove(self.store._by_key["T", 0].files.files[0].path)
+        self.assertEqual(self.now(self.store.stored_times([*places[:3], ("T", 1, 99)])), [-1, -1, -1, self.times[-1]])
+
     def test_boundaries(self) -> None:
         """LOWER is the first at or after a time, UPPER the last at or before it."""
         for time in range(self.times[0] - 5, self.times[-1] + 5):

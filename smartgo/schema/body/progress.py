@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import field
 
 from smartgo.schema.body.clients import SubscriptionData
-from smartgo.schema.body.shape import Body, Double, MessageQueue, always
+from smartgo.schema.body.shape import Body, Double, MessageQueue, always, encode_keyed
 from smartgo.schema.headerfields import Int32, Int64
 
 
@@ -112,6 +113,17 @@ class ConsumeStatsList(Body):
     broker_addr: str | None = None
     total_diff: Int64 = always(0)
     total_inflight_diff: Int64 | None = None
+
+    @staticmethod
+    def part(group: str, stats: list[ConsumeStats]) -> bytes:
+        """Write the entry of one group, for L{joined}: of many, each in a turn of its own."""
+        return encode_keyed({group: stats})
+
+    @classmethod
+    def joined(cls, parts: Iterable[bytes], broker_addr: str, total_diff: int) -> bytes:
+        """Write the body of entries that are written already."""
+        end = cls(broker_addr=broker_addr, total_diff=total_diff).encode()
+        return end.replace(b"[]", b"[%s]" % b",".join(parts), 1)
 
     @classmethod
     def prepared(cls, value: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -21,6 +21,7 @@ from smartgo.schema.fastjson import decode_with, loads
 from smartgo.schema.headerfields import Int32
 
 B = TypeVar("B", bound="Body")
+S = TypeVar("S", bound=Struct)
 
 LENIENT_LIMIT = 4 * 1024 * 1024
 """The longest body, in bytes, that gets a second, lenient reading when the first one fails."""
@@ -71,13 +72,14 @@ class Body(Struct, rename="camel", omit_defaults=True):
         """
         if cls.size_limit is not None and len(data) > cls.size_limit:
             raise BadBody(f"body of {len(data)} B exceeds the limit of {cls.size_limit} B")
-        if not cls.queue_keyed:
-            try:
-                return decode_with(_decoder(cls), data)
-            except BadBody:
-                if len(data) > LENIENT_LIMIT:
-                    raise
-                # The slow way takes more.
+        try:
+            if cls.queue_keyed:
+                return _keyed(cls, decode_with(_decoder(_wire(cls)), data))
+            return decode_with(_decoder(cls), data)
+        except BadBody:
+            if len(data) > LENIENT_LIMIT and not cls.queue_keyed:
+                raise
+            # The slow way takes more.
         return cls.convert(loads(data))
 
     @classmethod
@@ -107,7 +109,7 @@ class Body(Struct, rename="camel", omit_defaults=True):
 
     def encode(self) -> bytes:
         """Write the body as compact JSON."""
-        return _encode(self)
+        return encode_keyed(self)
 
 
 class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):
@@ -174,11 +176,38 @@ def _key(value: object) -> str:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_key).encode
-_decoders: dict[type[Body], msgspec.json.Decoder[Any]] = {}
+encode_keyed = msgspec.json.Encoder(enc_hook=_key).encode
+"""Writes what bodies are made of: values with L{MessageQueue} for keys, too."""
+
+_decoders: dict[type[Struct], msgspec.json.Decoder[Any]] = {}
+_wires: dict[type[Body], type[Struct]] = {}
 
 
-def _decoder(cls: type[B]) -> msgspec.json.Decoder[B]:
+def _wire(cls: type[Body]) -> type[Struct]:
+    """Return a class as JSON has it: with texts for the keys that name queues."""
+    wire = _wires.get(cls)
+    if wire is None:
+        members: list[tuple[str, Any, Any]] = []
+        for one in msgspec.structs.fields(cls):
+            kind = one.type
+            if one.encode_name in cls.queue_keyed:
+                kind = dict[str, get_args(kind)[1]]  # type: ignore[misc]  # known when it runs
+            default: dict[str, Any] = {"default": one.default, "default_factory": one.default_factory}
+            members.append((one.name, kind, field(name=one.encode_name, **default)))
+        wire = _wires[cls] = msgspec.defstruct(cls.__name__, members)
+    return wire
+
+
+def _keyed(cls: type[B], wire: Struct) -> B:
+    """Return the body that was read as L{_wire} says. @raise BadBody: a key is no queue."""
+    values = {one.name: getattr(wire, one.name) for one in msgspec.structs.fields(wire)}
+    for one in msgspec.structs.fields(cls):
+        if one.encode_name in cls.queue_keyed:
+            values[one.name] = keyed_by_queue(values[one.name])
+    return cls(**values)
+
+
+def _decoder(cls: type[S]) -> msgspec.json.Decoder[S]:
     decoder = _decoders.get(cls)
     if decoder is None:
         decoder = _decoders[cls] = msgspec.json.Decoder(cls, strict=False)
