@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.broker.changes import Who
 from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.stats import BrokerStats, Counted
@@ -106,20 +107,21 @@ class BrokerAdmin(Processor):
             header = BrokerConfigResponse(version=self._settings.version.encode().decode())
             return request.answer(header=header, body=render(self._settings.shown()).encode())
         if request.code == RequestCode.UPDATE_BROKER_CONFIG:
-            self._change(peer, request)
-            return request.answer()
+            return self._change(peer, request)
         if request.code == RequestCode.GET_BROKER_RUNTIME_INFO:
             return request.answer(body=KVTable(table=self.runtime()).encode())
         return self._counter(request, request.read(BrokerStatsRequest))
 
-    def _change(self, peer: IPeer, request: Command) -> None:
+    def _change(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        """Change settings for good, as RocketMQ does."""
         if not self._remote_config:
             raise NoPermission("settings can be changed over the network only where access control is on")
         try:
             changes = [(one.key, one.value) for one in parse(request.body, "request")]
         except SettingError as error:
             raise BadBody(str(error)) from None
-        self._settings.change(changes, peer.address)
+        changed = self._settings.change(changes, Who(peer.address, peer.address), keep=True)
+        return changed.addCallback(lambda _: request.answer())
 
     def _counter(self, request: Command, header: BrokerStatsRequest) -> Answer | Deferred[Answer]:
         if self._queues.knows(header.stats_name):

@@ -478,6 +478,7 @@ class Broker(Service):
             await self._start_as_master()
         if self._is_stopping():
             return
+        self.settings.begin()
         await self._listen()
         self._announcer.startService()
         self._announcing = True
@@ -505,7 +506,6 @@ class Broker(Service):
             delay_levels=DelayLevels.parse(self._configuration.store.message_delay_level).highest,
         )
         self.groups.create_built_in()
-        self.settings.begin()
         for topic in self.topics.adopt(self.store.queues()):
             await self.store.delete_topic(topic)
         self.delay.start(self.progress.load())

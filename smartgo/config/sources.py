@@ -22,9 +22,9 @@ class Origin(NamedTuple):
     """Where a value came from."""
 
     source: str
-    """C{default}, C{environment}, C{file}, C{flag} or C{request}."""
+    """C{default}, C{environment}, C{file}, C{kept}, C{flag} or C{request}; the last was changed since the start."""
     detail: str = ""
-    """The variable; the file with line or table; the flag."""
+    """The variable; the file with line or table; the flag; by whom and when it was changed."""
 
     def __str__(self) -> str:
         return f"{self.source} {self.detail}".rstrip()

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
-from smartgo.config.catalog import settings_of, show
+from smartgo.broker.changes import Change, Who
+from smartgo.broker.livesettings import LiveSettings
+from smartgo.config.catalog import Setting, settings_of, show
 from smartgo.config.loading import Configuration
 from smartgo.config.reference import default_of
 from smartgo.config.settings import TABLES
+from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NoPermission, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
-from smartgo.ops.interfaces import ILocalNode, PartState, SettingValue
+from smartgo.ops.interfaces import ChangedSetting, ILocalNode, PartState, SettingChange, SettingValue
 from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
 
@@ -52,33 +56,89 @@ class LocalNode:
 
     def settings(self) -> Iterable[SettingValue]:
         """Every setting of the tables that this process has read."""
-        broker = self._broker
-        configuration = self._configuration if broker is None else broker.settings.configuration
-        changeable = () if broker is None else broker.settings.changeable
-        origins = configuration.origins
+        configuration = self._in_force
         for table in TABLES:
             values = dict(show(table, getattr(configuration, table)))
             for setting in settings_of(table):
-                origin = origins.get((table, setting.name))
-                if origin is None:
-                    continue
-                yield SettingValue(
-                    table,
-                    setting.name,
-                    values[setting.name],
-                    default_of(setting).strip("`"),
-                    origin.source,
-                    origin.detail,
-                    setting.kind.about,
-                    setting.kind.allowed,
-                    setting.name in changeable,
-                )
+                origin = configuration.origins.get((table, setting.name))
+                if origin is not None:
+                    yield self._described(setting, values[setting.name], origin)
 
-    def change(self, changes: Mapping[str, str], who: str) -> None:
-        """Change settings of the broker."""
+    @property
+    def _in_force(self) -> Configuration:
+        return self._configuration if self._broker is None else self._broker.settings.configuration
+
+    def _described(self, setting: Setting, value: str, origin: Origin) -> SettingValue:
+        changeable = self._broker is not None and setting.name in self._broker.settings.changeable
+        kind = setting.kind
+        default = default_of(setting).strip("`")
+        return SettingValue(
+            setting.table, setting.name, value, default, origin.source, origin.detail, kind.about, kind.allowed,
+            changeable,
+        )  # fmt: skip
+
+    # -- changing them -----------------------------------------------------------------------------------------
+
+    @property
+    def _live(self) -> LiveSettings:
         if self._broker is None:
             raise NoPermission("no setting of a registry can be changed while it runs")
-        self._broker.settings.change(changes.items(), who)
+        return self._broker.settings
+
+    def plan(self, changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:
+        """What changes of the broker's settings would do."""
+        origin = Origin("kept" if keep else "request")
+        return [
+            self._changed(one.setting, one.before, one.after, origin) for one in self._live.plan(changes.items(), keep)
+        ]
+
+    def change(self, changes: Mapping[str, str], who: str, address: str, keep: bool) -> Deferred[list[ChangedSetting]]:
+        """Change settings of the broker."""
+        before = {one.name: one for one in self.plan(changes, keep)}
+        done = self._live.change(changes.items(), Who(who, address), keep)
+        return done.addCallback(lambda _: [self._now(one) for one in before.values()])
+
+    def history(self) -> list[SettingChange]:
+        """What was changed, the newest first."""
+        if self._broker is None:
+            return []
+        history = self._broker.settings.history
+        undone = {one.undoes: one.id for one in history if one.undoes is not None}
+        return [
+            SettingChange(
+                one.id, one.at_ms, one.who, one.address, one.table, one.name, one.before, one.after,
+                one.kept_before != one.kept_after, one.undoes, undone.get(one.id),
+                self._broker.settings.undoable(one),
+            )
+            for one in reversed(history)
+        ]  # fmt: skip
+
+    def plan_undo(self, id: int) -> list[ChangedSetting]:
+        """What taking a change back would do."""
+        change = self._change(id)
+        planned = self._live.plan_undo(change)
+        origin = Origin("request" if change.kept_before is None else "kept")
+        return [self._changed(planned.setting, planned.before, planned.after, origin)]
+
+    def undo(self, id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
+        """Take a change back."""
+        planned = self.plan_undo(id)
+        done = self._live.undo(self._change(id), Who(who, address))
+        return done.addCallback(lambda _: [self._now(one) for one in planned])
+
+    def _change(self, id: int) -> Change:
+        for one in self._live.history:
+            if one.id == id:
+                return one
+        raise LookupError(id)
+
+    def _changed(self, setting: Setting, before: str, after: str, origin: Origin) -> ChangedSetting:
+        return ChangedSetting(**msgspec.structs.asdict(self._described(setting, after, origin)), before=before)
+
+    def _now(self, planned: ChangedSetting) -> ChangedSetting:
+        """One that was planned, as it is now."""
+        origin = self._in_force.origins[planned.table, planned.name]
+        return msgspec.structs.replace(planned, origin=origin.source, place=origin.detail)
 
     def checks(self) -> Iterable[PartState]:
         """Whether each part has started, and whether the store takes messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
 
@@ -13,8 +14,9 @@ class SettingValue(msgspec.Struct, rename="camel"):
     One setting as it is in force.
 
     @ivar value: as in a file; secrets are C{***}.
-    @ivar origin: C{default}, C{environment}, C{file}, C{flag}, or C{request} where it was changed since the start;
-        C{place} is the variable, file or flag, or who changed it.
+    @ivar origin: C{default}, C{environment}, C{file}, C{kept} where it was changed while the process ran and is kept
+        over restarts, C{flag}, or C{request} where it was changed since the start and is not kept.
+    @ivar place: the variable, file or flag, or who changed it and when.
     @ivar allowed: what may be there.
     @ivar changeable: whether it can be changed while the process runs.
     """
@@ -28,6 +30,42 @@ class SettingValue(msgspec.Struct, rename="camel"):
     about: str
     allowed: str
     changeable: bool
+
+
+class ChangedSetting(SettingValue):
+    """
+    One setting that is changed, or would be.
+
+    @ivar before: its value before.
+    """
+
+    before: str
+
+
+class SettingChange(msgspec.Struct, rename="camel"):
+    """
+    One change of one setting.
+
+    @ivar at_ms: wall clock; C{address} is from where.
+    @ivar before: the value before, as in a file; C{after} since.
+    @ivar kept: whether it is about what holds after a restart, too.
+    @ivar undoes: the change that this one took back.
+    @ivar undone_by: the change that took this one back.
+    @ivar undoable: whether it can be taken back: nothing changed that setting since.
+    """
+
+    id: int
+    at_ms: int
+    who: str
+    address: str
+    table: str
+    name: str
+    before: str
+    after: str
+    kept: bool
+    undoes: int | None
+    undone_by: int | None
+    undoable: bool
 
 
 class PartState(msgspec.Struct, rename="camel"):
@@ -46,14 +84,39 @@ class ILocalNode(Interface):
     def settings() -> Iterable[SettingValue]:
         """Every setting with its value and where that came from."""
 
-    def change(changes: Mapping[str, str], who: str) -> None:
+    def plan(changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:
         """
-        Change settings, all or none; they hold until the process is started again.
+        Say what changes would do.
 
         @param changes: names, and values as in a file.
+        @param keep: over a restart, too.
         @raise smartgo.errors.NoPermission: one cannot be changed while the process runs.
         @raise smartgo.errors.BadBody: an unknown one, or a value that is not allowed.
+        @raise smartgo.errors.RequestRefused: it cannot be kept.
         """
+
+    def change(changes: Mapping[str, str], who: str, address: str, keep: bool) -> Deferred[list[ChangedSetting]]:
+        """
+        Change settings, all or none: at once; fires when that is written.
+
+        @param who: asks for it, C{address} is from where.
+        @raise smartgo.errors.SmartgoError: at once, as L{plan}; through the Deferred, where it could not be written
+            that it is kept.
+        """
+
+    def history() -> list[SettingChange]:
+        """What was changed, the newest first; bounded."""
+
+    def plan_undo(id: int) -> list[ChangedSetting]:
+        """
+        Say what taking a change back would do.
+
+        @raise LookupError: there is no such change.
+        @raise smartgo.errors.RequestRefused: it was changed again since, or cannot be changed any more.
+        """
+
+    def undo(id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
+        """Take a change back; fires and raises as L{change} and L{plan_undo}."""
 
     def checks() -> Iterable[PartState]:
         """What must be well for the process to serve; it is ready when all are."""

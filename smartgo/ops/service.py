@@ -35,6 +35,7 @@ from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
+from smartgo.ops.settings import SettingsApi
 from smartgo.ops.site import OpsFactory
 from smartgo.ops.status import MetricsApi, StatusApi
 from smartgo.ops.streams import Streams
@@ -134,6 +135,7 @@ class Ops(Service):
             JobsApi(self.jobs),
             *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),
+            SettingsApi(node),
             MetricsApi(env.clock, metrics or (lambda: registry)),
             *([DebugApi()] if config.ops_debug else []),
             *resources,

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.admin import BrokerAdmin
+from smartgo.broker.changes import written
 from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.groupadmin import GroupAdmin
@@ -397,7 +398,7 @@ class BrokerAdminTests(AdminCase):
         self.assertIn(b"autoCreateTopicEnable=false", answer.body.splitlines())
         self.assertEqual(msgspec.json.decode(answer.fields["version"])["counter"], 1)
         origin = str(self.settings.configuration.origins["broker", "autoCreateTopicEnable"])
-        self.assertEqual(origin, f"request of 192.0.2.66:9 at {self.env.clock.wall_ms()}")
+        self.assertEqual(origin, f"kept by 192.0.2.66:9 at {written(self.env.clock.wall_ms())}")
 
     def test_change_refused(self) -> None:
         """25 changes all or nothing: not what needs a restart (16), not what is unknown or not allowed (1)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.changes import Who
 from smartgo.client.route import Route, route_of
 from smartgo.schema.bodies import TopicConfig, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -23,7 +24,7 @@ class PermissionTests(SynchronousTestCase):
 
     def permit(self, permission: int, broker: Broker | None = None) -> None:
         """Change it."""
-        (broker or self.cluster.broker).settings.change([("brokerPermission", str(permission))], "boss")
+        (broker or self.cluster.broker).settings.change([("brokerPermission", str(permission))], Who("boss"))
         self.cluster.pump(0.1)
 
     def route(self, topic: str) -> Route:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.changes import Who
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.properties import tag_code
@@ -124,10 +125,10 @@ class SettingsTests(SynchronousTestCase):
         self.addCleanup(cluster.stop)
         settings = cluster.broker.settings
         self.assertEqual(cluster.send("before").code, 0)
-        settings.change([("autoCreateTopicEnable", "false"), ("autoCreateSubscriptionGroup", "false")], "test")
+        settings.change([("autoCreateTopicEnable", "false"), ("autoCreateSubscriptionGroup", "false")], Who("test"))
         self.assertEqual(cluster.send("after").code, 17)
         self.assertEqual(cluster.pull("before", consumer_group="new")[0].code, 26)
-        settings.change([("autoCreateTopicEnable", "true"), ("autoCreateSubscriptionGroup", "true")], "test")
+        settings.change([("autoCreateTopicEnable", "true"), ("autoCreateSubscriptionGroup", "true")], Who("test"))
         self.assertEqual(cluster.send("after").code, 0)
         self.assertEqual(cluster.pull("before", consumer_group="new")[0].code, 0)
 
@@ -136,5 +137,5 @@ class SettingsTests(SynchronousTestCase):
         cluster = Cluster()
         self.addCleanup(cluster.stop)
         self.assertTrue(cluster.broker._may_notify("g"))
-        cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], "test")
+        cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("test"))
         self.assertFalse(cluster.broker._may_notify("g"))

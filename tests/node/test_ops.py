@@ -48,15 +48,19 @@ class LocalNodeTests(SynchronousTestCase):
 
     def test_change(self) -> None:
         """What the broker lets be changed can be, and says by whom; the rest cannot."""
-        self.node.change({"autoCreateTopicEnable": "false"}, "boss")
+        done = self.node.change({"autoCreateTopicEnable": "false"}, "boss", "192.0.2.7", False)
+        self.assertEqual(
+            [(one.before, one.value, one.origin) for one in self.successResultOf(done)], [("true", "false", "request")]
+        )
         found = {one.name: one for one in self.node.settings()}
         changed = found["autoCreateTopicEnable"]
         self.assertEqual((changed.value, changed.origin, changed.changeable), ("false", "request", True))
         self.assertIn("boss", changed.place)
         self.assertFalse(found["listenPort"].changeable)
-        self.assertRaises(NoPermission, self.node.change, {"listenPort": "1"}, "boss")
+        self.assertRaises(NoPermission, self.node.change, {"listenPort": "1"}, "boss", "", False)
         registry = LocalNode(self.cluster.configuration, [self.cluster.registry])
-        self.assertRaises(NoPermission, registry.change, {"autoCreateTopicEnable": "false"}, "boss")
+        self.assertRaises(NoPermission, registry.plan, {"autoCreateTopicEnable": "false"}, False)
+        self.assertEqual(registry.history(), [])
 
     def test_checks(self) -> None:
         """A process is ready when its parts have started and its store takes messages."""

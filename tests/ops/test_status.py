@@ -1,4 +1,4 @@
-"""Resources about the process: readiness, settings with their origin, changes of them."""
+"""Resources about the process: readiness, figures, metrics."""
 
 from __future__ import annotations
 
@@ -24,10 +24,6 @@ class StatusTests(SynchronousTestCase):
         self.addCleanup(self.front.stop)
         self.token = self.front.admin()
 
-    def change(self, changes: Any) -> Any:
-        """Change settings as admin."""
-        return self.front.ask("PATCH", "/config", {"changes": changes}, token=self.token)
-
     def test_ready(self) -> None:
         """It is ready while all is well; who may not read is not told what is checked."""
         self.assertEqual(self.front.get("/ready"), {"ready": True, "checks": []})
@@ -38,37 +34,6 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual((answer.status, answer.code), (503, "not-ready"))
         self.assertNotIn(b"disk", answer.content)
 
-    def test_settings(self) -> None:
-        """Settings are listed by table, by name, and by whether somebody set them."""
-        page = self.front.get("/config?table=broker&changed=true&limit=200", token=self.token)
-        self.assertIn("brokerName", [one["name"] for one in page["items"]])
-        self.assertEqual({one["origin"] for one in page["items"]}, {"flag"})
-        one = self.front.get("/config?q=flushDiskType", token=self.token)["items"][0]
-        self.assertEqual((one["value"], one["default"], one["origin"]), ("ASYNC_FLUSH", "ASYNC_FLUSH", "default"))
-
-    def test_change(self) -> None:
-        """A change is in force at once, and the audit log has what was there before (X7)."""
-        answer = self.change({"autoCreateTopicEnable": "false"})
-        self.assertEqual((answer.status, answer.json[0]["value"], answer.json[0]["origin"]), (200, "false", "request"))
-        entry = self.front.get("/audit", token=self.token)["items"][0]
-        self.assertEqual(entry["detail"]["before"], {"autoCreateTopicEnable": "true"})
-        self.assertEqual(entry["who"], "boss")
-
-    def test_refused(self) -> None:
-        """Addresses, paths and the like cannot be changed, nor anything to what is not allowed; all or none."""
-        for changes, status in (
-            ({"listenPort": "1"}, 403),
-            ({"storePathRootDir": "/"}, 403),
-            ({"opsTokens": "x"}, 400),
-            ({"nothing": "1"}, 400),
-            ({"autoCreateTopicEnable": "maybe"}, 400),
-            ({}, 400),
-            ({"autoCreateTopicEnable": "false", "listenPort": "1"}, 403),
-        ):
-            self.assertEqual(self.change(changes).status, status, changes)
-        found = self.front.get("/config?q=autoCreateTopicEnable", token=self.token)["items"][0]
-        self.assertEqual(found["value"], "true")
-
     def test_figures(self) -> None:
         """Figures that only the process itself knows are told."""
         self.assertIn("logUnflushedBytes", self.front.get("/process", token=self.token))
@@ -78,15 +43,12 @@ class OutsideTests(SynchronousTestCase):
     """A front before a cluster, in a process of its own."""
 
     def test_nothing(self) -> None:
-        """It is ready, and has no settings to show or to change."""
+        """It is ready, and has no figures to show."""
         front = Front()
         self.addCleanup(front.stop)
         token = front.admin()
         self.assertTrue(front.get("/ready")["ready"])
-        self.assertEqual(front.get("/config", token=token)["items"], [])
         self.assertEqual(front.get("/process", token=token), {})
-        answer = front.ask("PATCH", "/config", {"changes": {"autoCreateTopicEnable": "false"}}, token=token)
-        self.assertEqual((answer.status, answer.code), (409, "not-local"))
 
 
 class MetricsTests(SynchronousTestCase):
