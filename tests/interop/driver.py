@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tests.interop.jars import GENERATIONS, java_command, java_major
+from tests.interop.namespaces import enter
 from tests.interop.process import Process, ProcessFailed
 
 Event: TypeAlias = dict[str, Any]
@@ -90,11 +91,14 @@ class Driver:
     @ivar generation: C{"4.9"} or C{"5.3"}.
     """
 
-    def __init__(self, generation: str, home: str, encoding: str = "JSON", tls: str | None = None) -> None:
+    def __init__(
+        self, generation: str, home: str, encoding: str = "JSON", tls: str | None = None, network: str = ""
+    ) -> None:
         """
         @param home: a folder for its log files and what the client library writes.
         @param encoding: of request headers, C{"JSON"} or C{"ROCKETMQ"} (binary).
         @param tls: the client's C{tls.properties}; all connections are TLS then.
+        @param network: the network namespace to run in; empty for the machine's own.
         """
         jars = GENERATIONS[generation]
         self.generation = generation
@@ -118,7 +122,7 @@ class Driver:
             flags.append("-Djava.security.manager=allow")
         if tls:
             flags += ["-Dtls.enable=true", f"-Dtls.config.file={tls}"]
-        command = java_command(*flags, "-cp", f"{jars.classes}:{jars.jars}/*", "interop.Main")
+        command = [*enter(network), *java_command(*flags, "-cp", f"{jars.classes}:{jars.jars}/*", "interop.Main")]
         self._calls: dict[int, Call] = {}
         self._ids = itertools.count(1)
         self._events = open(os.path.join(home, f"{self.name}.jsonl"), "ab")  # noqa: SIM115  kept for a look afterwards

@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.interop.certificates import Certificates
 from tests.interop.driver import rocketmq_home
 from tests.interop.jars import GENERATIONS, java_command
+from tests.interop.namespaces import connect, enter
 from tests.interop.process import Process
 
 GET_BROKER_RUNTIME_INFO = 28
@@ -48,13 +49,15 @@ class Plan:
     """
     What a broker or a registry is to be.
 
-    @ivar port: on 127.0.0.1; a broker also takes the ports two below and one above.
+    @ivar port: a broker also takes the ports two below and one above.
     @ivar home: its folder for logs and generated files.
     @ivar store: a broker's store folder.
     @ivar registry: C{host:port} a broker registers with.
     @ivar settings: further properties of a broker, by RocketMQ's names.
     @ivar tls: with these, TLS is served.
     @ivar tls_mode: C{enforcing} or C{permissive}.
+    @ivar host: the address to listen on and to be known by.
+    @ivar network: the network namespace to run in; empty for the machine's own.
     """
 
     port: int
@@ -66,11 +69,13 @@ class Plan:
     settings: Mapping[str, str] = field(default_factory=dict)
     tls: Certificates | None = None
     tls_mode: str = "enforcing"
+    host: str = "127.0.0.1"
+    network: str = ""
 
     @property
     def address(self) -> str:
         """C{host:port} as clients see it."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def tls_settings(self) -> dict[str, str]:
         """Return the TLS properties, the same for either peer; empty without TLS."""
@@ -117,6 +122,12 @@ class Node:
         return self.plan.address
 
     @property
+    def pid(self) -> int:
+        """The process's id; it must have been started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether the process is there."""
         return self._process is not None and self._process.returncode is None
@@ -128,7 +139,7 @@ class Node:
         @raise ProcessFailed: it ended, or did not answer in time.
         """
         os.makedirs(self.plan.home, exist_ok=True)
-        command = self.command()
+        command = [*enter(self.plan.network), *self.command()]
         begin = time.monotonic()
         self._process = Process(f"{self.kind}-{self.plan.port}", command, self.plan.home, self.environment())
         self._process.wait_until(self._answers, self.start_limit, "its first answer", recheck=_POLL)
@@ -190,7 +201,7 @@ class _Smartgo(Node):
         return [sys.executable, "-m", "twisted", plugin, *arguments]
 
     def _listen(self) -> str:
-        return f"tcp:{self.plan.port}:interface=127.0.0.1"
+        return f"tcp:{self.plan.port}:interface={self.plan.host}"
 
 
 class SmartgoRegistry(_Smartgo):
@@ -209,20 +220,29 @@ class SmartgoBroker(_Smartgo):
     """C{twist smartgo-broker}."""
 
     kind = "smartgo-broker"
+    command_name = "smartgo-broker"
 
     def command(self) -> list[str]:
         plan = self.plan
         settings = {
             "brokerName": plan.name,
             "brokerClusterName": plan.cluster,
-            "brokerIP1": "127.0.0.1",
+            "brokerIP1": plan.host,
+            "brokerIP2": plan.host,
             **SETTINGS,
             **plan.settings,
             **plan.tls_settings(),
         }
         config = self._properties(f"{plan.name}-{plan.port}.conf", settings)
         where = ["--listen", self._listen(), "--store", plan.store, "--registry", plan.registry]
-        return self._twist("smartgo-broker", "--config", config, *where)
+        return self._twist(self.command_name, "--config", config, *where)
+
+
+class SmartgoSlave(SmartgoBroker):
+    """C{twist smartgo-slave}."""
+
+    kind = "smartgo-slave"
+    command_name = "smartgo-slave"
 
 
 class _Rocketmq(Node):
@@ -269,8 +289,8 @@ class RocketmqBroker(_Rocketmq):
             "brokerId": "0",
             "listenPort": str(plan.port),
             "haListenPort": str(plan.port + 1),
-            "brokerIP1": "127.0.0.1",
-            "brokerIP2": "127.0.0.1",
+            "brokerIP1": plan.host,
+            "brokerIP2": plan.host,
             "namesrvAddr": plan.registry,
             "storePathRootDir": plan.store,
             "storePathCommitLog": os.path.join(plan.store, "commitlog"),
@@ -313,7 +333,7 @@ def ask(plan: Plan, code: int) -> bytes | None:
     header = json.dumps({"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409}).encode()
     frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
     try:
-        with socket.create_connection(("127.0.0.1", plan.port), 2) as plain:
+        with connect(plan.network, (plan.host, plan.port), 2) as plain:
             plain.settimeout(2)
             if plan.tls is None:
                 return _exchange(plain, frame)
