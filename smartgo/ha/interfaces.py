@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -83,3 +84,6 @@ class IFollowing(Interface):
         @param replication_address: C{host:port} of its replication port; C{None}: there is none, wait.
         @param master_address: C{host:port} of its main port, for L{IMasterTail}; C{None}: it is not asked.
         """
+
+    def when_changed(callback: Callable[[], None]) -> None:
+        """Call back after each change of C{state} or C{reason}; not the place to call L{follow}."""

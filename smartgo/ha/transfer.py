@@ -76,6 +76,7 @@ class MasterEnd:
             return False
         if self.position < 0:
             self.position = self._start(report)
+            self._wrote_at = now - self._heartbeat  # a heartbeat shows that the report was heard, should nothing else
         elif not 0 <= report <= self.position:
             raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
         self.confirmed = max(self.confirmed, report)
@@ -137,6 +138,11 @@ class MasterEnd:
     def _removed(self) -> FramingError:
         return FramingError(f"is at {self.position}, and the log before {self._log.log_bounds()[0]} is gone")
 
+    @property
+    def more(self) -> bool:
+        """Whether there is something to send."""
+        return 0 <= self.position < self._log.log_bounds()[1]
+
     # -- time ----------------------------------------------------------------------------------------------------
 
     @property
@@ -154,13 +160,15 @@ class MasterEnd:
             raise PeerTooSlow(f"has said nothing for {now - self._heard_at:.0f} s")
 
     def heartbeat(self, now: float) -> bytes:
-        """Return a heartbeat where nothing was sent for long and nothing is to be sent; else nothing."""
+        """
+        Return a heartbeat where nothing was sent for long and nothing is to be sent; else nothing.
+
+        It is worth asking right after the first report, too.
+        """
         if now - self._wrote_at < self._heartbeat:
             return b""
         self._wrote_at = now
-        if self.position < self._log.log_bounds()[1]:  # before the first report, too
-            return b""
-        return transfer_struct.pack(self.position, 0)
+        return b"" if self.position < 0 or self.more else transfer_struct.pack(self.position, 0)
 
 
 class SlaveEnd:

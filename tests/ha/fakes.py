@@ -8,7 +8,8 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
-from smartgo.errors import NoSuchMessage, OutOfPlace
+from smartgo.errors import NoSuchMessage, NotConnected, OutOfPlace
+from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.store.interfaces import IReplicatedLog
 
 
@@ -126,3 +127,40 @@ class FakeLog:
             self.begin = offset
         self.appended.append((offset, len(data)))
         self.append(bytes(data))
+
+
+@implementer(IMasterTail)
+class FakeTail:
+    """
+    Asks logs in memory.
+
+    @ivar logs: main address -> log; C{None} for a RocketMQ; an address that is not here cannot be reached.
+    @ivar asked: (master, begin, end) of each question.
+    """
+
+    def __init__(self, logs: dict[str, FakeLog | None]) -> None:
+        self.logs = logs
+        self.asked: list[tuple[str, int, int]] = []
+
+    def ask(self, master: str, begin: int, end: int) -> Deferred[Tail | None]:
+        """Answer at once."""
+        self.asked.append((master, begin, end))
+        if master not in self.logs:
+            return fail(NotConnected(f"cannot connect to {master}"))
+        log = self.logs[master]
+        if log is None:
+            return succeed(None)
+        there = log.begin <= begin <= end <= log.end
+        crc = zlib.crc32(log.data[begin - log.begin : end - log.begin]) if there else None
+        return succeed(Tail(log.begin, log.end, crc))
+
+
+class Said:
+    """Complaints, kept."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def warn(self, ip: str, sentence: str, **fields: object) -> None:
+        """Keep it, filled in."""
+        self.sentences.append(sentence.format(**fields))

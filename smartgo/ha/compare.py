@@ -1,0 +1,69 @@
+"""The question before the stream: do the two logs agree where ours ends (reliability H3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from smartgo.errors import CallFailed
+from smartgo.ha.interfaces import IMasterTail
+from smartgo.schema.hatransfer import TAIL_LIMIT
+from smartgo.store.interfaces import IReplicatedLog
+
+T = TypeVar("T")
+
+
+class Verdict(NamedTuple):
+    """What came of comparing."""
+
+    difference: str
+    """One sentence; empty where the logs agree, or nobody can say."""
+    master_end: int | None
+    """How far the master's log goes; C{None} for unknown."""
+
+
+async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdict:
+    """
+    Compare the last 64 KiB of our log with the same range of the master's.
+
+    An empty log is compared with nothing; the question is asked all the same, as a master may want to know who it is
+    that will follow it (reliability X6).
+
+    @param master: C{host:port} of its main port.
+    @raise CallFailed: it cannot be asked, or does not answer the question.
+    @raise smartgo.errors.NoSuchMessage: our own log has lost the range meanwhile.
+    """
+    minimum, end = log.log_bounds()
+    begin = max(minimum, end - TAIL_LIMIT)
+    while True:
+        answer = await tail.ask(master, begin, end)
+        if answer is None:
+            return Verdict("", None)
+        difference = ""
+        if end > answer.end:
+            difference = f"our log goes to {end}, the master's only to {answer.end}"
+        elif 0 < end < answer.minimum:
+            difference = f"our log ends at {end}, and the master has nothing before {answer.minimum} any more"
+        elif begin < end:
+            if answer.crc is None and begin < answer.minimum:  # it has removed its oldest file
+                begin = answer.minimum
+                continue
+            if answer.crc is None:
+                raise CallFailed(f"{master} does not say what its log has from {begin} to {end}")
+            if answer.crc != await _uncancelled(log.crc(begin, end)):
+                difference = f"our log and the master's differ between {begin} and {end}"
+        return Verdict(difference, answer.end)
+
+
+def _uncancelled(work: Deferred[T]) -> Deferred[T]:
+    """Whoever waits for work in a thread may leave; the work may not be cancelled (L{IThreads.run})."""
+    told: Deferred[T] = Deferred()
+
+    def tell(result: T | Failure) -> None:
+        if not told.called:
+            told.callback(result)
+
+    work.addBoth(tell)
+    return told

@@ -1,0 +1,64 @@
+"""Who waits until a slave has some part of the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from smartgo.ha.alarm import NEVER, Alarm
+from smartgo.store.interfaces import PutStatus
+
+
+class _Waiter(NamedTuple):
+    end: int
+    deadline: float
+    told: Deferred[PutStatus]
+
+
+class Confirmations:
+    """Sends that wait for a slave, oldest first: with it their places in the log and their deadlines only grow."""
+
+    def __init__(self, clock: IReactorTime, timeout: float) -> None:
+        """
+        @param timeout: how long each waits, in seconds.
+        """
+        self._clock = clock
+        self._timeout = timeout
+        self._waiters: deque[_Waiter] = deque()
+        self._alarm = Alarm(clock, self._due, self._expire)
+
+    def wait(self, end: int) -> Deferred[PutStatus]:
+        """Fire with OK when L{reached} has come to physical offset C{end}, with FLUSH_SLAVE_TIMEOUT if it does not."""
+        told: Deferred[PutStatus] = Deferred()
+        self._waiters.append(_Waiter(end, self._clock.seconds() + self._timeout, told))
+        self._alarm.set()
+        return told
+
+    def reached(self, end: int) -> None:
+        """A slave has the log up to physical offset C{end}."""
+        waiters = self._waiters
+        while waiters and waiters[0].end <= end:
+            _tell(waiters.popleft(), PutStatus.OK)
+
+    def stop(self) -> None:
+        """Nobody waits any longer."""
+        self._alarm.stop()
+        while self._waiters:
+            _tell(self._waiters.popleft(), PutStatus.FLUSH_SLAVE_TIMEOUT)
+        self._alarm.stop()
+
+    def _due(self) -> float:
+        return self._waiters[0].deadline if self._waiters else NEVER
+
+    def _expire(self, now: float) -> None:
+        waiters = self._waiters
+        while waiters and waiters[0].deadline <= now:
+            _tell(waiters.popleft(), PutStatus.FLUSH_SLAVE_TIMEOUT)
+
+
+def _tell(waiter: _Waiter, status: PutStatus) -> None:
+    if not waiter.told.called:  # a caller may have cancelled it
+        waiter.told.callback(status)

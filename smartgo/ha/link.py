@@ -1,0 +1,65 @@
+"""What the connections of masters and of slaves have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+_LAST_WORDS: Final = 1.0  # seconds for what is unsent when a connection is closed in peace
+
+
+class Link(Protocol):
+    """
+    One connection.
+
+    @ivar open: whether there is one and nobody has ended it; nothing may be sent or taken otherwise.
+    @ivar lost: fires when it is gone.
+    """
+
+    transport: Any
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self.clock = clock
+        self.open = False
+        self.lost: Deferred[None] = Deferred()
+        self._cut: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Send at once what is written: it is a whole message, and somebody waits for it."""
+        self.transport.setTcpNoDelay(True)
+        self.open = True
+
+    def write(self, data: bytes) -> None:
+        """Send, where there is anything to send."""
+        if data:
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """End it after what was written is sent, if that does not take long."""
+        if self.open:
+            self.open = False
+            self.transport.unregisterProducer()
+            self.transport.loseConnection()
+            self._cut = self.clock.callLater(_LAST_WORDS, self._abort)
+
+    def abort(self) -> None:
+        """End it now."""
+        if self.open:
+            self.open = False
+            self.transport.abortConnection()
+
+    def _abort(self) -> None:
+        self._cut = None
+        self.transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It is gone."""
+        self.open = False
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut = None
+        self.lost.callback(None)

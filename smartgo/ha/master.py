@@ -1,0 +1,404 @@
+"""The master's side of replication: a port of its own, and a connection for each slave that follows us."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection
+from typing import Any, Final, Protocol
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IPushProducer
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import FramingError
+from smartgo.ha.alarm import NEVER, Alarm
+from smartgo.ha.confirmations import Confirmations
+from smartgo.ha.interfaces import IReplicating, SlaveSeen
+from smartgo.ha.link import Link
+from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, MasterEnd
+from smartgo.schema.hatransfer import TRANSFER_BATCH
+from smartgo.schema.message import host_text, pack_host, unpack_host
+from smartgo.store.interfaces import IReplicatedLog, PutStatus
+
+FALLBEHIND_MAX: Final = 256 * 1024 * 1024
+"""A slave that is further behind does not count (C{haSlaveFallbehindMax}), in bytes."""
+SLAVE_TIMEOUT: Final = 3.0
+"""How long a send waits for a slave (C{slaveTimeout}), in seconds."""
+
+_SLICE: Final = 256 * 1024  # bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile
+_SLAVES: Final = 256  # connections
+
+
+class Complaints(Protocol):
+    """Takes sentences about peers to the log, not more than one a minute and address."""
+
+    def warn(self, ip: str, sentence: str, **fields: object) -> None:
+        """Log a sentence with named fields, unless there was one about this address lately."""
+
+
+@implementer(IPushProducer)
+class Feed(Link):
+    """
+    One slave's connection: sends whenever there is something and the transport takes it.
+
+    @ivar address: C{host:port} of the slave.
+    @ivar end: the logic of it.
+    @ivar since: when it was made, in seconds of the clock.
+    """
+
+    def __init__(self, master: Master, ip: str, address: str, end: MasterEnd) -> None:
+        self.since = master.clock.seconds()
+        super().__init__(master.clock)
+        self._master = master
+        self._ip = ip
+        self.address = address
+        self.end = end
+        self._full = False  # the transport takes no more for now
+        self._reading = False  # the disk is read for it
+        self._next: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Wait for the first report."""
+        super().connectionMade()
+        self.transport.registerProducer(self, True)
+        self._master.joined(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take reports; the first begins the stream."""
+        if not self.open:
+            return
+        begun = self.end.position >= 0
+        try:
+            reported = self.end.receive(data, self.clock.seconds())
+        except FramingError as error:
+            self.fail(str(error))
+            return
+        if reported:
+            if not begun:
+                self._master.begun(self)
+                self.push()
+                self.beat()
+            self._master.reported(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Forget the slave."""
+        self._stop()
+        super().connectionLost(reason)
+        self._master.lost(self, reason)
+
+    def fail(self, why: str) -> None:
+        """End it because of something the slave did."""
+        if self.open:
+            self._stop()
+            self._master.complaints.warn(
+                self._ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
+            )
+            self.abort()
+            self._master.left(self)
+
+    def finish(self) -> None:
+        """End it in peace: with what there is to send, as far as it is at hand."""
+        self.push()
+        self._stop()
+        self.close()
+
+    def _stop(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def push(self) -> None:
+        """Send what there is, one slice of it at most; the next follows when the transport has taken this one."""
+        if self._full or self._reading or self._next is not None or not self.open:
+            return
+        try:
+            self.write(self.end.send(_SLICE, self.clock.seconds()))
+        except FramingError as error:
+            self.fail(str(error))
+            return
+        if self.end.cold:
+            self._read()
+        elif self.end.more:
+            self._soon()
+
+    def _soon(self) -> None:
+        """Go on in the next turn, unless the transport says before that it is full."""
+        if not self._full and self._next is None:
+            self._next = self.clock.callLater(0, self._go_on)
+
+    def _go_on(self) -> None:
+        self._next = None
+        self.push()
+
+    def _read(self) -> None:
+        self._reading = True
+        reading = self._master.log.piece_cold(self.end.position, _SLICE)
+        reading.addCallbacks(self._was_read, self._unreadable)
+        reading.addErrback(self._master.bug)
+
+    def _was_read(self, data: bytes) -> None:
+        self._reading = False
+        if self.open:
+            self.write(self.end.send_cold(data, self.clock.seconds()))
+            if self.end.more:
+                self._soon()
+
+    def _unreadable(self, failure: Failure) -> None:
+        self._reading = False
+        self.fail(f"is at {self.end.position}, where the log cannot be read: {failure.getErrorMessage()}")
+
+    def pauseProducing(self) -> None:
+        """The transport has enough."""
+        self._full = True
+
+    def resumeProducing(self) -> None:
+        """The transport has room."""
+        self._full = False
+        self.push()
+
+    def stopProducing(self) -> None:
+        """The connection is gone; L{connectionLost} follows."""
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Do what is due."""
+        try:
+            self.end.check(now)
+        except FramingError as error:
+            self.fail(str(error))
+            return
+        self.beat()
+
+    def beat(self) -> None:
+        """Send a heartbeat where one is due; a full transport has enough to tell the slave that we are there."""
+        data = self.end.heartbeat(self.clock.seconds())
+        if not self._full:
+            self.write(data)
+
+
+@implementer(IReplicating)
+class Master(Service):
+    """
+    Serves slaves from a log.
+
+    It is made as C{Master(env, log, "tcp:10912:interface=127.0.0.1", complaints, sync=..., allow=..., ...)}, given to
+    C{IMessageStore.demand} where C{sync} is true, opened by L{open} when the store is open, and stopped before it.
+
+    @ivar log: what is replicated.
+    @ivar confirmed: the highest physical offset that any slave has reported, 0 for none.
+    @ivar turned_away: connections that were not let in.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        log: IReplicatedLog,
+        description: str,
+        complaints: Complaints,
+        *,
+        sync: bool = False,
+        allow: Collection[str] = (),
+        admit: Callable[[str], bool] | None = None,
+        batch: int = TRANSFER_BATCH,
+        heartbeat: float = HEARTBEAT,
+        housekeeping: float = HOUSEKEEPING,
+        fallbehind_max: int = FALLBEHIND_MAX,
+        slave_timeout: float = SLAVE_TIMEOUT,
+    ) -> None:
+        """
+        @param description: a server endpoint, such as C{tcp:10912:interface=127.0.0.1}; port 0 takes a free one.
+        @param complaints: such as C{smartgo.remoting.rounds.Rounds.complaints}.
+        @param sync: a SYNC_MASTER; else L{durable} never asks for anything.
+        @param allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
+        @param admit: asked with the IP address of each connection before a byte of the log is sent, such as whether
+            a signed question for the log's tail came from there lately (reliability X6); C{None} lets all in.
+        @raise ValueError: one of C{allow} is no network.
+        """
+        self._env = env
+        self.clock = env.clock
+        self.log = log
+        self._description = description
+        self.complaints = complaints
+        self._sync = sync
+        self._allow = [ipaddress.ip_network(one, strict=False) for one in allow]
+        self._admit = admit
+        self._batch = batch
+        self._heartbeat = heartbeat
+        self._housekeeping = housekeeping
+        self._fallbehind_max = fallbehind_max
+        self._waiting = Confirmations(env.clock, slave_timeout)
+        self._alarm = Alarm(env.clock, self._due, self._look)
+        self._feeds: dict[Feed, None] = {}
+        self._links: dict[Feed, None] = {}  # those that are being ended, too
+        self._listening: IListeningPort | None = None
+        self._opened = False
+        self._best = -1  # the highest offset confirmed by a slave that is connected
+        self.confirmed = 0
+        self.turned_away = 0
+        log.follow(self._moved)
+
+    # -- starting and stopping -----------------------------------------------------------------------------------
+
+    def open(self) -> Deferred[None]:
+        """
+        Begin to listen; fires when the port does.
+
+        @raise twisted.internet.error.CannotListenError: through the Deferred: the address is taken or not ours.
+        """
+        self._opened = True
+        return Deferred.fromCoroutine(self._open())
+
+    async def _open(self) -> None:
+        listening = await self._env.network.listen(self._description, _Door(self))
+        if self._opened:
+            self._listening = listening
+        else:
+            await maybeDeferred(listening.stopListening)
+
+    @property
+    def port(self) -> int:
+        """The port number; 0 while it does not listen."""
+        address: Any = None if self._listening is None else self._listening.getHost()
+        return 0 if address is None else int(address.port)
+
+    def startService(self) -> None:
+        """Begin to listen, unless L{open} was called before."""
+        super().startService()
+        if not self._opened:
+            self.open().addErrback(lambda failure: self._log.failure("slaves cannot connect", failure=failure))
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Stop listening, hand slaves what is left, close; fires when all connections are gone, in a second or so.
+
+        Who waits for a slave is told at the end that it has timed out.
+        """
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        self._opened = False
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            await maybeDeferred(listening.stopListening)
+        self._alarm.stop()
+        for feed in list(self._feeds):
+            feed.finish()
+        for feed in list(self._links):
+            await feed.lost
+        self._waiting.stop()
+
+    # -- slaves --------------------------------------------------------------------------------------------------
+
+    def accept(self, address: Any) -> Feed | None:
+        """Let one in; C{None} where it may not."""
+        raw = pack_host(address.host, address.port)
+        ip = unpack_host(raw)[0]
+        place = ipaddress.ip_address(ip)
+        if self._allow and not any(place in network for network in self._allow):
+            why = "haAllow does not name it"
+        elif self._admit is not None and not self._admit(ip):
+            why = "it has not said who it is"
+        elif len(self._links) >= _SLAVES:
+            why = f"there are {_SLAVES} already"
+        else:
+            end = MasterEnd(self.log, self.clock.seconds(), self._batch, self._heartbeat, self._housekeeping)
+            return Feed(self, ip, host_text(raw), end)
+        self.turned_away += 1
+        self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=why)
+        return None
+
+    def joined(self, feed: Feed) -> None:
+        """It is connected."""
+        self._feeds[feed] = None
+        self._links[feed] = None
+        self._alarm.set()
+
+    def begun(self, feed: Feed) -> None:
+        """It has said where to begin."""
+        self._log.info("replicating to {slave} from {offset}", slave=feed.address, offset=feed.end.position)
+
+    def reported(self, feed: Feed) -> None:
+        """It has said how far it is."""
+        confirmed = feed.end.confirmed
+        if confirmed > self._best:
+            self._best = confirmed
+        if confirmed > self.confirmed:
+            self.confirmed = confirmed
+            self._waiting.reached(confirmed)
+
+    def left(self, feed: Feed) -> None:
+        """It does not count any more."""
+        if feed in self._feeds:
+            del self._feeds[feed]
+            self._best = max((one.end.confirmed for one in self._feeds), default=-1)
+
+    def lost(self, feed: Feed, reason: Failure) -> None:
+        """Its connection is gone."""
+        if feed in self._feeds:
+            self._log.info(
+                "no longer replicating to {slave}: {why}", slave=feed.address, why=reason.getErrorMessage()
+            )  # fmt: skip
+            self.left(feed)
+        self._links.pop(feed, None)
+
+    def bug(self, failure: Failure) -> None:
+        """Log what should not have happened."""
+        self._log.failure("sending the log failed", failure=failure)
+
+    def slaves(self) -> list[SlaveSeen]:
+        """Those connected now."""
+        now = self.clock.seconds()
+        return [
+            SlaveSeen(feed.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)
+            for feed in self._feeds
+        ]
+
+    def _moved(self, end: int) -> None:
+        for feed in list(self._feeds):
+            feed.push()
+
+    def _due(self) -> float:
+        return min((feed.end.due for feed in self._feeds), default=NEVER)
+
+    def _look(self, now: float) -> None:
+        for feed in list(self._feeds):
+            feed.look(now)
+
+    # -- the second condition of a send --------------------------------------------------------------------------
+
+    def durable(self, end: int) -> Deferred[PutStatus] | None:
+        """
+        C{None}: a slave has the log up to C{end}, or none has to. Else fires when one has, or with what happened.
+
+        Only a slave that has reported counts as there. When the last one leaves, those that wait go on waiting for it
+        until their time is over.
+        """
+        if not self._sync or end <= self.confirmed:
+            return None
+        if self._best < 0 or end - self._best >= self._fallbehind_max:
+            return succeed(PutStatus.SLAVE_NOT_AVAILABLE)
+        return self._waiting.wait(end)
+
+
+class _Door(Factory):
+    """Makes connections for a master."""
+
+    noisy = False
+
+    def __init__(self, master: Master) -> None:
+        self._master = master
+
+    def buildProtocol(self, addr: IAddress | None) -> Feed | None:
+        """Let a slave in; C{None} makes Twisted close the socket at once."""
+        return self._master.accept(addr)

@@ -1,0 +1,344 @@
+"""The slave's side of replication: keeps our log equal to that of a master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectError
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock, IEnvironment
+from smartgo.errors import CallFailed, NotConnected, ServiceNotAvailable, SmartgoError
+from smartgo.ha.alarm import NEVER, Alarm
+from smartgo.ha.backoff import Backoff
+from smartgo.ha.compare import compare
+from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
+from smartgo.ha.link import Link
+from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
+from smartgo.store.interfaces import IReplicatedLog
+
+_CONNECT: Final = 5.0  # seconds to make a connection
+_GOOD: Final = 10.0  # seconds; a stream that lasted so long, or brought something, was a good one
+_ASK_AGAIN: Final = 60.0  # seconds between two looks at a log that differs
+_REFRESH: Final = 5.0  # seconds between two questions for the master's end
+_NEAR: Final = 1024 * 1024  # bytes; further behind than this we are catching up
+
+
+class Stream(Link):
+    """
+    One connection to a master: what comes is appended, and reported.
+
+    @ivar end: the logic of it.
+    @ivar over: fires when it is over, with why.
+    """
+
+    def __init__(self, clock: IClock, end: SlaveEnd, heard: Callable[[], None]) -> None:
+        """
+        @param heard: called after each chunk.
+        """
+        super().__init__(clock)
+        self.end = end
+        self._heard = heard
+        self._alarm = Alarm(clock, self._due, self._look)
+        self.over: Deferred[SmartgoError] = Deferred()
+
+    def connectionMade(self) -> None:
+        """Say where we stand."""
+        super().connectionMade()
+        self.write(self.end.begin(self.clock.seconds()))
+        self._alarm.set()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Append all of it, then report once."""
+        if not self.open:
+            return
+        try:
+            self.end.receive(data, self.clock.seconds())
+        except SmartgoError as error:
+            self.fail(error)
+            return
+        self.report()
+        self._heard()
+
+    def report(self) -> None:
+        """Tell how far we are, if that is farther than before."""
+        if self.open:
+            self.write(self.end.report(self.clock.seconds()))
+
+    def fail(self, error: SmartgoError) -> None:
+        """End it for this reason."""
+        self._alarm.stop()
+        self.abort()
+        self._over(error)
+
+    def leave(self) -> None:
+        """End it in peace."""
+        self._alarm.stop()
+        self.close()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Say so."""
+        self._alarm.stop()
+        super().connectionLost(reason)
+        self._over(NotConnected(f"the connection was lost: {reason.getErrorMessage()}"))
+
+    def _over(self, error: SmartgoError) -> None:
+        if not self.over.called:
+            self.over.callback(error)
+
+    def _due(self) -> float:
+        return self.end.due if self.open else NEVER
+
+    def _look(self, now: float) -> None:
+        try:
+            self.write(self.end.check(now))
+        except SmartgoError as error:
+            self.fail(error)
+
+
+@implementer(IFollowing)
+class Slave(Service):
+    """
+    Follows a master.
+
+    It is made as C{Slave(env, log, tail, ack_flushed=..., ...)}, started when the store is open, told whom to follow by
+    L{follow} (before or after that), and stopped before the store.
+
+    @ivar state: L{SlaveState}.
+    @ivar reason: one sentence on why we are not following; empty while we are.
+    @ivar master: C{host:port} of the master's replication port; C{None} while unknown.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        log: IReplicatedLog,
+        tail: IMasterTail,
+        *,
+        ack_flushed: bool = False,
+        heartbeat: float = HEARTBEAT,
+        housekeeping: float = HOUSEKEEPING,
+    ) -> None:
+        """
+        @param tail: asks a master's main port.
+        @param ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush
+            after each run of appends then, or the master waits for its half second.
+        """
+        self._env = env
+        self._replicated = log
+        self._tail = tail
+        self._ack_flushed = ack_flushed
+        self._heartbeat = heartbeat
+        self._housekeeping = housekeeping
+        self._main: str | None = None
+        self._master_end = -1
+        self._task: Deferred[None] | None = None
+        self._turn = 0  # of the task; another than the present one has nothing more to do
+        self._stream: Stream | None = None
+        self._links: set[Stream] = set()  # those that are not gone yet
+        self._all_flushed: Deferred[None] | None = None
+        self._callbacks: list[Callable[[], None]] = []
+        self.master: str | None = None
+        self.state = SlaveState.STOPPED
+        self.reason = "not started"
+        if ack_flushed:
+            log.follow_flushes(self._flushed)
+
+    # -- for the broker ------------------------------------------------------------------------------------------
+
+    def follow(self, replication_address: str | None, master_address: str | None) -> None:
+        """Follow this master from now on; the same as before changes nothing."""
+        if (replication_address, master_address) != (self.master, self._main):
+            self.master = replication_address
+            self._main = master_address
+            self._master_end = -1
+            if self.running:
+                self._begin()
+
+    @property
+    def behind(self) -> int:
+        """Bytes of the master's log that we lack, as far as known; -1 for unknown."""
+        if self._master_end < 0:
+            return -1
+        return max(0, self._master_end - self._replicated.log_bounds()[1])
+
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """Call back after each change of C{state} or C{reason}; not the place to call L{follow}."""
+        self._callbacks.append(callback)
+
+    def startService(self) -> None:
+        """Begin to follow."""
+        super().startService()
+        self._begin()
+
+    def stopService(self) -> Deferred[None]:
+        """Follow no more; fires when no connection is left."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        self._end()
+        for stream in list(self._links):
+            await stream.lost
+        self._set(SlaveState.STOPPED, "stopped")
+
+    def _set(self, state: SlaveState, reason: str = "") -> None:
+        if (state, reason) != (self.state, self.reason):
+            self.state = state
+            self.reason = reason
+            for callback in self._callbacks:
+                callback()
+
+    def _begin(self) -> None:
+        self._end()
+        if self.master is None:
+            self._set(SlaveState.NO_MASTER, "no master is known")
+        else:
+            self._set(SlaveState.CONNECTING, "connecting")
+            self._task = Deferred.fromCoroutine(self._follow(self.master, self._main, self._turn))
+            self._task.addErrback(lambda failure: failure.trap(CancelledError))
+            self._task.addErrback(lambda failure: self._log.failure("following ended", failure=failure))
+
+    def _end(self) -> None:
+        self._turn += 1
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    # -- attempts ------------------------------------------------------------------------------------------------
+
+    async def _follow(self, address: str, main: str | None, turn: int) -> None:
+        """Follow one master, until it is another's turn."""
+        backoff = Backoff(self._env.random)
+        clock = self._env.clock
+        while turn == self._turn:
+            began, end = clock.seconds(), self._replicated.log_bounds()[1]
+            try:
+                why = await self._attempt(address, main)
+            except (SmartgoError, ConnectError, OSError) as error:
+                why = str(error)
+            except Exception as error:
+                if turn != self._turn:  # cancelled; what is raised then differs from case to case
+                    return
+                self._log.failure("following {master} failed", master=address)
+                why = repr(error)
+            if self._replicated.log_bounds()[1] != end or clock.seconds() - began >= _GOOD:
+                backoff.reset()
+            if self.state is SlaveState.DIVERGED:
+                pause = _ASK_AGAIN
+                self._log.error(
+                    "not following {master}: {why}; nothing is copied or removed until somebody empties the wrong store"
+                    " or brings the right one back", master=address, why=self.reason,
+                )  # fmt: skip
+            else:
+                pause = backoff.pause()
+                self._log.warn("not following {master}: {why}; again in {s:.0f} s", master=address, why=why, s=pause)
+                self._set(SlaveState.CONNECTING, why)
+            await deferLater(clock, pause)
+
+    async def _attempt(self, address: str, main: str | None) -> str:
+        """Compare the logs, then append what the master sends until that ends; return why it did, in a sentence."""
+        log = self._replicated
+        clock = self._env.clock
+        asked = main
+        if main is not None:
+            difference, master_end = await compare(log, self._tail, main)
+            if master_end is None:
+                asked = None
+            else:
+                self._master_end = master_end
+            if difference:
+                self._set(SlaveState.DIVERGED, difference)
+                return difference
+        if self.state is SlaveState.DIVERGED:
+            self._set(SlaveState.CONNECTING, "connecting")
+        while self._ack_flushed and log.flushed < log.log_bounds()[1]:  # the first report is a confirmation, too
+            self._all_flushed = Deferred()
+            await self._all_flushed
+        end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping)
+        stream = Stream(clock, end, self._heard)
+        await self._env.network.connect(*_split(address), _Dial(stream), _CONNECT)
+        self._links.add(stream)
+        stream.lost.addCallback(lambda _: self._links.discard(stream))
+        self._stream = stream
+        asking = LoopingCall(self._ask_end, asked)
+        asking.clock = clock
+        if asked is not None:
+            asking.start(_REFRESH, now=False)
+        try:
+            self._set(SlaveState.CATCHING_UP)
+            error = await stream.over
+        finally:
+            self._stream = None
+            if asking.running:
+                asking.stop()
+            stream.leave()
+        if isinstance(error, ServiceNotAvailable):
+            return f"our own store takes nothing: {error}"
+        return f"{address}: {error}"
+
+    # -- while it goes on ----------------------------------------------------------------------------------------
+
+    def _heard(self) -> None:
+        """Something came."""
+        if self._stream is not None:
+            self._master_end = max(self._master_end, self._stream.end.master_end)
+            if self.state is SlaveState.CATCHING_UP and self.behind == 0:
+                self._set(SlaveState.FOLLOWING)
+
+    def _flushed(self, end: int) -> None:
+        """More of our log is on the disk."""
+        waiting, self._all_flushed = self._all_flushed, None
+        if waiting is not None:
+            waiting.callback(None)
+        if self._stream is not None:
+            self._stream.report()
+
+    def _ask_end(self, main: str) -> Deferred[None]:
+        """Ask how far the master's log goes: while we catch up the stream does not tell."""
+        end = self._replicated.log_bounds()[1]
+        asked = self._tail.ask(main, end, end)
+        told: Deferred[None] = asked.addCallback(self._told_end, main)
+        told.addErrback(lambda failure: failure.trap(CallFailed) and None)  # the stream knows best whether it is there
+        return told.addErrback(lambda failure: self._log.failure("asking {master} failed", failure, master=main))
+
+    def _told_end(self, tail: Tail | None, main: str) -> None:
+        if tail is not None and self._stream is not None and main == self._main:
+            self._master_end = max(self._master_end, tail.end)
+            if self.state is SlaveState.FOLLOWING and self.behind > _NEAR:
+                self._set(SlaveState.CATCHING_UP)
+
+
+class _Dial(Factory):
+    """Makes the one protocol of an attempt to connect."""
+
+    noisy = False
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def buildProtocol(self, addr: IAddress | None) -> Stream:
+        """The one."""
+        return self._stream
+
+
+def _split(address: str) -> tuple[str, int]:
+    """
+    Split C{host:port}; an IPv6 address may stand in brackets.
+
+    @raise NotConnected: it is no address.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal():
+        raise NotConnected(f"{address!r} is no address of the form host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
