@@ -19,7 +19,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.admin import BrokerAdmin
-from smartgo.broker.announce import Announcer, Identity
+from smartgo.broker.announce import Announcer
+from smartgo.broker.announcement import Identity
 from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.delay import DelayProgress, DelayQueues
@@ -48,6 +49,7 @@ from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.remoting.audience import Audience
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.counts import Counts
 from smartgo.remoting.dispatch import Dispatcher
@@ -146,7 +148,8 @@ class Broker(Service):
         settings = settings or store_settings(configuration.store)
         self._settings_of_store = as_slave(settings) if self._slave else settings
         self._rounds = rounds or Rounds(env.clock)
-        self._client = RemotingClient(env, tls=client_tls, rounds=self._rounds)
+        self._dialled = Audience()
+        self._client = RemotingClient(env, listener=self._dialled, tls=client_tls, rounds=self._rounds)
         self._server: RemotingServer | None = None
         self._opened = False
         self._earliest_ms = -1
@@ -362,7 +365,10 @@ class Broker(Service):
             force=config.force_register,
             compressed=config.compressed_register,
             permission=lambda: self.settings.configuration.broker.broker_permission,
+            fraction=env.random.fraction,
+            on_standing=self.store.hold_back,
         )
+        self._dialled.add(self._announcer.listener)
         self._follow_settings()
 
     def _follow_settings(self) -> None:

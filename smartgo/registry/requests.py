@@ -30,7 +30,7 @@ from smartgo.errors import (
     TopicNotExist,
 )
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
-from smartgo.registry.routes import Registration, RouteTable
+from smartgo.registry.routes import NameTaken, Registration, RouteTable
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
@@ -126,7 +126,10 @@ class RegistryProcessor(Processor):
             topics,
             digest,
         )
-        master = self._routes.register(one, peer)
+        try:
+            master = self._routes.register(one, peer)
+        except NameTaken as taken:
+            return request.answer(taken.code, str(taken), fields={headers.NAME_TAKEN: taken.holder})
         if new:
             self._log.info(
                 "broker {name} of {cluster}, id {broker_id}, registered from {address}",

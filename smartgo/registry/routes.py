@@ -40,7 +40,15 @@ _ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f;,]{1,255}:[0-9]{1,5}")
 
 
 class NameTaken(RequestRefused):
-    """A broker name or address that a living process holds (reliability H6)."""
+    """
+    A broker name or address that a living process holds (reliability H6).
+
+    @ivar holder: that one's C{host:port}.
+    """
+
+    def __init__(self, message: str, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class TableFull(RequestRefused):
@@ -294,7 +302,9 @@ class RouteTable:
     def _check_free(self, one: Registration, channel: object) -> None:
         here = self._live.get(one.address)
         if here is not None and here.name != one.name and here.channel is not channel and self._alive(here):
-            raise NameTaken(f"{one.address} is registered by broker {here.name}, heard from {self._age(here)} ago")
+            raise NameTaken(
+                f"{one.address} is registered by broker {here.name}, heard from {self._age(here)} ago", here.address
+            )
         broker = self._brokers.get(one.name)
         if broker is None:
             return
@@ -302,12 +312,14 @@ class RouteTable:
         for other in filter(self._alive, others):
             if broker.cluster != one.cluster:
                 raise NameTaken(
-                    f"broker {one.name} belongs to cluster {broker.cluster}, heard from {self._age(other)} ago"
+                    f"broker {one.name} belongs to cluster {broker.cluster}, heard from {self._age(other)} ago",
+                    other.address,
                 )
             if one.broker_id == MASTER and other.broker_id == MASTER:
                 raise NameTaken(
                     f"{other.address} is the master of broker {one.name}, heard from {self._age(other)} ago; "
-                    f"it keeps the name until it stops or is silent for {self._expiry:g} s"
+                    f"it keeps the name until it stops or is silent for {self._expiry:g} s",
+                    other.address,
                 )
 
     def _check_room(self, one: Registration, topics: Mapping[str, TopicConfig]) -> None:

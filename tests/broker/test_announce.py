@@ -7,14 +7,20 @@ from typing import Any
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs, formatEvent
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
 
-from smartgo.broker.announce import Announcer, Identity, Registered
+from smartgo.broker.announce import Announcer, Registered
+from smartgo.broker.announcement import Identity
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import CallTimedOut, NotConnected
+from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.schema.bodies import RegisterBrokerBody, TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
+from tests.broker.doubles import FakePeer
 from tests.fakes import FakeClock
 
 ME = Identity("C", "broker-a", 0, "192.0.2.1:10911", "192.0.2.1:10912")
@@ -59,27 +65,45 @@ class AnnouncerCase(SynchronousTestCase):
         for name in "AB":
             self.topics.update(TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2))
         self.asked: list[Asked] = []
+        self.all: list[Asked] = []
+        self.announcers: list[Announcer] = []
         self.addresses = ["r1:9876", "r2:9876"]
         self.heard: list[Registered] = []
         self.permission = 6
+        self.chance = 0.0
+        self.standing: list[str | None] = []
 
     def ask(self, address: str, command: Command, timeout: float) -> Deferred[Command]:
         """Remember the call."""
         self.asked.append(Asked(address, command, timeout))
+        self.all.append(self.asked[-1])
         return self.asked[-1].answer
 
     def announcer(self, **settings: Any) -> Announcer:
         """One that has not started."""
-        return Announcer(
+        announcer = Announcer(
             self.clock,
             self.ask,
             self.topics,
             lambda: self.addresses,
             ME,
             permission=lambda: self.permission,
+            fraction=lambda: self.chance,
             on_registered=self.heard.append,
+            on_standing=self.standing.append,
             **settings,
         )
+        self.announcers.append(announcer)
+        return announcer
+
+    def tearDown(self) -> None:
+        """Nothing is left waiting."""
+        for announcer in self.announcers:
+            if announcer.running:
+                announcer.stopService()
+        for one in self.all:  # answers may bring about more
+            if not one.answer.called:
+                one.answer.errback(NotConnected("the test is over"))
 
     def started(self, **settings: Any) -> Announcer:
         """One that registered with both."""
@@ -190,7 +214,7 @@ class RoundTests(AnnouncerCase):
         self.assertEqual(len(self.take()), 2)
 
     def test_first_answer_wins(self) -> None:
-        """What the first answer of a round says about the master counts, the others are not looked at."""
+        """The first answer of a round that names a master counts; that there is none is known when all have spoken."""
         announcer = self.announcer()
         announcer.startService()
         one, two = self.take()
@@ -198,8 +222,16 @@ class RoundTests(AnnouncerCase):
         one.reply(masterAddr="x:1", haServerAddr="x:2")
         self.assertEqual(self.heard, [Registered("m:1", "m:2")])
         self.clock.advance(10)
-        self.take()[0].reply()
-        self.assertEqual(self.heard[1:], [Registered(None, None)])
+        one, two = self.take()
+        one.reply()
+        two.reply(masterAddr="m:1", haServerAddr="m:2")
+        self.assertEqual(self.heard[1:], [Registered("m:1", "m:2")])
+        self.clock.advance(30)
+        one, two = self.take()
+        one.reply()
+        self.assertEqual(self.heard[2:], [])
+        two.answer.errback(NotConnected("r2"))
+        self.assertEqual(self.heard[2:], [Registered(None, None)])
 
     def test_order_topics(self) -> None:
         """Topics of the answer's table become ordered, all others not; an answer without a table changes nothing."""
@@ -338,7 +370,7 @@ class AskFirstTests(AnnouncerCase):
         self.assertEqual(self.take(), [])
 
     def test_changed(self) -> None:
-        """It registers with all when one says changed, has another version, fails or does not answer."""
+        """It registers with one that says changed, has another version or fails to answer, and with that one alone."""
         other = b'{"counter":1,"timestamp":2}'
         for trouble in ("changed", "other", "failed", "refused", "unreadable"):
             announcer = self.started(force=False)
@@ -355,9 +387,295 @@ class AskFirstTests(AnnouncerCase):
                 one.reply(1)
             else:
                 one.reply(changed="false", body=b"[")
-            self.assertEqual([one.code for one in self.take()], [RequestCode.REGISTER_BROKER] * 2, trouble)
+            wanted = [(one.address, RequestCode.REGISTER_BROKER)]
+            self.assertEqual([(each.address, each.code) for each in self.take()], wanted, trouble)
             announcer.stopService()
             self.take()
+
+
+class TroubleTests(AnnouncerCase):
+    """Registries that are down, slow, empty or wrong (F18)."""
+
+    def wait(self, seconds: float) -> list[Asked]:
+        """What is asked after just so long a time, and not before."""
+        self.clock.advance(seconds - 0.001)
+        self.assertEqual(self.take(), [])
+        self.clock.advance(0.002)
+        return self.take()
+
+    def test_asked_again(self) -> None:
+        """One that fails is asked again after 1, 2, 4, 8, 10 and 10 s, with all topics, whatever the others do."""
+        announcer = self.announcer(period=60.0)
+        announcer.startService()
+        one, two = self.take()
+        two.reply()
+        one.answer.errback(NotConnected("r1"))
+        for seconds in (1.0, 2.0, 4.0):
+            (one,) = self.wait(seconds)
+            self.assertEqual((one.address, sorted(one.topics)), ("r1:9876", ["A", "B"]))
+            one.answer.errback(CallTimedOut("r1", 6.0))
+        self.clock.advance(3.0)  # the second round of all
+        one, two = self.take()
+        two.reply()
+        one.reply(1)
+        for _ in range(3):
+            (one,) = self.wait(10.0)
+            one.answer.errback(NotConnected("r1"))
+        (one,) = self.wait(10.0)
+        one.reply()
+        self.clock.advance(15.0)
+        self.assertEqual(self.take(), [])
+
+    def test_by_chance(self) -> None:
+        """The pauses are shorter by up to a half, so that not all brokers come at once."""
+        self.chance = 0.999
+        self.announcer().startService()
+        one, _ = self.take()
+        one.answer.errback(NotConnected("r1"))
+        self.clock.advance(0.51)
+        self.assertEqual([one.address for one in self.take()], ["r1:9876"])
+
+    def test_slow(self) -> None:
+        """One that is slow, asked first or not, keeps no other from its rounds and changes."""
+        for force in (True, False):
+            announcer = self.started(force=force)
+            self.clock.advance(10)
+            for _ in range(3):
+                asked = [one for one in self.take() if one.address == "r2:9876"]
+                self.assertEqual(len(asked), 1)
+                asked[0].reply(changed="true")
+                if not force:
+                    (registration,) = self.take()
+                    registration.reply()
+                self.clock.advance(30)
+            announcer.stopService()
+            self.take()
+
+    def test_said_once(self) -> None:
+        """That a registry does not have us, and that it has us again, is logged once each."""
+        with capturedLogs() as events:
+            announcer = self.announcer()
+            announcer.startService()
+            one, two = self.take()
+            two.reply()
+            for _ in range(5):
+                one.answer.errback(NotConnected("no way"))
+                self.clock.advance(10)
+                one, *others = sorted(self.take(), key=lambda one: one.address)
+                for other in others:
+                    other.reply()
+            one.reply()
+            self.clock.advance(30)
+            for each in self.take():
+                each.reply()
+        texts = [formatEvent(event) for event in events]
+        self.assertEqual(
+            texts,
+            [
+                "registered with r2:9876",
+                "registry r1:9876 does not have our topics: no way",
+                "registered with r1:9876",
+            ],
+        )
+
+    def test_unreadable_once(self) -> None:
+        """That what a registry answers cannot be read is logged once, until it can be again."""
+        self.started()
+        with capturedLogs() as events:
+            self.clock.advance(10)
+            for body in (b"nonsense", b"nonsense", b"", b"nonsense"):
+                one, two = self.take()
+                one.reply(body=body)
+                two.reply()
+                self.clock.advance(30)
+        self.assertEqual([event["address"] for event in events], ["r1:9876"] * 2)
+
+    def test_connection_lost(self) -> None:
+        """A registry whose connection ended gets all topics a second later at most: it may have begun anew."""
+        announcer = self.started()
+        announcer._lost("elsewhere:1")
+        announcer._lost("r2:9876")
+        announcer._lost("r2:9876")
+        (two,) = self.wait(1.0)
+        self.assertEqual((two.address, sorted(two.topics)), ("r2:9876", ["A", "B"]))
+
+    def test_listener(self) -> None:
+        """It hears of connections that end, and of nothing else."""
+        self.addresses[0] = "192.0.2.5:9876"
+        announcer = self.started()
+        self.assertTrue(verifyObject(IConnectionListener, announcer.listener))
+        peer = FakePeer("192.0.2.5:9876")
+        announcer.listener.connected(peer)
+        announcer.listener.first_frame(peer)
+        announcer.listener.idle(peer, 1.0)
+        announcer.listener.failed(peer, Failure(NotConnected("r1")))
+        self.clock.advance(1)
+        self.assertEqual(self.take(), [])
+        announcer.listener.disconnected(peer, Failure(NotConnected("r1")))
+        self.clock.advance(1)
+        self.take()[0].reply()
+        announcer.listener.closed(peer)
+        self.clock.advance(1)
+        self.assertEqual([one.address for one in self.take()], ["192.0.2.5:9876"])
+
+    def test_removed(self) -> None:
+        """A registry that is no longer named is not asked again."""
+        self.announcer().startService()
+        one, two = self.take()
+        two.reply()
+        one.answer.errback(NotConnected("r1"))
+        self.addresses = ["r2:9876"]
+        self.clock.advance(0.5)
+        self.take()
+        self.clock.advance(9.5)
+        self.assertEqual({one.address for one in self.take()}, {"r1:9876", "r2:9876"})
+        self.clock.advance(30)
+        self.assertEqual([one.address for one in self.take()], [])
+
+    def test_stop(self) -> None:
+        """A stop leaves no timer for registries that failed."""
+        announcer = self.announcer()
+        announcer.startService()
+        for one in self.take():
+            one.answer.errback(NotConnected("no way"))
+        stopped = announcer.stopService()
+        for one in self.take():
+            one.answer.errback(NotConnected("no way"))
+        self.successResultOf(stopped)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class RivalTests(AnnouncerCase):
+    """Another broker has our name (H6)."""
+
+    def refuse(self, asked: Asked) -> None:
+        """Let a registry say so."""
+        asked.reply(1, smartgoNameTaken="192.0.2.9:10911")
+
+    def test_newcomer(self) -> None:
+        """A broker whose name is taken at one registry takes no messages, and leaves the registry that took it."""
+        announcer = self.announcer()
+        announcer.startService()
+        one, two = self.take()
+        two.reply()
+        self.assertIsNotNone(announcer.refusal)
+        self.refuse(one)
+        (farewell,) = self.take()
+        self.assertEqual((farewell.address, farewell.code), ("r2:9876", RequestCode.UNREGISTER_BROKER))
+        farewell.reply()
+        self.assertEqual(announcer.refusal, "registry r1:9876 does not let this broker be a master: no")
+        self.assertEqual(self.standing[-1], announcer.refusal)
+
+    def test_keeps_asking(self) -> None:
+        """It asks the registry that refuses it alone, and is master everywhere when that takes it."""
+        announcer = self.announcer()
+        announcer.startService()
+        one, two = self.take()
+        self.refuse(one)
+        two.reply()
+        (farewell,) = self.take()
+        farewell.reply()
+        for _ in range(8):
+            self.topics.create_for_group(f"%RETRY%{len(self.topics)}", 1)
+            self.clock.advance(10)
+            (one,) = self.take()
+            self.assertEqual((one.address, one.code), ("r1:9876", RequestCode.REGISTER_BROKER))
+            self.refuse(one)
+        self.clock.advance(10)
+        (one,) = self.take()
+        one.reply()
+        asked = self.take()
+        self.assertEqual({each.address for each in asked}, set(self.addresses))
+        self.assertIsNotNone(announcer.refusal)
+        for each in asked:
+            each.reply()
+        self.assertEqual((announcer.refusal, self.standing[-1]), (None, None))
+
+    def test_holder(self) -> None:
+        """A master that one registry refuses goes on for 10 s at least, then yields; if it is taken again, it stays."""
+        announcer = self.started()
+        for yields in (False, True):
+            self.clock.advance(10 if not yields else 30)
+            one, two = self.take()
+            two.reply()
+            self.refuse(one)
+            self.assertIsNone(announcer.refusal)
+            self.clock.advance(9)
+            (one,) = self.take()
+            if yields:
+                self.refuse(one)
+                self.assertIsNone(announcer.refusal)
+                self.clock.advance(2)
+                (one,) = self.take()
+                self.refuse(one)
+                self.assertIsNotNone(announcer.refusal)
+                self.assertEqual([each.code for each in self.take()], [RequestCode.UNREGISTER_BROKER])
+            else:
+                one.reply()
+
+    def test_other_refusals(self) -> None:
+        """A registry that refuses for another reason, or takes everybody, leaves a master in its place."""
+        announcer = self.announcer()
+        announcer.startService()
+        one, two = self.take()
+        one.reply(1)
+        two.reply()
+        self.assertIsNone(announcer.refusal)
+
+    def test_slave(self) -> None:
+        """A slave claims no name: what registries say to it says nothing about messages."""
+        announcer = Announcer(
+            self.clock,
+            self.ask,
+            self.topics,
+            lambda: self.addresses,
+            ME._replace(broker_id=1),
+            fraction=lambda: 0.0,
+            on_standing=self.standing.append,
+        )
+        self.announcers.append(announcer)
+        announcer.startService()
+        one, two = self.take()
+        self.refuse(one)
+        two.reply()
+        announcer.stood_still(500.0)
+        self.assertEqual((announcer.refusal, self.standing, self.take()), (None, [], []))
+
+    def test_said(self) -> None:
+        """That no messages are taken is logged as an error once, and that they are again."""
+        with capturedLogs() as events:
+            self.announcer().startService()
+            one, two = self.take()
+            self.refuse(one)
+            two.reply()
+            self.take()[0].reply()
+            self.clock.advance(1)
+            self.refuse(self.take()[0])
+            self.clock.advance(2)
+            self.take()[0].reply()
+            for each in self.take():
+                each.reply()
+        said = [event["log_level"].name for event in events if "messages are taken" in event["log_format"]]
+        self.assertEqual(said, ["error", "info"])
+
+    def test_stood_still(self) -> None:
+        """After a standstill longer than registries wait, messages are taken when one of them has confirmed us."""
+        announcer = self.started()
+        self.clock.rightNow += 119.0
+        announcer.stood_still(119.0)
+        self.assertEqual((announcer.refusal, self.take()), (None, []))
+        self.clock.rightNow += 60.0
+        announcer.stood_still(60.0)
+        self.assertIn("stood still for 60 s", announcer.refusal or "")
+        one, two = self.take()
+        one.answer.errback(NotConnected("r1"))
+        two.answer.errback(NotConnected("r2"))
+        self.assertIsNotNone(announcer.refusal)
+        self.clock.advance(1)
+        (one, two) = sorted(self.take(), key=lambda one: one.address)[:2]
+        one.reply()
+        two.reply()
+        self.assertIsNone(announcer.refusal)
 
 
 class FarewellTests(AnnouncerCase):

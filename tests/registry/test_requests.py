@@ -27,7 +27,6 @@ from smartgo.errors import (
     RequestRefused,
     TopicNotExist,
 )
-from smartgo.registry.routes import NameTaken
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.interfaces import IConnectionListener, IRequestProcessor
 from smartgo.schema import fastjson
@@ -205,7 +204,9 @@ class RegisterTests(RegistryTests):
     def test_rival(self) -> None:
         """A second master of the name is refused with its reason (reliability H6)."""
         self.register("T")
-        self.assertIn("is the master of broker broker-a", self.refused(NameTaken, 103, {**BROKER, "brokerAddr": A2}))
+        answer = self.answer_to(received(103, {**BROKER, "brokerAddr": A2}))
+        self.assertIn("is the master of broker broker-a", answer.remark or "")
+        self.assertEqual((answer.code, answer.fields), (1, {"smartgoNameTaken": BROKER["brokerAddr"]}))
 
     def test_unregister(self) -> None:
         """A farewell removes the broker; one of a stranger is answered alike and removes nothing."""

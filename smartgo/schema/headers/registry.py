@@ -12,6 +12,14 @@ from msgspec import field
 from smartgo.schema.headerfields import Header, Int32, Int64
 
 
+NAME_TAKEN = "smartgoNameTaken"
+"""
+A field of our registry's answer that refuses 103: another broker process has the name, or the address.
+
+Its value is the other one's C{host:port}. RocketMQ's registry has no such answer (reliability H6).
+"""
+
+
 class RegisterBrokerRequest(Header, gc=False):
     """
     103: a broker is there, and these are its topics (the body).
