@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import os.path
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.embedded import Embedded, configuration_of
+from smartgo.broker.terms import durability
+from smartgo.cli.embedded import Embedded, configuration_of, surroundings
+from smartgo.cli.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, plan
+from smartgo.cli.nodes import NodeProcess, Nodes
+from smartgo.cli.output import Columns, print_table
 from smartgo.cli.running import STORE_FAILED, Refusal
 from smartgo.cli.session import do
 from smartgo.cli.texts import examples
-from smartgo.config.loading import Configuration
+from smartgo.config.loading import BROKER, FRONT, Configuration, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.node.assembly import ops_place
 from smartgo.node.options import listen_flags, ops_setting
 from smartgo.node.stalls import StallWatch
 
-_LOG_FILE: Final = "64MiB"
+if TYPE_CHECKING:
+    from smartgo.ops.service import Ops
+
+_NUMBER: Final = click.IntRange(1, MOST)
+_COLUMNS: Final[Columns[NodeProcess]] = {
+    "node": lambda process: process.node.name,
+    "role": lambda process: process.node.role,
+    "address": lambda process: process.node.address,
+    "process": lambda process: str(process.pid),
+    "log": lambda process: process.node.log,
+}
 
 
 @click.command(
@@ -26,6 +42,7 @@ _LOG_FILE: Final = "64MiB"
         "smartgo dev",
         "smartgo dev --data /tmp/try --listen 21911 --registry-listen 29876",
         "smartgo dev --set flushDiskType=SYNC_FLUSH",
+        "smartgo dev --masters 2 --slaves 1 --registries 2",
     ),
 )
 @click.option(
@@ -47,6 +64,9 @@ _LOG_FILE: Final = "64MiB"
 )
 @click.option("-c", "--config", metavar="FILE", help="Settings: our TOML, or RocketMQ's broker.conf.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting; may be repeated.")
+@click.option("--masters", type=_NUMBER, default=1, show_default=True, help="How many brokers share the topics.")
+@click.option("--slaves", type=click.IntRange(0, MOST), default=0, show_default=True, help="Copies of each master.")
+@click.option("--registries", type=_NUMBER, default=1, show_default=True, help="How many registries know them.")
 def dev(
     data: str,
     listen: str | None,
@@ -54,11 +74,21 @@ def dev(
     ops: str | None,
     config: str | None,
     settings: tuple[str, ...],
+    masters: int,
+    slaves: int,
+    registries: int,
 ) -> None:
     """Run a registry and a broker in this terminal until ctrl-C.
 
     Messages are kept in DIR and are there again at the next start.
+
+    With several masters, slaves or registries each is a process of its own, as in production; --listen and
+    --registry-listen are then the first one's, and the others serve above.
     """
+    shape = Shape(masters, slaves, registries)
+
+    async def cluster(env: IEnvironment) -> None:
+        await LocalCluster(env, os.path.abspath(data), config).run(shape, listen, registry_listen, ops, settings)
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(data)
@@ -71,15 +101,113 @@ def dev(
             click.echo(f"broker      {node.broker}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
-            if node.ops is not None:
-                click.echo(f"console     {node.ops.login_url()}")
-                click.echo("            (this link logs in as admin, once, within an hour)")
-            click.echo("Ready. Stop with ctrl-C.")
+            say_ready(node.ops)
             raise Refusal(f"the store failed: {await failed}", STORE_FAILED)
         finally:
             await node.stop()
 
-    do(work, endless=True)
+    do(work if shape == Shape(1, 0, 1) else cluster, endless=True)
+
+
+class LocalCluster:
+    """Several nodes, each a process; the console that stands before them is in this one."""
+
+    def __init__(self, env: IEnvironment, root: str, config: str | None) -> None:
+        """
+        @param root: the directory of all data, absolute.
+        @param config: the file of settings, if any.
+        @raise SettingError: it cannot be read.
+        """
+        self._env = env
+        self._root = root
+        self._config = os.path.abspath(config) if config else ""
+        self._content = read_config(env, config)
+
+    async def run(
+        self, shape: Shape, listen: str | None, registry_listen: str | None, ops: str | None, settings: tuple[str, ...]
+    ) -> None:
+        """
+        Run until cancelled.
+
+        @raise Refusal: a node does not start, or the last has ended.
+        @raise SmartgoError: the settings cannot be followed.
+        """
+        nodes = plan(self._env, self._root, shape, listen, registry_listen, read_settings(settings))
+        broker = next(self._load(BROKER, node.flags) for node in nodes if node.role != REGISTRY_ROLE)
+        registries = ";".join(node.address for node in nodes if node.role == REGISTRY_ROLE)
+        console = self._console(registries, ops, broker.broker.listen_port + 2)
+        from twisted.internet import reactor
+
+        processes = Nodes(self._env, reactor.spawnProcess, _warn)
+        try:
+            click.echo(f"Starting {len(nodes)} nodes ...")
+            print_table(await processes.start(nodes, self._config), _COLUMNS)
+            if console is not None:
+                console.startService()
+                await console.ready
+            click.echo(f"registries  {registries}")
+            click.echo(f"data        {self._root}")
+            click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
+            say_ready(console)
+            await processes.over
+            raise Refusal("all nodes have ended")
+        finally:
+            if console is not None:
+                await console.stopService()
+            await processes.stop()
+
+    def _load(self, tables: Sequence[str], flags: Mapping[str, str]) -> Configuration:
+        return load(surroundings(self._env), tables, self._config, self._content, flags)
+
+    def _console(self, registries: str, ops: str | None, usual: int) -> Ops | None:
+        flags = {"namesrvAddr": registries, "ops.opsPath": os.path.join(self._root, "ops")}
+        if ops:
+            flags["ops.opsListen"] = ops_setting(ops)
+        configuration = self._load(FRONT, flags)
+        place = ops_place(self._env, configuration, usual, True, _warn)
+        if place is None:
+            return None
+        from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
+
+        return assemble(self._env, configuration, place, ())
+
+
+def _warn(words: str) -> None:
+    click.echo(f"smartgo: {words}", err=True)
+
+
+def say_ready(console: Ops | None) -> None:
+    """Say that work can begin, and where the console is."""
+    if console is not None:
+        click.echo(f"console     {console.login_url()}")
+        click.echo("            (this link logs in as admin, once, within an hour)")
+    click.echo("Ready. Stop with ctrl-C.")
+
+
+def read_config(env: IEnvironment, path: str | None) -> bytes | None:
+    """
+    Return what a file of settings holds; C{None} where there is none.
+
+    @raise SettingError: it cannot be read.
+    """
+    if not path:
+        return None
+    try:
+        content: bytes = env.files.read(path)
+    except OSError as error:
+        raise SettingError(f"--config {path}: {error.strerror or error}") from None
+    return content
+
+
+def read_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what C{NAME=VALUE} texts say. @raise click.UsageError: one is something else."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"--set {text}: write NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def configured(
@@ -97,18 +225,8 @@ def configured(
     @param root: the directory of all data, absolute.
     @raise SettingError: an option, the file or a setting is wrong.
     """
-    flags: dict[str, str] = {}
-    content = None
-    if config:
-        try:
-            content = env.files.read(config)
-        except OSError as error:
-            raise SettingError(f"--config {config}: {error.strerror or error}") from None
-    for text in settings:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"--set {text}: write NAME=VALUE")
-        flags[name] = value
+    content = read_config(env, config)
+    flags = read_settings(settings)
     if listen:
         flags.update(listen_flags(listen, "broker"))
     if registry_listen:
@@ -120,5 +238,5 @@ def configured(
     flags.setdefault("kvConfigPath", os.path.join(root, "registry", "kvConfig.json"))
     # A store that is there has its own file size; a file's setting counts too.
     if content is None and not env.files.list(os.path.join(store, "commitlog")):
-        flags.setdefault("mappedFileSizeCommitLog", _LOG_FILE)
+        flags.setdefault("mappedFileSizeCommitLog", LOG_FILE)
     return configuration_of(env, flags, config or "", content)

@@ -261,7 +261,8 @@ class Client:
                     remark=answer.remark,
                 )
         except CallFailed as error:
-            self._log.warn("no heartbeat to broker {address}: {error}", address=address, error=error)
+            if not self._stopped:
+                self._log.warn("no heartbeat to broker {address}: {error}", address=address, error=error)
         finally:
             self._beating.discard(address)
 

@@ -1,0 +1,213 @@
+"""
+A cluster on this machine, planned: its nodes, their ports, directories and settings.
+
+Node C{broker-b} keeps everything below the directory C{broker-b}. A broker's ports are the one it is named by, that two
+below and the one above (RocketMQ's), so brokers stand ten apart.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from smartgo.config.loading import ALL, BROKER, REGISTRY
+from smartgo.config.sources import from_flags
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.node.options import listen_flags
+from smartgo.node.process import PortTaken, probe_ports
+
+MOST: Final = 16
+"""Masters, and registries; slaves of a master."""
+LOG_FILE: Final = "64MiB"
+"""Size of the log files of a new store, which is one for development."""
+
+REGISTRY_ROLE: Final = "registry"
+MASTER_ROLE: Final = "master"
+SLAVE_ROLE: Final = "slave"
+
+_PROGRAMS: Final = {
+    REGISTRY_ROLE: "smartgo-registry",
+    MASTER_ROLE: "smartgo-broker",
+    SLAVE_ROLE: "smartgo-slave",
+}
+_OWN: Final = frozenset({
+    "listenPort", "bindAddress", "haListenPort", "fastPort", "namesrvAddr", "brokerName", "brokerId",
+    "storePathRootDir", "storePathCommitLog", "kvConfigPath", "haMasterAddress", "masterAddress",
+})  # fmt: skip
+"""Settings that differ from node to node, and so cannot be said for all of them."""
+
+_LOOPBACK: Final = "127.0.0.1"
+_BROKER_STEP: Final = 10
+
+
+class Shape(NamedTuple):
+    """How many of each; slaves are those of each master."""
+
+    masters: int
+    slaves: int
+    registries: int
+
+
+class Node(NamedTuple):
+    """One node of the plan."""
+
+    name: str
+    role: str
+    """C{registry}, C{master} or C{slave}."""
+    address: str
+    """C{host:port} that it serves at."""
+    folder: str
+    flags: Mapping[str, str]
+    """Its settings."""
+
+    @property
+    def log(self) -> str:
+        """Its log file."""
+        return posixpath.join(self.folder, f"{self.name}.log")
+
+    def arguments(self, config: str) -> list[str]:
+        """
+        Return what twistd is told to run it.
+
+        @param config: the file of settings; empty for none.
+        """
+        words = ["--nodaemon", "--pidfile=", f"--logfile={self.log}", _PROGRAMS[self.role], "--ops=off"]
+        words += [f"--config={config}"] if config else []
+        return words + [f"--set={name}={value}" for name, value in self.flags.items()]
+
+
+def check_settings(flags: Mapping[str, str]) -> None:
+    """
+    See whether these can be said of a whole cluster.
+
+    @raise SettingError: one is not known, or is each node's own.
+    """
+    for given in from_flags(flags, ALL):
+        if given.setting.name in _OWN:
+            raise SettingError(
+                f"--set {given.origin.detail}: differs from node to node, so a cluster of several sets it itself"
+            )
+        if given.setting.name == "brokerRole" and str(given.value).upper() == "SLAVE":
+            raise SettingError(f"--set {given.origin.detail}: say --slaves for slaves")
+
+
+def plan(
+    env: IEnvironment,
+    root: str,
+    shape: Shape,
+    listen: str | None = None,
+    registry_listen: str | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> list[Node]:
+    """
+    Return the nodes in the order in which they start: registries, masters, slaves.
+
+    @param root: the directory of all data, absolute.
+    @param listen: where the first broker serves, the others above it; C{registry_listen} so for registries. Where
+        nothing is said, the usual ports are taken, or else those above that are free.
+    @param flags: settings of all nodes that know them.
+    @raise PortTaken: a port that was asked for is in use.
+    @raise SettingError: a setting or an address that cannot be followed.
+    """
+    flags = flags or {}
+    check_settings(flags)
+    ports = _Ports(env)
+    registries = []
+    host, places = ports.take(registry_listen, REGISTRY_ROLE, 9876, shape.registries, 1, (0,))
+    for number, port in enumerate(places, 1):
+        name = f"registry-{number}"
+        folder = posixpath.join(root, name)
+        own = {
+            "registry.bindAddress": host,
+            "registry.listenPort": str(port),
+            "kvConfigPath": posixpath.join(folder, "kvConfig.json"),
+        }
+        registries.append(Node(name, REGISTRY_ROLE, _address(host, port), folder, {**_known(flags, REGISTRY), **own}))
+    known = {**_known(flags, BROKER), "namesrvAddr": ";".join(node.address for node in registries)}
+    count = shape.masters * (1 + shape.slaves)
+    host, places = ports.take(listen, "broker", 10911, count, _BROKER_STEP, (-2, 0, 1))
+    brokers = []
+    for port, (name, rank) in zip(places, _names(shape), strict=True):
+        own = {
+            "broker.bindAddress": host,
+            "broker.listenPort": str(port),
+            "fastPort": str(port - 2),
+            "haListenPort": str(port + 1),
+            "brokerName": name,
+        }
+        if rank:
+            own |= {"brokerRole": "SLAVE", "brokerId": str(rank)}
+            name = f"{name}-slave-{rank}"
+        folder = posixpath.join(root, name)
+        store = posixpath.join(folder, "store")
+        own |= {"storePathRootDir": store, "storePathCommitLog": posixpath.join(store, "commitlog")}
+        settings = {**known, **own}
+        if not env.files.list(posixpath.join(store, "commitlog")):  # one that is there has its own file size
+            settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
+        brokers.append(Node(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings))
+    return [*registries, *brokers]
+
+
+def _names(shape: Shape) -> Iterator[tuple[str, int]]:
+    """Broker name and id of each broker, masters first."""
+    for rank in range(1 + shape.slaves):
+        for number in range(shape.masters):
+            yield f"broker-{chr(ord('a') + number)}", rank
+
+
+def _known(flags: Mapping[str, str], tables: Sequence[str]) -> dict[str, str]:
+    """The settings of some tables, by table and name; those of the REST API are nobody's, as no node serves one."""
+    found = {}
+    for given in from_flags(flags, ALL):
+        if given.setting.table in tables and given.setting.table != "ops":
+            found[f"{given.setting.table}.{given.setting.name}"] = str(given.value)
+    return found
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Ports:
+    """Ports that are free, and that no other node of the plan has."""
+
+    def __init__(self, env: IEnvironment) -> None:
+        self._env = env
+        self._taken: set[int] = set()
+
+    def take(
+        self, asked: str | None, what: str, usual: int, count: int, step: int, around: Sequence[int]
+    ) -> tuple[str, list[int]]:
+        """
+        Return the interface and C{count} ports, C{step} or more apart.
+
+        @param asked: where the first one is to be; C{None}: at C{usual} or above.
+        @param around: what else each needs, as distances from it.
+        """
+        host, port = _LOOPBACK, usual
+        found: list[int] = []
+        if asked is not None:
+            flag = "--listen" if what == "broker" else "--registry-listen"
+            said = listen_flags(asked, what, flag)
+            host, port = said.get(f"{what}.bindAddress", _LOOPBACK), int(said[f"{what}.listenPort"])
+            if port + min(around) < 1:
+                raise SettingError(f"{flag} {asked}: a cluster of several needs a port to begin at, above 2")
+            probe_ports(self._env, [(host, port + each, f"the first {what}") for each in around])
+        while len(found) < count:
+            if port + max(around) > 65535:
+                raise SettingError(f"there are not enough free ports for {count} of {what}")
+            needed = [port + each for each in around]
+            if self._taken.isdisjoint(needed) and self._free(host, needed):
+                self._taken.update(needed)
+                found.append(port)
+            port += step
+        return host, found
+
+    def _free(self, host: str, ports: Iterable[int]) -> bool:
+        try:
+            probe_ports(self._env, [(host, port, "a node") for port in ports])
+        except PortTaken:
+            return False
+        return True
