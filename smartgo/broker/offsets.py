@@ -3,12 +3,18 @@ Consumer offsets: how far each group has come in each queue.
 
 Rules: C{broker.md} section 9, C{reliability.md} D9: written at most every 5 s while something changes, and at stop; a
 saved offset may be older than the last commit, never newer. The file is RocketMQ's C{consumerOffset.json}.
+
+A slave's table is a copy of its master's. What groups committed here while the master was away is owed to it (H5): such
+an entry is not overwritten by a smaller one, and the file has one more member, C{owedTable}, with the queue ids of each
+C{topic@group} (RocketMQ ignores it).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -24,6 +30,21 @@ FLUSH_INTERVAL = 5.0
 _TALK = 60.0  # seconds between two lines about offsets that went back
 
 
+class _OffsetsFile(ConsumerOffsetTable):
+    """C{consumerOffset.json}."""
+
+    owed_table: dict[str, list[int]] = msgspec.field(default_factory=dict)
+
+
+class Owed(NamedTuple):
+    """What a slave has to tell its master."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
 class OffsetTable:
     """
     Logical offsets by group, topic and queue.
@@ -33,15 +54,25 @@ class OffsetTable:
 
     _log = Logger()
 
-    def __init__(self, clock: IClock, file: TableFile | None = None, *, interval: float = FLUSH_INTERVAL) -> None:
+    def __init__(
+        self,
+        clock: IClock,
+        file: TableFile | None = None,
+        *,
+        interval: float = FLUSH_INTERVAL,
+        slave: bool = False,
+    ) -> None:
         """
         @param file: C{consumerOffset.json}; C{None} keeps the table in memory alone.
         @param interval: seconds from the first unsaved commit to the save.
+        @param slave: the table is a copy of a master's, to which commits are owed.
         """
         self._clock = clock
         self._file = file
+        self._slave = slave
         self._table: dict[str, dict[str, dict[int, int]]] = {}
-        self._saving = Saving(clock, file, self.wrapper, interval, "offset table")
+        self._owed: dict[tuple[str, str, int], None] = {}
+        self._saving = Saving(clock, file, self._snapshot, interval, "offset table")
         self._quiet_until = clock.seconds()
         self.went_back = 0
 
@@ -61,6 +92,8 @@ class OffsetTable:
         if old != offset:
             queues[queue_id] = offset
             self._saving.changed()
+            if self._slave:
+                self._owed[group, topic, queue_id] = None
             if old is not None and offset < old:
                 self._back(group, topic, queue_id, offset, old)
 
@@ -132,8 +165,20 @@ class OffsetTable:
             self._saving.changed()
 
     def merge(self, table: ConsumerOffsetTable) -> None:
-        """Overwrite with the entries of another table, one by one: a slave, from its master."""
+        """Overwrite with the entries of another table, one by one: a slave, from its master. What is owed may grow."""
         if self._take(table.offset_table):
+            self._saving.changed()
+
+    def owed(self) -> list[Owed]:
+        """What the master has to be told, oldest first."""
+        entries = ((key, self.query(*key)) for key in self._owed)
+        return [Owed(*key, offset) for key, offset in entries if offset is not None]
+
+    def settle(self, owed: Owed) -> None:
+        """Owe this no more, unless the group has gone on since: the master has it, or will never take it."""
+        key = owed[:3]
+        if key in self._owed and self.query(*key) == owed.offset:
+            del self._owed[key]
             self._saving.changed()
 
     def wrapper(self) -> ConsumerOffsetTable:
@@ -146,13 +191,11 @@ class OffsetTable:
 
         @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
         """
-        saved = (
-            None
-            if self._file is None
-            else self._file.load(holding(ConsumerOffsetTable.decode, "offsetTable", "offsets"))
-        )
+        saved = None if self._file is None else self._file.load(holding(_OffsetsFile.decode, "offsetTable", "offsets"))
         if saved is not None:
             self._take(saved.offset_table)
+            if self._slave:
+                self._owe(saved.owed_table)
 
     def save(self) -> Deferred[None]:
         """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
@@ -162,14 +205,34 @@ class OffsetTable:
         """Set no more timers and save what is not saved; fires and fails as L{save}."""
         return self._saving.stop()
 
-    def _take(self, table: Mapping[str, Mapping[int, int]]) -> bool:
+    def _snapshot(self) -> _OffsetsFile:
+        owed: dict[str, list[int]] = {}
+        for group, topic, queue_id in self._owed:
+            owed.setdefault(f"{topic}@{group}", []).append(queue_id)
+        return _OffsetsFile(self.wrapper().offset_table, owed_table=owed)
+
+    def _owe(self, table: Mapping[str, list[int]]) -> None:
         for key, queues in table.items():
             topic, _, group = key.partition("@")
-            if is_topic(topic) and is_group(group) and min(queues, default=0) >= 0:
-                self._table.setdefault(group, {}).setdefault(topic, {}).update(queues)
-            else:
+            known = self._table.get(group, {}).get(topic, {})
+            self._owed.update(((group, topic, queue_id), None) for queue_id in queues if queue_id in known)
+
+    def _take(self, table: Mapping[str, Mapping[int, int]]) -> bool:
+        """Return whether anything is different now."""
+        changed = False
+        for key, queues in table.items():
+            topic, _, group = key.partition("@")
+            if not (is_topic(topic) and is_group(group) and min(queues, default=0) >= 0):
                 self._log.warn("leaving out the offsets of {key}, which is no topic@group", key=key)
-        return bool(table)
+                continue
+            known = self._table.setdefault(group, {}).setdefault(topic, {})
+            for queue_id, offset in queues.items():
+                old = known.get(queue_id)
+                if offset == old or (old is not None and offset < old and (group, topic, queue_id) in self._owed):
+                    continue
+                known[queue_id] = offset
+                changed = True
+        return changed
 
     def _back(self, group: str, topic: str, queue_id: int, offset: int, old: int) -> None:
         self.went_back += 1

@@ -254,6 +254,7 @@ class TopicTable:
     def replace_all(self, version: DataVersion, table: Mapping[str, TopicConfig]) -> None:
         """Become a copy of a master's table, version included; names that are not allowed are left out."""
         self._table.clear()
+        self._removed.clear()  # what was taken away on purpose is the master's affair now
         self._fill(table)
         self.version = version
         self._saving.changed()
