@@ -41,6 +41,7 @@ from smartgo.broker.query import QueryProcessor
 from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
+from smartgo.broker.replication import Following, IReplication, Leading
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.terms import as_slave, durability, size_text, store_settings
@@ -236,7 +237,7 @@ class Broker(Service):
             limit=limits.max_groups,
             slave=slave,
         )
-        self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval)
+        self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval, slave=slave)
         self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups)
         self.producers = ProducerTable(clock, limits.max_groups)
         self.hold = PullHold(clock, limits.max_held_pulls, limits.max_held_pulls_per_connection)
@@ -244,8 +245,24 @@ class Broker(Service):
         self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
         self.progress.offsets = self.delay.offsets
         self.store.subscribe(self.hold)
-        if not slave:
+        following: Following | None = None
+        if slave:
+            following = Following(
+                env,
+                configuration,
+                self.store,
+                self._client.ask,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.delay.offsets,
+                self.progress.changed,
+                self.address,
+            )
+            self.replication: IReplication = following
+        else:
             self.store.subscribe(self.delay)
+            self.replication = Leading(env, configuration, self.store, self._rounds.complaints)
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (topics_file, self.topics.load),
             (groups_file, self.groups.load),
@@ -274,7 +291,7 @@ class Broker(Service):
             writable=writable,
             region=config.region_id,
             trace_on=config.trace_on,
-            sync=sync,
+            sync=sync or config.broker_role == "SYNC_MASTER",
         )
         self._pull = PullProcessor(
             clock,
@@ -294,6 +311,7 @@ class Broker(Service):
             short_polling=config.short_polling_time_mills,
             slave=slave,
             correct=not slave or configuration.store.offset_check_in_slave,
+            deserted=lambda: following is not None and following.deserted,
         )
         self._send_back = SendBackProcessor(
             self.store,
@@ -309,6 +327,7 @@ class Broker(Service):
         takers = [MasterOnly(config.broker_name, self.address)] if slave else [self._send, self._send_back]
         processors = [
             *takers,
+            *self.replication.processors,
             self._pull,
             OffsetProcessor(self.offsets, self.topics, self.store, limits.max_groups),
             QueryProcessor(
@@ -366,9 +385,11 @@ class Broker(Service):
             compressed=config.compressed_register,
             permission=lambda: self.settings.configuration.broker.broker_permission,
             fraction=env.random.fraction,
+            on_registered=self.replication.registered,
             on_standing=self.store.hold_back,
         )
         self._dialled.add(self._announcer.listener)
+        self._rounds.when_stood_still(self._announcer.stood_still)
         self._follow_settings()
 
     def _follow_settings(self) -> None:
@@ -491,7 +512,8 @@ class Broker(Service):
         if config.namesrv_addr:
             first: list[Deferred[Any]] = [self._announcer.first_round, self._stopping]
             await DeferredList(first, fireOnOneCallback=True)
-        self._log.info("durability: {durability}", durability=durability(configuration.store, config.broker_role))
+        promised = durability(configuration.store, config.broker_role, configuration.ha.ha_ack_mode)
+        self._log.info("durability: {durability}", durability=promised)
         self._log.info(
             "broker {name} is ready at {address}, store {root}",
             name=config.broker_name,
@@ -529,8 +551,10 @@ class Broker(Service):
         )
         if config.fast_listen_port is not None:
             server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._fast)
+        server.rounds.when_stood_still(self._announcer.stood_still)
         self._server = server
         await server.open()
+        await self.replication.open()
 
     # -- stop ------------------------------------------------------------------------------------------------
 
@@ -552,7 +576,10 @@ class Broker(Service):
         await gatherResults([Deferred.fromCoroutine(farewell), Deferred.fromCoroutine(ports)])
         self.hold.stop()
         self._heartbeat.stop()
-        await self._step("the client", self._client.stop)
+        # Side by side: a master that is slow to answer must not keep its slave from stopping.
+        replication = self._step("replication", self.replication.stop if self._opened else _nothing)
+        client = self._step("the client", self._client.stop)
+        await gatherResults([Deferred.fromCoroutine(replication), Deferred.fromCoroutine(client)])
         if not self._opened:
             await self._step("the store", self.store.stopService)
             return

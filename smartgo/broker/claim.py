@@ -102,14 +102,14 @@ class Claim:
         The process stood still for so long: whether a registry may have given our name away meanwhile.
 
         All of them are to be asked then. A registry that had us no more before the standstill, as it is down, does not
-        matter: without it we went on.
+        matter: without it we went on. Where one refuses us the time to be patient has passed.
         """
         now = self._seconds()
-        ends = [asked + LEASE for asked in self._taken.values()]
-        if self.standing is not Standing.SERVING or not any(now - seconds <= end < now for end in ends):
+        given_up = any(now - seconds <= asked + LEASE < now for asked in self._taken.values())
+        if self.standing is not Standing.SERVING or not (given_up or self._refusals):
             return False
         self._stood_still = seconds
-        registries = list(self._taken)
+        registries = {*self._taken, *self._refusals}
         self._taken.clear()
         self._ask(registries)
         return True

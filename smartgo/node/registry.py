@@ -63,6 +63,7 @@ class Registry(MultiService):
             tls,
             rounds,
         )
+        self._server.rounds.when_stood_still(self._registry.stood_still)
         self.routes = self._registry.routes
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (file, self._registry.load) for file in self._registry.tables

@@ -49,9 +49,19 @@ class RegistryService(Service):
         file = TableFile(env, config.kv_config_path)
         self.tables = [file]
         self.kv = KvConfig(file, config.max_kv_size)
-        self.routes = RouteTable(env.clock.seconds, EXPIRY, config.max_route_topics, config.max_route_brokers)
+        self._stood_still = 0.0  # seconds in all
+        self.routes = RouteTable(self._awake, EXPIRY, config.max_route_topics, config.max_route_brokers)
         self.processor = RegistryProcessor(self.routes, self.kv, config, remote_config)
         self.listener = RegistryListener(self.routes)
+
+    def _awake(self) -> float:
+        """The monotonic clock, less the time for which we heard nobody, so that nobody was silent then."""
+        now: float = self._env.clock.seconds()
+        return now - self._stood_still
+
+    def stood_still(self, seconds: float) -> None:
+        """This process did nothing for so long; what brokers said meanwhile has not been read yet."""
+        self._stood_still += seconds
 
     def load(self) -> None:
         """

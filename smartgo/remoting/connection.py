@@ -199,8 +199,12 @@ class Connection:
 
     def heard_chunk(self, partial: bool) -> None:
         """Bytes came; C{partial}: the last of them begin a frame."""
+        rounds = self._rounds
+        now = rounds.clock.seconds()
+        if now > rounds.overdue:
+            rounds.stood_still(now)
         self.chunks += 1
-        self._watch.heard_at = self._rounds.stamp
+        self._watch.heard_at = rounds.stamp
         if partial:
             self._watch.look_at = AT_ONCE
 

@@ -7,11 +7,12 @@ What is done for all connections of a process together, so that none needs a tim
 
 A timer that fires late means that this process stood still (stopped, swapped out, busy): what the peers sent
 meanwhile lies unread in the sockets. Both judges then wait for one more turn, in which it is read, before they call
-anybody idle or late.
+anybody idle or late. Whoever has made promises for a time is told before any of it is answered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -73,6 +74,8 @@ class Rounds:
         never thought older than it is.
     @ivar begun: processors whose run of requests is to be ended before any answer leaves.
     @ivar together: whether answers wait for the end of the turn, because many connections are read in each.
+    @ivar overdue: when a look that has not come yet means that this process stood still; who reads from a peer later
+        than that calls L{stood_still} before anything else.
     """
 
     _log = Logger()
@@ -86,6 +89,8 @@ class Rounds:
         self._looks: IDelayedCall | None = None
         self._look_due = 0.0
         self._look_waits = False
+        self.overdue = _NEVER
+        self._sleepers: list[Callable[[float], object]] = []
         self.begun: list[Run] = []
         self.together = False
         self._reader: object = None  # who was read last
@@ -105,6 +110,7 @@ class Rounds:
         if self._looks is None:
             now = self.clock.seconds()
             self.stamp = now + INTERVAL
+            self.overdue = now + INTERVAL + _LATE
             self._look_due = now + INTERVAL
             self._looks = self.clock.callLater(INTERVAL, self._look)
 
@@ -114,9 +120,31 @@ class Rounds:
         if not self._members and self._looks is not None:
             self._looks.cancel()
             self._looks = None
+            self.overdue = _NEVER
+
+    def when_stood_still(self, listener: Callable[[float], object]) -> None:
+        """
+        Call C{listener(seconds)} after each standstill while there are connections, before what came meanwhile is read.
+
+        @param listener: is given how long it was, up to a second more.
+        """
+        self._sleepers.append(listener)
+
+    def stood_still(self, now: float) -> None:
+        """Nothing was done since some time before C{overdue}."""
+        seconds = now - self.overdue + _LATE + INTERVAL
+        self.overdue = now + INTERVAL + _LATE
+        for listener in self._sleepers:
+            try:
+                listener(seconds)
+            except Exception:
+                self._log.failure("telling of a standstill of {seconds:.3f} s failed", seconds=seconds)
 
     def _look(self) -> None:
         now = self.clock.seconds()
+        if now > self.overdue:
+            self.stood_still(now)
+        self.overdue = now + INTERVAL + _LATE
         self.stamp = now + INTERVAL
         if now - self._look_due > _LATE:
             self._look_due = now

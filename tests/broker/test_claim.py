@@ -125,6 +125,17 @@ class ClaimTests(SynchronousTestCase):
         self.claim.refused("r1", "b is the master")
         self.assertIs(self.claim.standing, Standing.STANDING_BACK)
 
+    def test_refused_before(self) -> None:
+        """Who was refused before a standstill, however short, takes no messages before he was asked about."""
+        self.settled()
+        self.claim.refused("r1", "b is the master")
+        self.now += 5
+        self.assertTrue(self.claim.lapsed(5))
+        self.claim.taken("r2", self.now)
+        self.assertIsNotNone(self.claim.reason)
+        self.claim.taken("r1", self.now)
+        self.assertIsNone(self.claim.reason)
+
     def test_registries_were_down_before(self) -> None:
         """Registries that were down before a standstill began do not matter after it: we went on without them (H7)."""
         self.settled()

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.settings import RegistryConfig
 from smartgo.errors import BrokenTable
-from smartgo.registry.routes import EXPIRY, Registration
+from smartgo.registry.routes import EXPIRY, NameTaken, Registration
 from smartgo.registry.service import RegistryService
 from smartgo.schema.bodies import DataVersion, TopicConfig
 from tests.fakes import FakeEnvironment
@@ -62,6 +62,20 @@ class RegistryServiceTests(SynchronousTestCase):
             self.register(peer)
             self.env.clock.pump([5] * 20)
         self.assertTrue(peer.open)
+
+    def test_stood_still(self) -> None:
+        """A registry that was stopped for minutes (F13) gives nobody up, nor a name to another, for that time."""
+        peer = FakePeer()
+        self.register(peer)
+        self.env.clock.advance(60)
+        self.env.clock.rightNow += 180.0
+        self.service.stood_still(180.0)
+        self.assertRaises(NameTaken, self.register, FakePeer(), "10.0.0.2:10911")
+        self.env.clock.advance(0)
+        self.env.clock.advance(55)
+        self.assertTrue(peer.open)
+        self.env.clock.advance(10)
+        self.assertFalse(peer.open)
 
     def test_connection_ends(self) -> None:
         """The end of a broker's connection takes it from the routes at once, whoever ended it; other events do not."""

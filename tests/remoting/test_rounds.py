@@ -123,6 +123,29 @@ class LookTests(SynchronousTestCase):
         self.assertEqual(order, ["read", "judged"])
         self.assertGreaterEqual(rounds.stamp, 60)
 
+    def test_told_of_standstill(self) -> None:
+        """Listeners are told once of a standstill of more than 3 s, by the look or by who reads before it."""
+        for read_first in (True, False):
+            clock = Clock()
+            rounds = Rounds(clock)
+            told: list[float] = []
+            rounds.when_stood_still(lambda seconds: 1 / 0)
+            rounds.when_stood_still(told.append)
+            self.assertGreater(rounds.overdue, 1e9)
+            rounds.join(Member())
+            clock.pump([1.0] * 5)
+            clock.advance(3.9)
+            self.assertEqual(told, [])
+            clock.pump([1.0] * 3)
+            if read_first:
+                clock.rightNow += 100.0
+                rounds.stood_still(clock.seconds())
+            clock.advance(0.0 if read_first else 100.0)
+            clock.pump([1.0] * 3)
+            self.assertEqual(len(told), 1)
+            self.assertTrue(100.0 <= told[0] <= 101.0, told)
+            self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
 
 class TurnTests(SynchronousTestCase):
     """Once a turn."""

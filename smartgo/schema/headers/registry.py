@@ -11,7 +11,6 @@ from msgspec import field
 
 from smartgo.schema.headerfields import Header, Int32, Int64
 
-
 NAME_TAKEN = "smartgoNameTaken"
 """
 A field of our registry's answer that refuses 103: another broker process has the name, or the address.
