@@ -304,8 +304,7 @@ class Master(Service):
         """Let one in; C{None} where it may not."""
         raw = pack_host(address.host, address.port)
         ip = unpack_host(raw)[0]
-        place = ipaddress.ip_address(ip)
-        if self._allow and not any(place in network for network in self._allow):
+        if not self.allows(ip):
             why = "haAllow does not name it"
         elif self._admit is not None and not self._admit(ip):
             why = "it has not said who it is"
@@ -317,6 +316,11 @@ class Master(Service):
         self.turned_away += 1
         self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=why)
         return None
+
+    def allows(self, ip: str) -> bool:
+        """Whether C{allow} lets in who comes from an IP address."""
+        place = ipaddress.ip_address(ip)
+        return not self._allow or any(place in network for network in self._allow)
 
     def joined(self, feed: Feed) -> None:
         """It is connected."""

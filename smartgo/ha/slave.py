@@ -225,13 +225,13 @@ class Slave(Service):
             began, end = clock.seconds(), self._replicated.log_bounds()[1]
             try:
                 why = await self._attempt(address, main)
-            except (SmartgoError, ConnectError, OSError) as error:
-                why = str(error)
             except Exception as error:
-                if turn != self._turn:  # cancelled; what is raised then differs from case to case
+                if turn != self._turn:  # what was waited for is cancelled, and raises what it likes
                     return
-                self._log.failure("following {master} failed", master=address)
-                why = repr(error)
+                why = str(error)
+                if not isinstance(error, (SmartgoError, ConnectError, OSError)):
+                    self._log.failure("following {master} failed", master=address)
+                    why = repr(error)
             if self._replicated.log_bounds()[1] != end or clock.seconds() - began >= _GOOD:
                 backoff.reset()
             if self.state is SlaveState.DIVERGED:

@@ -12,15 +12,11 @@ from smartgo.ha.transfer import MasterEnd, SlaveEnd
 from smartgo.schema.hatransfer import TRANSFER_LIMIT, report_struct, transfer_struct
 from smartgo.store.interfaces import IReplicatedLog
 from tests.ha.fakes import FakeLog
+from tests.ha.pair import noise
 
 report = report_struct.pack
 head = transfer_struct.pack
 EVERYTHING = 1 << 20
-
-
-def noise(size: int, seed: int = 1) -> bytes:
-    """Bytes that differ from place to place."""
-    return Random(seed).randbytes(size)
 
 
 def pieces(stream: bytes) -> list[tuple[int, bytes]]:

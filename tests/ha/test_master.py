@@ -1,0 +1,481 @@
+"""Tests of L{smartgo.ha.master} and L{smartgo.ha.confirmations}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.error import CannotListenError
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from zope.interface.verify import verifyObject
+
+from smartgo.ha.interfaces import IReplicating
+from smartgo.ha.master import Feed, Master
+from smartgo.schema.hatransfer import report_struct
+from smartgo.store.interfaces import PutStatus
+from tests.ha.fakes import FakeLog
+from tests.ha.pair import PORT, PairCase, noise
+from tests.ha.test_transfer import pieces
+
+KIB = 1024
+report = report_struct.pack
+
+
+class Transport(StringTransport):
+    """A transport of Twisted's kind: full with 64 KiB, and what was aborted is gone when L{Wired.gone} says so."""
+
+    room = 64 * KIB
+
+    def write(self, data: bytes) -> None:
+        """Say that it is enough."""
+        super().write(data)
+        if self.producer is not None and len(self.value()) >= self.room:
+            self.producer.pauseProducing()
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """There is no network."""
+
+    def unregisterProducer(self) -> None:
+        """Harmless where there is none."""
+        self.producer = None
+
+
+class Wired:
+    """One connection to a master, whose other end the test is."""
+
+    def __init__(self, master: Master, address: Any = None) -> None:
+        self.transport = Transport()
+        feed = master.accept(IPv4Address("TCP", "10.1.2.3", 5000) if address is None else address)
+        assert feed is not None
+        self.feed: Feed = feed
+        feed.makeConnection(self.transport)
+
+    def say(self, offset: int) -> None:
+        """Report."""
+        self.feed.dataReceived(report(offset))
+
+    def take(self) -> bytes:
+        """Take what was written, which makes room."""
+        data = self.transport.value()
+        self.transport.clear()
+        if self.transport.producer is not None:
+            self.transport.producer.resumeProducing()
+        return data
+
+    @property
+    def cut(self) -> bool:
+        """Whether the master has ended it."""
+        return bool(self.transport.disconnecting or self.transport.disconnected)
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        self.feed.connectionLost(Failure(ConnectionError("gone")))
+
+
+class MasterCase(PairCase):
+    """With connections whose other end is the test."""
+
+    def setUp(self) -> None:
+        """None yet."""
+        super().setUp()
+        self._wires: list[Wired] = []
+
+    def wire(self, master: Master, first: int | None = None, address: Any = None) -> Wired:
+        """Connect, and say where we are."""
+        wired = Wired(master, address)
+        self._wires.append(wired)
+        if first is not None:
+            wired.say(first)
+        return wired
+
+    def tearDown(self) -> None:
+        """They go before the master does."""
+        for wired in self._wires:
+            if not wired.feed.lost.called:
+                wired.gone()
+        super().tearDown()
+
+
+class ServingTests(MasterCase):
+    """What slaves get, and when."""
+
+    def test_interface(self) -> None:
+        """A master is what the broker knows it by."""
+        verifyObject(IReplicating, self.make_master())
+
+    def test_pushes(self) -> None:
+        """What is written is sent at once; nobody polls, and between writes nothing is done but one timer."""
+        master = self.make_master()
+        slave = self.wire(master, 1000)
+        slave.take()
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        self.there.append(b"new")
+        self.assertEqual(pieces(slave.take()), [(1000, b"new")])
+        (seen,) = master.slaves()
+        self.assertEqual((seen.address, seen.confirmed, seen.sent), ("10.1.2.3:5000", 1000, 1003))
+
+    def test_first_word(self) -> None:
+        """A slave that has everything hears at once that it was heard, then a heartbeat every 5 s."""
+        slave = self.wire(self.make_master(), 1000)
+        self.assertEqual(pieces(slave.take()), [(1000, b"")])
+        self.clock.advance(4.9)
+        self.assertEqual(slave.take(), b"")
+        self.clock.advance(0.1)
+        self.assertEqual(pieces(slave.take()), [(1000, b"")])
+        for _ in range(10):
+            slave.say(1000)
+            self.clock.advance(5)
+            self.assertEqual(pieces(slave.take()), [(1000, b"")])
+
+    def test_one_timer(self) -> None:
+        """Many slaves share one timer, and each gets its heartbeat in time."""
+        master = self.make_master()
+        slaves = []
+        for _ in range(5):
+            slaves.append(self.wire(master, 1000))
+            slaves[-1].take()
+            self.clock.advance(0.5)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        self.clock.pump([0.5] * 10)
+        self.assertEqual([len(slave.take()) for slave in slaves], [12] * 5)
+
+    def test_silent_slave(self) -> None:
+        """A slave that says nothing for 20 s is let go, before its first report as well."""
+        master = self.make_master()
+        slaves = [self.wire(master), self.wire(master, 1000)]
+        self.clock.pump([4.0, 4.0, 4.0, 4.0, 3.9])
+        self.assertEqual([slave.cut for slave in slaves], [False, False])
+        self.clock.advance(0.1)
+        self.assertEqual([slave.cut for slave in slaves], [True, True])
+        self.assertEqual(master.slaves(), [])
+        self.assertIn("has said nothing for 20 s", self.said.sentences[-1])
+
+    def test_lies(self) -> None:
+        """A slave that asks for what there is not, or has more than was sent, is let go, and what it said is void."""
+        master = self.make_master()
+        for first, second in ((1001, None), (500, 501)):
+            slave = Wired(master)
+            slave.transport.producer.pauseProducing()
+            slave.say(first)
+            if second is not None:
+                slave.say(second)
+            self.assertTrue(slave.cut)
+            self.there.append(b"more")
+            slave.say(1000)
+            slave.feed.resumeProducing()
+            self.assertEqual(slave.take(), b"")
+            slave.gone()
+        self.assertEqual(len(self.said.sentences), 2)
+        self.assertEqual(master.confirmed, 500)
+
+    def test_full_transport(self) -> None:
+        """A slave that does not read holds some hundred KiB of ours and no more, heartbeats included."""
+        self.there.data[:] = noise(2 * KIB * KIB)
+        self.there.file_size = 1 << 30
+        slave = self.wire(self.make_master(), 1)
+        for _ in range(3):
+            self.there.append(noise(10000))
+            self.clock.pump([1.0] * 6)
+            slave.say(1)
+        unread = len(slave.transport.value())
+        self.assertLess(unread, 300 * KIB)
+        got = b""
+        while part := slave.take():
+            self.assertLess(len(part), 300 * KIB)  # in each turn
+            got += part
+        self.assertEqual(b"".join(body for _, body in pieces(got)), self.there.data[1:])
+
+    def test_shares_turns(self) -> None:
+        """Where the transport never has enough, a slave far behind still leaves turns to others."""
+        self.there.data[:] = noise(1 * KIB * KIB)
+        self.there.file_size = 1 << 30
+        slave = self.wire(self.make_master())
+        slave.transport.room = 1 << 40
+        slave.say(1)
+        turns = [len(slave.take())]
+        while self.clock.calls[0].getTime() <= self.clock.seconds():
+            self.clock.calls.pop(0).func()
+            turns.append(len(slave.take()))
+        self.assertEqual(len(turns), 4)
+        self.assertLess(max(turns), 300 * KIB)
+
+    def test_cold(self) -> None:
+        """What lies on the disk is read in threads: others are served meanwhile, and what is new waits for its turn."""
+        self.there.cold_below = 500
+        self.there.held = []
+        master = self.make_master()
+        behind, near = self.wire(master, 100), self.wire(master, 1000)
+        near.take()
+        self.assertEqual(behind.take(), b"")
+        self.there.append(b"new")
+        self.assertEqual((behind.take(), pieces(near.take())), (b"", [(1000, b"new")]))
+        got = b""
+        for _ in range(10):
+            self.there.release()
+            self.clock.advance(0)
+            got += behind.take()
+        self.assertEqual(b"".join(body for _, body in pieces(got)), self.there.data[100:])
+
+    def test_cold_and_gone(self) -> None:
+        """A slave that leaves while the disk is read for it is no trouble."""
+        self.there.cold_below = 500
+        self.there.held = []
+        slave = self.wire(self.make_master(), 100)
+        slave.gone()
+        self.there.release()
+        self.assertEqual(slave.take(), b"")
+
+    def test_cold_and_unreadable(self) -> None:
+        """A slave whose place cannot be read is let go with the reason, while others go on."""
+        self.there.cold_below = 500
+        self.there.held = []
+        master = self.make_master()
+        near, slave = self.wire(master, 1000), self.wire(master, 100)
+        ((reading, _),) = self.there.held
+        reading.errback(OSError(5, "Input/output error"))
+        self.assertTrue(slave.cut)
+        self.assertFalse(near.cut)
+        self.assertIn("Input/output error", self.said.sentences[-1])
+
+    def test_removed(self) -> None:
+        """A slave whose place in the log is removed is let go."""
+        self.there.data[:] = noise(1 * KIB * KIB)
+        self.there.file_size = 1 << 30
+        slave = self.wire(self.make_master(), 100)
+        self.there.forget(KIB * KIB // 2)
+        slave.take()
+        self.assertTrue(slave.cut)
+        self.assertIn("is gone", self.said.sentences[-1])
+
+    def test_bytewise(self) -> None:
+        """Reports may come byte by byte."""
+        master = self.make_master()
+        slave = self.wire(master)
+        for byte in report(400) + report(700):
+            slave.feed.dataReceived(bytes([byte]))
+        self.assertEqual(master.confirmed, 700)
+
+
+class DoorTests(MasterCase):
+    """Who is let in, and when."""
+
+    def test_networks(self) -> None:
+        """Who is in no allowed network is turned away, counted, and complained of."""
+        master = self.make_master(allow=["10.1.0.0/16", "fd00::/8", "192.168.7.7"])
+        for good in ("10.1.2.3", "192.168.7.7", "fd00::1", "::ffff:10.1.2.3"):
+            kind = IPv6Address if ":" in good else IPv4Address
+            self.wire(master, address=kind("TCP", good, 4000))
+        for bad in ("10.2.2.3", "192.168.7.8", "fe80::1%eth0", "::1", "127.0.0.1"):
+            kind = IPv6Address if ":" in bad else IPv4Address
+            self.assertIsNone(master.accept(kind("TCP", bad, 4000)))
+        self.assertEqual(master.turned_away, 5)
+        self.assertEqual(self.said.sentences[0], "not replicating to 10.2.2.3: haAllow does not name it")
+        self.assertEqual([seen.address for seen in master.slaves()][2:], ["[fd00::1]:4000", "10.1.2.3:4000"])
+        self.assertRaises(ValueError, self.make_master, allow=["10.1.0.0/33"])
+
+    def test_admission(self) -> None:
+        """Where slaves have to say who they are, one that has not gets no byte of the log."""
+        master = self.make_master(admit={"10.0.0.1"}.__contains__)
+        self.wire(master, address=IPv4Address("TCP", "10.0.0.1", 4000))
+        self.assertIsNone(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)))
+        self.assertEqual(master.turned_away, 1)
+
+    def test_many(self) -> None:
+        """There is a limit to connections; who leaves makes room."""
+        master = self.make_master()
+        slaves = [self.wire(master) for _ in range(256)]
+        self.assertIsNone(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)))
+        slaves[0].gone()
+        self.wire(master)
+
+    def test_port(self) -> None:
+        """Opening fires when the port listens, whose number is known then, and tells where it cannot be had."""
+        first = Master(self.env, self.there, f"tcp:{PORT}", self.said)
+        self.assertEqual(first.port, 0)
+        self.successResultOf(first.open())
+        self.assertEqual(first.port, PORT)
+        first.startService()  # does not listen twice
+        second = Master(self.env, self.there, f"tcp:{PORT}", self.said)
+        self.failureResultOf(second.open(), CannotListenError)
+        second = Master(self.env, self.there, f"tcp:{PORT}", self.said)
+        second.startService()
+        self.assertEqual(len(self.flushLoggedErrors(CannotListenError)), 1)
+        self.stop(second)
+        self.stop(first)
+
+    def test_stops_while_opening(self) -> None:
+        """A port that comes when nobody wants it any more is closed."""
+        listen = self.env.network.listen
+        waiting = []
+
+        def later(description: str, factory: Any) -> Any:
+            opened = listen(description, factory)
+            opened.pause()
+            waiting.append(opened)
+            return opened
+
+        self.patch(self.env.network, "listen", later)
+        master = Master(self.env, self.there, f"tcp:{PORT}", self.said)
+        master.startService()
+        self.stop(master)
+        waiting[0].unpause()
+        self.assertEqual(self.env.network.ports, {})
+
+
+class StoppingTests(MasterCase):
+    """How it ends."""
+
+    def test_last_words(self) -> None:
+        """Slaves get what was written last before their connections are closed in peace."""
+        master = self.make_master()
+        slave = self.wire(master, 1000)
+        slave.take()
+        self.there.data += b"last"  # written, and not told of yet
+        stopping = master.stopService()
+        self.assertNoResult(stopping)
+        self.assertEqual(pieces(slave.take()), [(1000, b"last")])
+        self.assertTrue(slave.transport.disconnecting)
+        slave.gone()
+        self.successResultOf(stopping)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_stuck(self) -> None:
+        """A slave that does not read its last words is cut off after a second."""
+        master = self.make_master()
+        slave = self.wire(master, 1)
+        cuts: list[bool] = []
+        self.patch(slave.transport, "abortConnection", lambda: cuts.append(True))
+        stopping = master.stopService()
+        self.clock.advance(0.9)
+        self.assertEqual(cuts, [])
+        self.clock.advance(0.1)
+        self.assertEqual(cuts, [True])
+        slave.gone()
+        self.successResultOf(stopping)
+
+
+class DurableTests(MasterCase):
+    """What sends wait for under SYNC_MASTER."""
+
+    def test_async(self) -> None:
+        """An ASYNC_MASTER demands nothing, slave or no slave."""
+        master = self.make_master()
+        self.assertIsNone(master.durable(1000))
+        self.wire(master, 500)
+        self.assertIsNone(master.durable(1000))
+
+    def test_no_slave(self) -> None:
+        """Without a slave that has reported sends learn so at once."""
+        master = self.make_master(sync=True)
+        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        slave = self.wire(master)
+        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        slave.say(900)
+        self.assertNoResult(master.durable(1000))
+        slave.gone()
+        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+
+    def test_far_behind(self) -> None:
+        """A slave that is too far behind is none."""
+        master = self.make_master(sync=True, fallbehind_max=100)
+        self.wire(master, 900)
+        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertNoResult(master.durable(999))
+
+    def test_confirmed(self) -> None:
+        """Sends are told OK when a slave has reported their end, not a byte before; what is there needs no wait."""
+        master = self.make_master(sync=True)
+        slave = self.wire(master, 900)
+        waiting = [master.durable(end) for end in (950, 1000)]
+        slave.say(949)
+        self.assertNoResult(waiting[0])
+        slave.say(950)
+        self.assertEqual(self.successResultOf(waiting[0]), PutStatus.OK)
+        self.assertNoResult(waiting[1])
+        slave.say(1000)
+        self.assertEqual(self.successResultOf(waiting[1]), PutStatus.OK)
+        self.assertIsNone(master.durable(1000))
+
+    def test_any_slave(self) -> None:
+        """The slave that is farthest counts, and one that leaves takes along what it was farther than the others."""
+        master = self.make_master(sync=True, fallbehind_max=100)
+        slow, fast = self.wire(master, 100), self.wire(master, 900)
+        waiting = master.durable(990)
+        slow.say(200)
+        self.assertNoResult(waiting)
+        fast.say(990)
+        self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
+        fast.gone()
+        self.assertEqual(master.confirmed, 990)
+        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+
+    def test_timeout(self) -> None:
+        """Who has waited 3 s is told so, each in its time, by one timer."""
+        master = self.make_master(sync=True)
+        slave = self.wire(master, 900)
+        before = len(self.clock.getDelayedCalls())
+        first = master.durable(950)
+        self.clock.advance(1)
+        second = master.durable(1000)
+        self.assertEqual(len(self.clock.getDelayedCalls()), before + 1)
+        self.clock.advance(1.9)
+        self.assertNoResult(first)
+        self.clock.advance(0.1)
+        self.assertEqual(self.successResultOf(first), PutStatus.FLUSH_SLAVE_TIMEOUT)
+        self.assertNoResult(second)
+        self.clock.advance(1)
+        self.assertEqual(self.successResultOf(second), PutStatus.FLUSH_SLAVE_TIMEOUT)
+        slave.say(1000)
+        self.assertIsNone(master.durable(1000))
+
+    def test_slave_comes_back(self) -> None:
+        """When the last slave is lost, sends wait on for it; when it is back in time they are told OK."""
+        master = self.make_master(sync=True)
+        slave = self.wire(master, 900)
+        first, second = master.durable(950), master.durable(1000)
+        slave.gone()
+        self.assertNoResult(first)
+        self.clock.advance(2)
+        self.wire(master, 960)
+        self.assertEqual(self.successResultOf(first), PutStatus.OK)
+        self.clock.advance(1)
+        self.assertEqual(self.successResultOf(second), PutStatus.FLUSH_SLAVE_TIMEOUT)
+
+    def test_cancelled(self) -> None:
+        """Who gave up waiting is passed over."""
+        master = self.make_master(sync=True)
+        slave = self.wire(master, 900)
+        first, second, third = (master.durable(end) for end in (950, 960, 1000))
+        for one in (first, third):
+            one.addErrback(lambda failure: None)
+            one.cancel()
+        slave.say(960)
+        self.assertEqual(self.successResultOf(second), PutStatus.OK)
+        self.clock.advance(3)
+
+    def test_stop(self) -> None:
+        """Who still waits when all ends is told so, and no timer is left."""
+        master = self.make_master(sync=True)
+        slave = self.wire(master, 900)
+        again: list[Any] = []
+        waiting = master.durable(1000)
+        waiting.addCallback(lambda status: again.append((status, master.durable(1000))))
+        slave.gone()
+        self.successResultOf(master.stopService())
+        ((status, after),) = again
+        self.assertEqual(status, PutStatus.FLUSH_SLAVE_TIMEOUT)
+        self.assertEqual(self.successResultOf(after), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_empty_log(self) -> None:
+        """A master without a message has slaves, too, and its first message is waited for."""
+        log = FakeLog()
+        master = self.make_master(log, sync=True)
+        slave = self.wire(master, 0)
+        slave.take()
+        log.append(b"first")
+        waiting = master.durable(5)
+        self.assertEqual(pieces(slave.take()), [(0, b"first")])
+        slave.say(5)
+        self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
