@@ -1,0 +1,1 @@
+"""The files for deployment in docs/deploy are what programs and systems take."""

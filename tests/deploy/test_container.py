@@ -1,0 +1,101 @@
+"""The container file and the compose file: forms, and that their commands are what the programs understand."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import yaml
+
+from tests.deploy.case import DEPLOY, TWISTD, DeployCase, deployed
+
+ROOT = os.path.dirname(os.path.dirname(DEPLOY))
+OPS_PORT = 10913
+
+
+def instructions(name: str) -> list[tuple[str, str]]:
+    """Each instruction of the container file from its last stage on."""
+    text = deployed(name).replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    found = [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
+    last = max(at for at, (word, _) in enumerate(found) if word == "FROM")
+    return found[last:]
+
+
+class ContainerTests(DeployCase):
+    def setUp(self) -> None:
+        """The last stage."""
+        self.stage = instructions("Containerfile")
+
+    def one(self, word: str) -> str:
+        """The only instruction of that name."""
+        (found,) = (rest for name, rest in self.stage if name == word)
+        return found
+
+    def test_signals(self) -> None:
+        """No shell stands between the engine and the program, which is not root's."""
+        self.assertEqual(json.loads(self.one("ENTRYPOINT")), ["twistd", *TWISTD])
+        self.configured(json.loads(self.one("CMD")))
+        self.assertEqual(self.one("STOPSIGNAL"), "SIGTERM")
+        self.assertNotEqual(self.one("USER").split(":")[0], "0")
+
+    def test_health(self) -> None:
+        """Health is asked of the API in Python that compiles, within the time that the engine gives."""
+        options, _, command = self.one("HEALTHCHECK").partition("CMD ")
+        words = json.loads(command)
+        self.assertEqual(words[:2], ["python", "-c"])
+        compile(words[2], "health", "exec")
+        self.assertIn(f":{OPS_PORT}/api/v1/ready", words[2])
+        self.assertIn("--timeout=5s", options)
+
+    def test_context(self) -> None:
+        """What setup.py needs is sent to the build, and no tests, stores or history."""
+        kept = {line[1:] for line in deployed("Containerfile.dockerignore").splitlines() if line.startswith("!")}
+        self.assertEqual(kept, {"LICENSE", "README.md", "pyproject.toml", "setup.py", "plugins", "smartgo", "twisted"})
+        for name in kept:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, name)), name)
+
+
+class ComposeTests(DeployCase):
+    def setUp(self) -> None:
+        """The services."""
+        self.document: dict[str, Any] = yaml.safe_load(deployed("compose.yaml"))
+        self.services: dict[str, dict[str, Any]] = self.document["services"]
+
+    def test_commands(self) -> None:
+        """Every program understands its command line; all brokers know all registries, and no two are the same."""
+        tokens = "ops:admin:" + "0" * 64
+        seen = set()
+        for name, service in self.services.items():
+            words = [
+                "--set=opsTokens=" + tokens if word.startswith("--set=opsTokens=") else word
+                for word in service["command"]
+            ]
+            found = self.configured(words)
+            self.assertEqual((found.ops.place(0) or ("", 0))[1], OPS_PORT, name)
+            if name.startswith("registry"):
+                self.assertEqual(found.registry.listen_port, 9876)
+                continue
+            self.assertEqual(found.broker.namesrv_addr, ("registry-1:9876", "registry-2:9876"), name)
+            self.assertLessEqual({"registry-1", "registry-2"}, set(service["depends_on"]), name)
+            if name.startswith("broker"):
+                seen.add((found.broker.broker_name, found.broker.broker_id))
+                self.assertEqual(found.store.store_path_root_dir, "/var/lib/smartgo/store")
+        self.assertEqual(seen, {("broker-a", 0), ("broker-b", 0), ("broker-a", 1)})
+
+    def test_forms(self) -> None:
+        """Each has a volume of its own, time to stop, and no more rights than it needs; the console alone is open."""
+        volumes = []
+        for name, service in self.services.items():
+            (volume,) = service["volumes"]
+            volumes.append(volume.partition(":")[0])
+            self.assertTrue(volume.endswith(":/var/lib/smartgo"), name)
+            self.assertGreater(int(service["stop_grace_period"].rstrip("s")), 10)
+            self.assertEqual((service["cap_drop"], service["read_only"], service["image"]), (["ALL"], True, "smartgo"))
+            self.assertEqual(service.get("ports", []), [f"127.0.0.1:{OPS_PORT}:{OPS_PORT}"] * (name == "console"))
+            build = service["build"]
+            path = os.path.normpath(os.path.join(DEPLOY, build["context"]))
+            self.assertEqual(path, ROOT)
+            self.assertTrue(os.path.exists(os.path.join(path, build["dockerfile"])))
+        self.assertEqual(sorted(volumes), sorted(self.document["volumes"]))
