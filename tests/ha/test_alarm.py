@@ -42,10 +42,8 @@ class AlarmTests(SynchronousTestCase):
     def test_standstill(self) -> None:
         """After a standstill one more turn goes by, in which is read what came meanwhile, before it looks."""
         self.alarm.set()
-        (timer,) = self.clock.getDelayedCalls()
         self.clock.rightNow = 65.0
-        self.clock.calls.remove(timer)
-        timer.func()
+        self.clock.calls.pop().func()
         self.assertEqual(self.looks, [])
         self.clock.advance(0)
         self.assertEqual(self.looks, [65.0])

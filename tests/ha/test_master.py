@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -57,7 +58,7 @@ class Wired:
 
     def take(self) -> bytes:
         """Take what was written, which makes room."""
-        data = self.transport.value()
+        data: bytes = self.transport.value()
         self.transport.clear()
         if self.transport.producer is not None:
             self.transport.producer.resumeProducing()
@@ -156,7 +157,7 @@ class ServingTests(MasterCase):
         master = self.make_master()
         for first, second in ((1001, None), (500, 501)):
             slave = Wired(master)
-            slave.transport.producer.pauseProducing()
+            slave.feed.pauseProducing()
             slave.say(first)
             if second is not None:
                 slave.say(second)
@@ -358,6 +359,12 @@ class StoppingTests(MasterCase):
 class DurableTests(MasterCase):
     """What sends wait for under SYNC_MASTER."""
 
+    def wait(self, master: Master, end: int) -> Deferred[PutStatus]:
+        """Send, where it has to be waited for."""
+        waiting = master.durable(end)
+        assert waiting is not None
+        return waiting
+
     def test_async(self) -> None:
         """An ASYNC_MASTER demands nothing, slave or no slave."""
         master = self.make_master()
@@ -368,26 +375,26 @@ class DurableTests(MasterCase):
     def test_no_slave(self) -> None:
         """Without a slave that has reported sends learn so at once."""
         master = self.make_master(sync=True)
-        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
         slave = self.wire(master)
-        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
         slave.say(900)
-        self.assertNoResult(master.durable(1000))
+        self.assertNoResult(self.wait(master, 1000))
         slave.gone()
-        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
 
     def test_far_behind(self) -> None:
         """A slave that is too far behind is none."""
         master = self.make_master(sync=True, fallbehind_max=100)
         self.wire(master, 900)
-        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
-        self.assertNoResult(master.durable(999))
+        self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertNoResult(self.wait(master, 999))
 
     def test_confirmed(self) -> None:
         """Sends are told OK when a slave has reported their end, not a byte before; what is there needs no wait."""
         master = self.make_master(sync=True)
         slave = self.wire(master, 900)
-        waiting = [master.durable(end) for end in (950, 1000)]
+        waiting = [self.wait(master, end) for end in (950, 1000)]
         slave.say(949)
         self.assertNoResult(waiting[0])
         slave.say(950)
@@ -401,23 +408,23 @@ class DurableTests(MasterCase):
         """The slave that is farthest counts, and one that leaves takes along what it was farther than the others."""
         master = self.make_master(sync=True, fallbehind_max=100)
         slow, fast = self.wire(master, 100), self.wire(master, 900)
-        waiting = master.durable(990)
+        waiting = self.wait(master, 990)
         slow.say(200)
         self.assertNoResult(waiting)
         fast.say(990)
         self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
         fast.gone()
         self.assertEqual(master.confirmed, 990)
-        self.assertEqual(self.successResultOf(master.durable(1000)), PutStatus.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
 
     def test_timeout(self) -> None:
         """Who has waited 3 s is told so, each in its time, by one timer."""
         master = self.make_master(sync=True)
         slave = self.wire(master, 900)
         before = len(self.clock.getDelayedCalls())
-        first = master.durable(950)
+        first = self.wait(master, 950)
         self.clock.advance(1)
-        second = master.durable(1000)
+        second = self.wait(master, 1000)
         self.assertEqual(len(self.clock.getDelayedCalls()), before + 1)
         self.clock.advance(1.9)
         self.assertNoResult(first)
@@ -433,7 +440,7 @@ class DurableTests(MasterCase):
         """When the last slave is lost, sends wait on for it; when it is back in time they are told OK."""
         master = self.make_master(sync=True)
         slave = self.wire(master, 900)
-        first, second = master.durable(950), master.durable(1000)
+        first, second = self.wait(master, 950), self.wait(master, 1000)
         slave.gone()
         self.assertNoResult(first)
         self.clock.advance(2)
@@ -446,7 +453,7 @@ class DurableTests(MasterCase):
         """Who gave up waiting is passed over."""
         master = self.make_master(sync=True)
         slave = self.wire(master, 900)
-        first, second, third = (master.durable(end) for end in (950, 960, 1000))
+        first, second, third = (self.wait(master, end) for end in (950, 960, 1000))
         for one in (first, third):
             one.addErrback(lambda failure: None)
             one.cancel()
@@ -459,8 +466,8 @@ class DurableTests(MasterCase):
         master = self.make_master(sync=True)
         slave = self.wire(master, 900)
         again: list[Any] = []
-        waiting = master.durable(1000)
-        waiting.addCallback(lambda status: again.append((status, master.durable(1000))))
+        waiting = self.wait(master, 1000)
+        waiting.addCallback(lambda status: again.append((status, self.wait(master, 1000))))
         slave.gone()
         self.successResultOf(master.stopService())
         ((status, after),) = again
@@ -475,7 +482,7 @@ class DurableTests(MasterCase):
         slave = self.wire(master, 0)
         slave.take()
         log.append(b"first")
-        waiting = master.durable(5)
+        waiting = self.wait(master, 5)
         self.assertEqual(pieces(slave.take()), [(0, b"first")])
         slave.say(5)
         self.assertEqual(self.successResultOf(waiting), PutStatus.OK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -25,11 +26,19 @@ head = transfer_struct.pack
 class Peer(Protocol):
     """A master's end that says what the test says."""
 
+    transport: Any
     heard = b""
 
     def dataReceived(self, data: bytes) -> None:
         """Keep reports."""
         self.heard += data
+
+
+class Ending(Deferred[Any]):
+    """An attempt to connect that ends with an error when it is cancelled."""
+
+    def __init__(self, error: Exception, *dialled: object) -> None:
+        super().__init__(lambda attempt: attempt.errback(error))
 
 
 class SlaveCase(PairCase):
@@ -143,7 +152,7 @@ class FollowingTests(SlaveCase):
         self.make_slave()
         peers[0].transport.write(head(400, 10) + self.there.data[400:410] + head(410, 90) + self.there.data[410:450])
         self.settle()
-        peers[0].transport.write(self.there.data[450:500])
+        peers[0].transport.write(bytes(self.there.data[450:500]))
         self.settle(6)
         reports = [one for (one,) in report_struct.iter_unpack(peers[0].heard)]
         self.assertEqual(reports, [400, 450, 500, 500])
@@ -434,8 +443,7 @@ class ChangingTests(SlaveCase):
     def test_stop_while_dialling(self) -> None:
         """It can be stopped while it connects, whatever a cancelled attempt ends with."""
         for error in (ConnectingCancelledError(None), Refused(), ValueError()):
-            attempt: Deferred[Any] = Deferred(lambda one, error=error: one.errback(error))
-            self.patch(self.env.network, "connect", lambda *dialled, attempt=attempt: attempt)
+            self.patch(self.env.network, "connect", partial(Ending, error))
             slave = self.make_slave()
             self.stop(slave)
             self.assertEqual(slave.state, SlaveState.STOPPED)
@@ -538,6 +546,7 @@ class SeveralTests(SlaveCase):
         self.make_slave(other)
         self.there.append(noise(300000))
         waiting = master.durable(self.there.end)
+        assert waiting is not None
         self.settle()
         self.assertEqual(self.here.data, self.there.data[800:])
         self.assertEqual(other.data, self.there.data[800:])
