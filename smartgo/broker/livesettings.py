@@ -39,6 +39,8 @@ class Planned(NamedTuple):
     after: str
     value: Any
     """C{after} as the code works with it."""
+    origin: Origin = Origin("request")
+    """Where it would come from."""
 
 
 class LiveSettings:
@@ -165,7 +167,7 @@ class LiveSettings:
                     f"{one.setting.name} cannot be kept: the command line says what it is at every start;"
                     " change it there, or until the next start alone"
                 )
-        return found
+        return [one._replace(origin=Origin("kept")) for one in found] if keep else found
 
     def change(self, changes: Iterable[tuple[str, str]], who: Who, keep: bool = False) -> Deferred[list[Change]]:
         """
@@ -196,8 +198,7 @@ class LiveSettings:
         """
         planned = self.plan_undo(change)
         kept_before = self._changes.kept.get(_key(planned.setting))
-        kept = change.kept_before if kept_before == change.kept_after else kept_before
-        return self._write([self._make(planned, who, kept_before, kept, change.id)])
+        return self._write([self._make(planned, who, kept_before, self._kept_undone(change), change.id)])
 
     def undoable(self, change: Change) -> bool:
         """Whether a change can be taken back: it can be changed still, and is what that change made it."""
@@ -212,7 +213,13 @@ class LiveSettings:
         planned = self._planned(change.name, change.before)
         if planned.before != change.after:
             raise RequestRefused(f"{change.name} is {planned.before} by now: take back first what made it that")
-        return planned
+        kept = self._kept_undone(change)
+        return planned._replace(origin=self._origin(planned, kept, planned.origin))
+
+    def _kept_undone(self, change: Change) -> Kept | None:
+        """What is kept once a change is taken back: what was before it, unless that was changed again since."""
+        kept = self._changes.kept.get(f"{change.table}.{change.name}")
+        return change.kept_before if kept == change.kept_after else kept
 
     def _make(
         self, planned: Planned, who: Who, kept_before: Kept | None, kept: Kept | None, undoes: int | None = None
@@ -288,12 +295,13 @@ class LiveSettings:
         table = getattr(self.configuration, setting.table)
         changed = {setting.table: msgspec.structs.replace(table, **{setting.attribute: planned.value})}
         self.configuration = msgspec.structs.replace(self.configuration, **changed)
-        self._put_origin(setting.table, setting.name, self._origin(planned, otherwise))
+        self._put_origin(
+            setting.table, setting.name, self._origin(planned, self._changes.kept.get(_key(setting)), otherwise)
+        )
 
-    def _origin(self, planned: Planned, otherwise: Origin) -> Origin:
+    def _origin(self, planned: Planned, kept: Kept | None, otherwise: Origin) -> Origin:
         """Where a value is from: it is kept, or what was given at the start, or was changed since then."""
         setting = planned.setting
-        kept = self._changes.kept.get(_key(setting))
         if kept is not None and kept.value == planned.after:
             return Origin("kept", f"by {Who(kept.who, kept.address)} at {written(kept.at_ms)}")
         if getattr(getattr(self._given, setting.table), setting.attribute) == planned.value:

@@ -47,6 +47,11 @@ class Kind(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """All that may be given, where that is one of a few words; else nothing."""
+        return ()
+
+    @property
     def unit(self) -> str:
         """The unit of a bare number in a file; empty where there is none."""
         return ""
@@ -74,6 +79,10 @@ class Switch(Kind, frozen=True):
     @property
     def allowed(self) -> str:
         return "true or false"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return ("true", "false")
 
     def read(self, value: object) -> bool:
         if isinstance(value, bool):
@@ -221,6 +230,10 @@ class Choice(Kind, frozen=True, kw_only=True):
     @property
     def allowed(self) -> str:
         return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return self.words
 
     def read(self, value: object) -> str:
         for word in self.words:

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.changes import Change, Who
-from smartgo.broker.livesettings import LiveSettings
+from smartgo.broker.livesettings import LiveSettings, Planned
 from smartgo.config.catalog import Setting, settings_of, show
 from smartgo.config.loading import Configuration
 from smartgo.config.reference import default_of
@@ -74,7 +74,7 @@ class LocalNode:
         default = default_of(setting).strip("`")
         return SettingValue(
             setting.table, setting.name, value, default, origin.source, origin.detail, kind.about, kind.allowed,
-            changeable,
+            list(kind.choices), changeable,
         )  # fmt: skip
 
     # -- changing them -----------------------------------------------------------------------------------------
@@ -87,10 +87,7 @@ class LocalNode:
 
     def plan(self, changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:
         """What changes of the broker's settings would do."""
-        origin = Origin("kept" if keep else "request")
-        return [
-            self._changed(one.setting, one.before, one.after, origin) for one in self._live.plan(changes.items(), keep)
-        ]
+        return [self._changed(one) for one in self._live.plan(changes.items(), keep)]
 
     def change(self, changes: Mapping[str, str], who: str, address: str, keep: bool) -> Deferred[list[ChangedSetting]]:
         """Change settings of the broker."""
@@ -115,10 +112,7 @@ class LocalNode:
 
     def plan_undo(self, id: int) -> list[ChangedSetting]:
         """What taking a change back would do."""
-        change = self._change(id)
-        planned = self._live.plan_undo(change)
-        origin = Origin("request" if change.kept_before is None else "kept")
-        return [self._changed(planned.setting, planned.before, planned.after, origin)]
+        return [self._changed(self._live.plan_undo(self._change(id)))]
 
     def undo(self, id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
         """Take a change back."""
@@ -132,8 +126,9 @@ class LocalNode:
                 return one
         raise LookupError(id)
 
-    def _changed(self, setting: Setting, before: str, after: str, origin: Origin) -> ChangedSetting:
-        return ChangedSetting(**msgspec.structs.asdict(self._described(setting, after, origin)), before=before)
+    def _changed(self, planned: Planned) -> ChangedSetting:
+        described = self._described(planned.setting, planned.after, planned.origin)
+        return ChangedSetting(**msgspec.structs.asdict(described), before=planned.before)
 
     def _now(self, planned: ChangedSetting) -> ChangedSetting:
         """One that was planned, as it is now."""

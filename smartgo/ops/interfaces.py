@@ -17,7 +17,7 @@ class SettingValue(msgspec.Struct, rename="camel"):
     @ivar origin: C{default}, C{environment}, C{file}, C{kept} where it was changed while the process ran and is kept
         over restarts, C{flag}, or C{request} where it was changed since the start and is not kept.
     @ivar place: the variable, file or flag, or who changed it and when.
-    @ivar allowed: what may be there.
+    @ivar allowed: what may be there; C{choices} all of that where it is one of a few words.
     @ivar changeable: whether it can be changed while the process runs.
     """
 
@@ -29,6 +29,7 @@ class SettingValue(msgspec.Struct, rename="camel"):
     place: str
     about: str
     allowed: str
+    choices: list[str]
     changeable: bool
 
 

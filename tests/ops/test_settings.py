@@ -117,7 +117,7 @@ class SettingsTests(SynchronousTestCase):
         answer = self.undo(1)
         self.assertEqual(answer.status, 409)
         (one,) = self.undo(2, dryRun=True).json
-        self.assertEqual((one["before"], one["value"]), ("2", "4"))
+        self.assertEqual((one["before"], one["value"], one["origin"]), ("2", "4", "request"))
         self.assertEqual(self.one("brokerPermission")["value"], "2")
         (one,) = self.undo(2).json
         self.assertEqual((one["before"], one["value"]), ("2", "4"))

@@ -73,6 +73,7 @@ async function json(answer) {
 export const get = async (where, query, abort) => json(await ask("GET", where, { query, signal: abort }));
 export const post = async (where, body, query) => json(await ask("POST", where, { body: body ?? {}, query }));
 export const put = async (where, body) => json(await ask("PUT", where, { body }));
+export const patch = async (where, body) => json(await ask("PATCH", where, { body }));
 export const del = async (where, query) => json(await ask("DELETE", where, { query }));
 
 // Every row of a list, page by page, up to a limit: for exports and small lists only.

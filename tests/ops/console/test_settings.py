@@ -1,0 +1,79 @@
+"""The page of settings: changing with a preview, what is kept, the history and taking back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.ops.console.browser import ConsoleCase, in_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class SettingsPageTests(ConsoleCase):
+    """Settings."""
+
+    @in_browser(errors=(400,))
+    def test_change(self, page: Page) -> None:
+        """A setting is changed after a look at what that does; a wrong value is refused in words, on the server."""
+        self.go(page, "config?changeable=yes")
+        page.get_by_role("button", name="Change brokerPermission").click()
+        dialog = page.get_by_role("dialog", name="brokerPermission")
+        dialog.get_by_label("Value").fill("9")
+        dialog.get_by_role("button", name="Preview").click()
+        dialog.get_by_text("it must be a whole number from 0 to 7").wait_for()
+        dialog.get_by_label("Value").fill("4")
+        dialog.get_by_role("button", name="Preview").click()
+        dialog.get_by_text("This is what changes").wait_for()
+        self.assertEqual(self.permission(), 6)
+        dialog.get_by_role("button", name="Change it now").click()
+        page.get_by_text("brokerPermission is 4 now").wait_for()
+        self.assertEqual(self.permission(), 4)
+        row = page.get_by_role("row").filter(has_text="brokerPermission")
+        row.get_by_text("kept change").wait_for()
+
+    @in_browser()
+    def test_history(self, page: Page) -> None:
+        """Changes are listed, by setting too, and taken back after a look that says whether restarts are concerned."""
+        self.do(self.change, "brokerPermission", "4", True)
+        self.do(self.change, "autoCreateTopicEnable", "false", False)
+        self.go(page, "config/history")
+        page.get_by_text("until the restart").wait_for()
+        page.get_by_role("button", name="Take back change 1 of brokerPermission").click()
+        dialog = page.get_by_role("dialog", name="Take back")
+        dialog.get_by_text("and after restarts").wait_for()
+        dialog.get_by_role("button", name="Take back").click()
+        page.get_by_text("brokerPermission is 6 now").wait_for()
+        page.get_by_text("taken back by 3").wait_for()
+        self.assertEqual(self.permission(), 6)
+        self.go(page, "config?changeable=yes")
+        page.get_by_role("button", name="Changes of brokerPermission").click()
+        self.listed(page, 1, 2, 2)
+
+    @in_browser(login=False, errors=(401, 403))
+    def test_reader(self, page: Page) -> None:
+        """Who is no admin is told what the page needs, and shown nothing of it."""
+        secret = self.do(self.make_reader)
+        page.goto(self.live.url + "/")
+        page.get_by_label("Token").fill(secret)
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        self.assertEqual(page.get_by_role("link", name="Settings").count(), 0)
+        self.go(page, "config/history")
+        page.get_by_text("This page needs the scope admin").wait_for()
+
+    def permission(self) -> int:
+        """What is in force."""
+        found: int = self.live.node._broker.settings.configuration.broker.broker_permission
+        return found
+
+    async def change(self, name: str, value: str, keep: bool) -> None:
+        """Change a setting otherwise than by the page."""
+        from smartgo.broker.changes import Who
+
+        await self.live.node._broker.settings.change([(name, value)], Who("somebody", "127.0.0.1"), keep)
+
+    async def make_reader(self) -> str:
+        """Make a token for reading; return it."""
+        secret: str = self.ops.tokens.create("eyes", ["read"])[1]
+        return secret
