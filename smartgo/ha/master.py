@@ -300,11 +300,6 @@ class Master(Service):
 
     # -- slaves --------------------------------------------------------------------------------------------------
 
-    def allows(self, ip: str) -> bool:
-        """Whether slaves may come from this IP address (C{haAllow})."""
-        place = ipaddress.ip_address(ip)
-        return not self._allow or any(place in network for network in self._allow)
-
     def accept(self, address: Any) -> Feed | None:
         """Let one in; C{None} where it may not."""
         raw = pack_host(address.host, address.port)
