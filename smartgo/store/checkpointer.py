@@ -105,7 +105,7 @@ class Checkpointer:
 
     def advance(self) -> None:
         """Something was flushed: write a checkpoint if it is time for one, else when it will be."""
-        position = min(self._dispatch.end, self._flusher.flushed)
+        position = min(self._dispatch.end, self._flusher.whole)
         if self._running or self._stopping or self._flusher.failed is not None or position <= self._saved:
             return
         wait = self._next - self._clock.seconds()
@@ -128,7 +128,7 @@ class Checkpointer:
         @return: OK, or FLUSH_DISK_TIMEOUT where that failed, or the last checkpoint is being written.
         """
         self._table_wanted = self._table_wanted or table
-        target = min(self._dispatch.end, self._flusher.flushed)
+        target = min(self._dispatch.end, self._flusher.whole)
         await self.idle()
         if self._flusher.failed is None and not self._stopping and (self._saved < target or self._table_wanted):
             self._start()
@@ -159,7 +159,7 @@ class Checkpointer:
             dirty = self._take_dirty()
             mappings = [self._mappings.pin(file) for file in dirty]
             directories = fresh_directories(dirty)
-            end = self._commitlog.end
+            end = self._commitlog.whole
             await self._threads.run(
                 LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True, indexed)
             )
@@ -178,12 +178,12 @@ class Checkpointer:
         dirty = self._take_dirty()
         directories = fresh_directories(dirty)
         wants_table = self._table_wanted or bool(directories)
-        end = min(self._dispatch.end, self._flusher.flushed)
+        end = min(self._dispatch.end, self._flusher.whole)
         files = dirty
         if wants_table and end < self._dispatch.end:
             # The table counts all that is in the queues: the log has to be durable as far as that.
             end = self._dispatch.end
-            logs = self._commitlog.files.between(self._flusher.flushed, end)
+            logs = self._commitlog.files.between(self._flusher.whole, end)
             files = logs + dirty
             directories.update(posixpath.dirname(file.path) for file in logs if file.fresh)
         pinned: list[IMapping] = []
@@ -215,7 +215,7 @@ class Checkpointer:
         return Checkpoint(
             clean,
             end,
-            max(end, self._flusher.flushed),
+            max(end, self._flusher.whole),
             self._marked_from,
             self._commitlog.files.file_size,
             self._queues.file_size,

@@ -27,7 +27,7 @@ from zlib import crc32
 
 import msgspec
 
-from smartgo.errors import MessageIllegal, NoSuchMessage
+from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import HOSTS_MASK, PREPARED, Message
 from smartgo.schema.record import (
@@ -80,6 +80,7 @@ class CommitLog:
 
     @ivar files: the log's files.
     @ivar end: physical offset after the last record; the next one goes there, or into the next file.
+    @ivar torn: bytes before C{end} of a record that is still coming; of a master's log 0.
     @ivar minimum: physical offset of the oldest file.
     @ivar stored_ms: store timestamp of the last record.
     """
@@ -95,6 +96,7 @@ class CommitLog:
     ) -> None:
         self.files = files
         self.end = 0
+        self.torn = 0
         self.stored_ms = 0
         self._touched: list[ConsumeQueue] = []  # queues with units that the present run began
         self._mappings = mappings
@@ -114,6 +116,11 @@ class CommitLog:
         """Physical offset of the oldest byte kept; the log's end where there is no file."""
         files = self.files.files
         return files[0].base if files else self.end
+
+    @property
+    def whole(self) -> int:
+        """Physical offset after the last whole record."""
+        return self.end - self.torn
 
     def begin_at(self, end: int, file: MappedFile | None) -> None:
         """
@@ -339,6 +346,68 @@ class CommitLog:
             queue.codes += codes
             queue.stored_ms = stored_ms
         return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
+
+    # -- for a slave -------------------------------------------------------------------------------------------
+
+    def append_bytes(self, data: memoryview) -> int:
+        """
+        Copy bytes behind the end, as many as go into one file, and count them as C{torn}; return how many.
+
+        @raise ServiceNotAvailable: no room on the disk.
+        """
+        file = self._file
+        if file is None or self.end == file.end:
+            new = self._space.take(self.end)
+            if file is not None:
+                self._full.append(file)
+            self.begin_at(self.end, new)
+            file = new
+        count = min(len(data), file.end - self.end)
+        at = self.end - file.base
+        self._view[at : at + count] = data[:count]
+        self.end += count
+        self.torn += count
+        return count
+
+    def retreat(self, end: int) -> None:
+        """Let the log end at a physical offset in its last file: what lies behind is zeroed."""
+        at = end - self._base
+        size = self.end - end
+        self._view[at : at + size] = bytes(size)
+        self.end = end
+        self.torn = 0
+
+    def begin_anew(self, offset: int) -> None:
+        """
+        Let the log, which is empty, begin at a physical offset.
+
+        @raise ServiceNotAvailable: a file that is there cannot be removed.
+        """
+        if self._file is not None:
+            self._mappings.unpin(self._file)
+        self._view = memoryview(b"")
+        self.begin_at(self.end, None)
+        while self.files.files:
+            file = self.files.files[-1]
+            try:
+                self.files.remove(file)
+            except OSError as error:
+                raise ServiceNotAvailable(f"{file.path} could not be removed: {error.strerror}") from error
+            self.files.forget_newest()
+            if not file.pins:  # else its pages are being touched
+                self._mappings.close(file)
+        self.begin_at(offset, None)
+
+    def add_unit(self, queue: ConsumeQueue, unit: bytes, code: int, stored_ms: int) -> None:
+        """Note the next unit of a queue for the end of the run; L{ConsumeQueue.extend} made room for it."""
+        if not queue.pending:
+            self._touched.append(queue)
+        queue.pending.append(unit)
+        queue.codes.append(code)
+        queue.stored_ms = stored_ms
+        queue.next_offset += 1
+
+    # -- runs and files ----------------------------------------------------------------------------------------
 
     def _read_clock(self) -> int:
         self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970

@@ -93,7 +93,7 @@ class ConsumeQueue:
 
     def begin_at(self, offset: int) -> None:
         """
-        Let an empty queue begin at a logical offset: fill its first file up to there. For rebuilding.
+        Let a queue without files begin at a logical offset: fill its first file up to there.
 
         @raise OSError: no room.
         """
@@ -115,9 +115,13 @@ class ConsumeQueue:
         try:
             self.reserve(self.next_offset + count)
         except OSError as error:
-            raise ServiceNotAvailable(
-                f"no room for a queue file of topic {self.topic}, queue {self.queue_id}: {error.strerror}"
-            ) from error
+            raise self.no_room(error) from error
+
+    def no_room(self, error: OSError) -> ServiceNotAvailable:
+        """Return what to raise where the disk has no room for units."""
+        return ServiceNotAvailable(
+            f"no room for a queue file of topic {self.topic}, queue {self.queue_id}: {error.strerror}"
+        )
 
     def reserve(self, offset: int) -> None:
         """Give blocks to all units below a logical offset. @raise OSError: no room."""

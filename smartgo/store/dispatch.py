@@ -46,7 +46,7 @@ class Dispatch:
 
     @ivar end: physical offset; what lies below is in the queues.
     @ivar stored_ms: store timestamp of the last record below it.
-    @ivar run_end: physical offset up to which the last run went.
+    @ivar run_end: physical offset up to which the last run went; of a slave it may lie inside a record.
     """
 
     _log = Logger()
@@ -82,7 +82,8 @@ class Dispatch:
         """Publish the present run, or let it wait for its flush."""
         log = self._commitlog
         touched = log.end_run()
-        end = self.run_end = log.end
+        end = log.whole
+        self.run_end = log.end
         stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []
         failure: OSError | None = None

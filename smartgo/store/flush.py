@@ -48,6 +48,8 @@ class Flusher:
 
     @ivar flushed: physical offset below which the log is durable.
     @ivar flushed_ms: store timestamp of the last record below it.
+    @ivar whole: physical offset after the last record of which all is durable; below C{flushed} where a slave's log
+        ended inside a record.
     @ivar failed: the error that ended flushing for good, C{None} while all is well.
     """
 
@@ -84,16 +86,23 @@ class Flusher:
         self._timer: IDelayedCall | None = None
         self._timeout: IDelayedCall | None = None
         self._running = False
+        self._covered = 0  # physical offset up to which the flush under way makes the log durable
         self.flushed = 0
         self.flushed_ms = 0
+        self.whole = 0
         self.failed: BaseException | None = None
 
     # -- for the store -----------------------------------------------------------------------------------------
 
     def begin_at(self, end: int, stored_ms: int) -> None:
         """All below C{end} is durable."""
-        self.flushed = end
+        self.flushed = self.whole = end
         self.flushed_ms = stored_ms
+
+    def retreat(self, end: int) -> None:
+        """The log ends at C{end} again: what will be appended there is not what was flushed, or is being flushed."""
+        self.flushed = min(self.flushed, end)
+        self._covered = min(self._covered, end)
 
     def appended(self, end: int) -> None:
         """A run of appends ended at C{end}; cheap."""
@@ -160,6 +169,8 @@ class Flusher:
         if end <= self.flushed or self.failed is not None:
             return
         self._running = True
+        self._covered = end
+        whole = self._commitlog.whole
         stored_ms = self._commitlog.stored_ms
         dirty: list[MappedFile] = []
         pinned: list[tuple[IMapping, bool]] = []
@@ -173,7 +184,7 @@ class Flusher:
         else:
             work = self._threads.run(LANE, self._sync, pinned)
         work.addBoth(self._unpin, dirty)
-        work.addCallbacks(self._done, self._failure, callbackArgs=(end, stored_ms, dirty))
+        work.addCallbacks(self._done, self._failure, callbackArgs=(whole, stored_ms, dirty))
         work.addErrback(lambda failure: self._log.failure("what follows a flush failed", failure))
 
     def _sync(self, mappings: list[tuple[IMapping, bool]]) -> tuple[int, int] | None:
@@ -192,12 +203,14 @@ class Flusher:
             self._mappings.unpin(file)
         return result
 
-    def _done(self, usage: tuple[int, int] | None, end: int, stored_ms: int, dirty: list[MappedFile]) -> None:
+    def _done(self, usage: tuple[int, int] | None, whole: int, stored_ms: int, dirty: list[MappedFile]) -> None:
+        end = self._covered
         self._running = False
         for file in dirty:
             file.fresh = False
         self.flushed = end
         self.flushed_ms = stored_ms
+        self.whole = whole
         self._commitlog.flushed(end)
         if self._dirty_since is not None:
             self._again(self._clock.seconds() - self._dirty_since)

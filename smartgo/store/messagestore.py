@@ -7,7 +7,6 @@ process may have it, RocketMQ's brokers included, whose files these are.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -43,16 +42,16 @@ from smartgo.store.interfaces import (
     ReadLimit,
     ReadResult,
 )
-from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.pieces import Pieces
 from smartgo.store.reader import Reader
 from smartgo.store.recovery import Recovered, Recovery
+from smartgo.store.removal import Removal
+from smartgo.store.replica import Replica
 from smartgo.store.settings import StoreSettings
 
 RECOVERY_LANE: Final = "prepare"
-REMOVAL_LANE: Final = "prepare"
 _FEWEST_MAPPINGS: Final = 16
 _QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clients take frames of 16 MiB
 _DESCRIPTOR_SHARE: Final = 8  # a mapping takes two descriptors; connections need the rest
@@ -81,6 +80,7 @@ class MessageStore(Service):
         self._opened = False
         self._stopped: Deferred[None] | None = None
         self._refusal: str | None = "the store is not open"
+        self._trouble: str | None = self._refusal  # the part of that which is not for sends alone
         self._held_back: str | None = None
         self._failure_callbacks: list[Callable[[str], None]] = []
         self._listeners: list[IArrivalListener] = []
@@ -89,13 +89,10 @@ class MessageStore(Service):
         self._demanded: list[IFlushPolicy] = []
         self._followers: list[Follower | Index] = []
         self._index: Index | None = None
-        self._removals: list[Deferred[None]] = []
-        self._removed = 0  # queues whose files went to the directory of deleted ones
         self._by_key: dict[QueueKey, ConsumeQueue] = {}
         limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
         self._mappings = OpenMappings(env.files, limit)
         self._checkpoints = Checkpoints(env.files, root)
-        self._deleted_directory = posixpath.join(root, DELETED)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -164,14 +161,14 @@ class MessageStore(Service):
         self._checkpointer = Checkpointer(
             env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, index, settings
         )
+        self._removal = Removal(env.threads, env.files, self.root, self._queues, self._mappings, self._checkpointer)
+        self._replica = Replica(log, self._queues, self._begin_log, self._retreat, self._drop)
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
         self._pieces = Pieces(log, self._reader, env.threads, env.files)
         usage = space.usage()
-        env.files.make_directories(self._deleted_directory)
-        for path in left_queues(env.files, self.root):
-            env.files.remove_tree(path)
+        self._removal.clear()
         space.clear()
         log.begin_at(recovered.end, recovered.file)
         log.stored_ms = recovered.stored_ms
@@ -214,10 +211,10 @@ class MessageStore(Service):
         self._reconsider()
         for follower in self._followers:
             follower.stop()
+        self._replica.stop()
         await self._flusher.stop()
         await self._space.stop()
-        for removal in list(self._removals):
-            await removal
+        await self._removal.idle()
         indexed = OFF
         try:
             if self._index is not None and await self._index.close():
@@ -244,11 +241,14 @@ class MessageStore(Service):
 
     def _reconsider(self) -> None:
         if not self._opened:
-            self._refusal = "the store is closed"
+            self._trouble = "the store is closed"
         elif self._flusher.failed is not None:
-            self._refusal = f"the store failed: {self._flusher.failed}"
+            self._trouble = f"the store failed: {self._flusher.failed}"
         else:
-            self._refusal = self._space.refusal or self._held_back
+            self._trouble = self._space.refusal
+        self._refusal = self._trouble or self._held_back
+        if self._settings.replica and self._refusal is None:
+            self._refusal = "the store is a slave's: it takes what its master sends, and nothing else"
 
     def hold_back(self, reason: str | None) -> None:
         """
@@ -267,8 +267,8 @@ class MessageStore(Service):
 
     @property
     def refusal(self) -> str | None:
-        """Why messages are refused now, C{None} while they are taken."""
-        return self._refusal
+        """Why messages are refused now, a slave's those of its master; C{None} while they are taken."""
+        return self._trouble or self._held_back
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -453,7 +453,34 @@ class MessageStore(Service):
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """See L{IReplicatedLog.append_raw}."""
-        raise ServiceNotAvailable("a master's log is its own: it takes no bytes of another")
+        if self._trouble is not None:
+            raise ServiceNotAvailable(self._trouble)
+        if not self._settings.replica:
+            raise ServiceNotAvailable("the store is a master's: its log is its own, and takes no bytes of another")
+        try:
+            self._replica.append(offset, data)
+        finally:
+            self.end_run()
+
+    def _begin_log(self, offset: int) -> None:
+        """Let the log, which is empty, begin at a physical offset."""
+        self._commitlog.begin_anew(offset)
+        self._flusher.begin_at(offset, 0)
+        self._dispatch.begin_at(offset, 0)
+        for follower in self._followers:
+            follower.position = offset
+
+    def _retreat(self, end: int) -> None:
+        """Take back what was appended behind a physical offset."""
+        self._commitlog.retreat(end)
+        self._flusher.retreat(end)
+
+    def _drop(self, topic: str, below: int) -> None:
+        """Forget a topic that was deleted at the master."""
+        self._log.info("topic {topic} was deleted at the master, and begins anew at {below}", topic=topic, below=below)
+        self._removal.drop(topic, below).addErrback(
+            lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
+        )
 
     # -- topics and listeners ----------------------------------------------------------------------------------
 
@@ -487,51 +514,4 @@ class MessageStore(Service):
         if not self._opened:
             return fail(ServiceNotAvailable("the store is closed"))
         self.end_run()
-        doomed = [queue for queue in self._by_key.values() if queue.topic == topic]
-        if not doomed:
-            return succeed(None)
-        self._checkpointer.deleted[topic] = self._commitlog.end
-        moved: list[str] = []
-        failed: OSError | None = None
-        for queue in doomed:
-            queue.dropped = True
-            del self._by_key[queue.key]
-            try:
-                moved += self._move_away(queue)
-            except OSError as error:
-                failed = error
-        removal = Deferred.fromCoroutine(self._delete(doomed, moved, failed))
-        waiting: Deferred[None] = Deferred()
-        self._removals.append(removal)
-        removal.addBoth(self._removed_topic, removal, waiting)
-        return waiting
-
-    def _removed_topic(self, result: None, removal: Deferred[None], waiting: Deferred[None]) -> None:
-        self._removals.remove(removal)
-        waiting.callback(result)  # a Failure makes it an errback
-
-    def _move_away(self, queue: ConsumeQueue) -> list[str]:
-        """Take the files of a queue out of the way of a new one of the same name."""
-        files = self._env.files
-        for file in queue.files.files:
-            self._queues.dirty.pop(file, None)
-        if not queue.files.files:
-            return []
-        self._removed += 1
-        target = posixpath.join(self._deleted_directory, str(self._removed))
-        files.rename(queue.directory, target)
-        parent = posixpath.dirname(queue.directory)
-        if not files.list(parent):
-            files.remove_directory(parent)
-        return [target]
-
-    async def _delete(self, doomed: Sequence[ConsumeQueue], moved: Sequence[str], failed: OSError | None) -> None:
-        await self._checkpointer.save(table=True)  # from here on recovery knows that the topic is gone
-        await self._checkpointer.idle()
-        for queue in doomed:
-            for file in queue.files.files:
-                self._mappings.close(file)
-        for path in moved:
-            await self._env.threads.run(REMOVAL_LANE, self._env.files.remove_tree, path)
-        if failed is not None:
-            raise failed
+        return self._removal.drop(topic, self._commitlog.whole)

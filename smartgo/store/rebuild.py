@@ -31,10 +31,9 @@ from smartgo.store.checkpoint import QueueTable
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.layout import Layout
 from smartgo.store.mappedfile import OpenMappings
-from smartgo.store.sequence import UnitSequence
+from smartgo.store.sequence import LONGEST_GAP, UnitSequence
 
 _FLUSH_UNITS: Final = 4096
-_LONGEST_GAP: Final = 1_000_000  # units of messages that the log has lost
 _pack = unit_struct.pack
 
 
@@ -56,10 +55,13 @@ class Rebuild:
         table: QueueTable | None,
         mappings: OpenMappings,
         changing: Callable[[], None],
+        keeps_offsets: bool,
     ) -> None:
         """
         @param table: what the queues had at least, if known.
         @param changing: called before any file is changed.
+        @param keeps_offsets: offsets that the queues had count as given out, even where the log has no such message;
+            those of a slave are its master's, who may give them out again.
         """
         self._files = files
         self._layout = layout
@@ -68,6 +70,7 @@ class Rebuild:
         self._deleted = {} if table is None else table.deleted
         self._mappings = mappings
         self._changing = changing
+        self._keeps_offsets = keeps_offsets
         self._planned: dict[QueueKey, UnitSequence] = {}
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
@@ -261,7 +264,7 @@ class Rebuild:
         if offset > queue.visible:
             if not queue.files.files:
                 queue.begin_at(offset)
-            elif offset - queue.visible > _LONGEST_GAP:
+            elif offset - queue.visible > LONGEST_GAP:
                 self._complain(queue, "its offsets jump to {offset}, which cannot be: what follows is left out", offset)
                 return
             else:
@@ -334,7 +337,7 @@ class Rebuild:
                 self._take(key, sequence, False, True)
         for key, sequence in sequences.items():
             self._take(key, sequence, True, True)
-        if self._table is not None:
+        if self._table is not None and self._keeps_offsets:
             for entry in self._table.queues:
                 key = (entry.topic, entry.queue_id)
                 if (key in self.wanted or self.everything) and entry.next_offset:

@@ -130,14 +130,16 @@ class Recovery:
         queues = ConsumeQueues(
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
-        rebuild = self._rebuild = Rebuild(self._files, layout, queues, table, self._mappings, self._change)
+        rebuild = self._rebuild = Rebuild(
+            self._files, layout, queues, table, self._mappings, self._change, keeps_offsets=not settings.replica
+        )
         self._log_files = layout.log_files
         self._minimum = layout.log_files.begin
         self._dispatched = rebuild.newest() if own is None else own.position
         begin = self._begin = self._find_begin()
         marked_from = self._marks()
 
-        tail = self._read_tail(begin, marked_from)
+        tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
         self._judge(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
             self._clear_behind(tail.end)
@@ -147,8 +149,8 @@ class Recovery:
         if rebuild.everything or rebuild.wanted:
             self._make_queues_anew(tail, marked_from)
         rebuild.finish(self._minimum)
-        if own is None and not layout.is_empty:
-            marked_from = tail.end
+        if marked_from == _NEVER and not settings.replica:
+            marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
         return self._conclude(queues, tail, marked_from, {} if table is None else table.deleted)
 
     # -- where to begin ----------------------------------------------------------------------------------------
@@ -179,7 +181,13 @@ class Recovery:
 
     # -- the log's end -----------------------------------------------------------------------------------------
 
-    def _read_tail(self, begin: int, marked_from: int) -> Tail:
+    def _read_tail(self, begin: int, marked_from: int, doubtful_from: int) -> Tail:
+        """
+        Read the log from C{begin} to its end.
+
+        @param doubtful_from: physical offset from which on whatever looks torn is, as it can be had again: a slave
+            cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
+        """
         rebuild = self._rebuild
         walk = Walk(self._files, self._log_files, begin, self._breathe)
         end = begin
@@ -194,7 +202,7 @@ class Recovery:
             before = None
             ours = message.physical_offset >= marked_from
             torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
-            if torn and ours:
+            if torn and (ours or message.physical_offset >= doubtful_from):
                 reason = "its properties are torn"
                 return self._end_at(Tail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
             rebuild.plan(message)
@@ -209,8 +217,8 @@ class Recovery:
             unsure = False  # a blank followed, which no batch goes over
             rebuild.confirm()
             stored_ms = before.stored_ms
-        if not unsure:
-            end = walk.position  # a blank may have followed
+        if not unsure and (walk.position <= doubtful_from or walk.stop is Stop.BAD):
+            end = walk.position  # a blank may have followed; a slave's is whole if there is something behind it
         return self._end_at(Tail(end, stored_ms, walk.position, walk.stop, walk.reason))
 
     def _end_at(self, tail: Tail) -> Tail:

@@ -12,8 +12,10 @@ from typing import Final
 
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 
-_HIGHEST: Final = 1 << 48
+HIGHEST: Final = 1 << 48
 """No queue gets that far: a higher offset is wrong."""
+LONGEST_GAP: Final = 1_000_000
+"""Units of messages that the log has lost: where more are missing an offset is wrong."""
 
 Run = tuple[int, bytearray]
 """Logical offset of the first unit, and the packed units."""
@@ -70,7 +72,7 @@ class UnitSequence:
     def _begin_run(self, odd: tuple[int, bytes]) -> None:
         """Let the odd unit begin a run of its own."""
         self._odd = None
-        if not 0 <= odd[0] < _HIGHEST:
+        if not 0 <= odd[0] < HIGHEST:
             self.displaced += 1
             return
         if self._end - self._begin == 1:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
 from zope.interface import implementer
 
 from smartgo.schema.consumequeue import UNIT_SIZE, Unit, extension_address, unit_struct
@@ -99,9 +100,10 @@ class TableTests(ReadTestCase):
 
     def test_replica(self) -> None:
         """A slave's store corrects no offset: its master may have more."""
-        self.store = self.opened(FakeEnvironment(), small(replica=True))
-        self.expect(self.read(7), ReadStatus.NO_MATCHED_LOGIC_QUEUE, 7, 0, 0)
         self.fill(self.store, 10)
+        self.stopped(self.store)
+        self.store = self.opened(self.env, replace(self.SETTINGS, replica=True))
+        self.expect(self.read(7, queue_id=1), ReadStatus.NO_MATCHED_LOGIC_QUEUE, 7, 0, 0)
         self.expect(self.read(12), ReadStatus.OFFSET_OVERFLOW_BADLY, 12, 0, 10)
 
     def test_no_file(self) -> None:

@@ -1,0 +1,111 @@
+"""
+Taking the queues of a topic away; its records stay in the log.
+
+The files go out of the way at once, so that a topic of the same name can begin anew; they are removed by a thread, when
+recovery knows from the table of queues that the topic is gone.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.store.checkpointer import Checkpointer
+from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues
+from smartgo.store.layout import DELETED, left_queues
+from smartgo.store.mappedfile import OpenMappings
+
+LANE: Final = "prepare"
+
+
+class Removal:
+    """Removes queues."""
+
+    def __init__(
+        self,
+        threads: IThreads,
+        files: IFiles,
+        root: str,
+        queues: ConsumeQueues,
+        mappings: OpenMappings,
+        checkpointer: Checkpointer,
+    ) -> None:
+        self._threads = threads
+        self._files = files
+        self._root = root
+        self._directory = posixpath.join(root, DELETED)
+        self._queues = queues
+        self._mappings = mappings
+        self._checkpointer = checkpointer
+        self._running: list[Deferred[None]] = []
+        self._moved = 0  # queues whose files went to the directory of deleted ones
+
+    def clear(self) -> None:
+        """Make the place for files that are to go, and remove what a killed process left there. Blocking."""
+        self._files.make_directories(self._directory)
+        for path in left_queues(self._files, self._root):
+            self._files.remove_tree(path)
+
+    def drop(self, topic: str, below: int) -> Deferred[None]:
+        """
+        Drop the queues of a topic; fires when their files are gone.
+
+        @param below: physical offset; the records of the topic below it are those that it is deleted with.
+        @raise OSError: through the Deferred: the files could not be moved or removed.
+        """
+        doomed = [queue for queue in self._queues if queue.topic == topic]
+        if not doomed:
+            return succeed(None)
+        self._checkpointer.deleted[topic] = below
+        moved: list[str] = []
+        failed: OSError | None = None
+        for queue in doomed:
+            queue.dropped = True
+            del self._queues.by_key[queue.key]
+            try:
+                moved += self._move_away(queue)
+            except OSError as error:
+                failed = error
+        removal = Deferred.fromCoroutine(self._remove(doomed, moved, failed))
+        waiting: Deferred[None] = Deferred()
+        self._running.append(removal)
+        removal.addBoth(self._removed, removal, waiting)
+        return waiting
+
+    async def idle(self) -> None:
+        """Return when nothing is left to be removed."""
+        for removal in list(self._running):
+            await removal
+
+    def _removed(self, result: None, removal: Deferred[None], waiting: Deferred[None]) -> None:
+        self._running.remove(removal)
+        waiting.callback(result)  # a Failure makes it an errback
+
+    def _move_away(self, queue: ConsumeQueue) -> list[str]:
+        """Take the files of a queue out of the way of a new one of the same name."""
+        for file in queue.files.files:
+            self._queues.dirty.pop(file, None)
+        if not queue.files.files:
+            return []
+        self._moved += 1
+        target = posixpath.join(self._directory, str(self._moved))
+        self._files.rename(queue.directory, target)
+        parent = posixpath.dirname(queue.directory)
+        if not self._files.list(parent):
+            self._files.remove_directory(parent)
+        return [target]
+
+    async def _remove(self, doomed: Sequence[ConsumeQueue], moved: Sequence[str], failed: OSError | None) -> None:
+        await self._checkpointer.save(table=True)  # from here on recovery knows that the topic is gone
+        await self._checkpointer.idle()
+        for queue in doomed:
+            for file in queue.files.files:
+                self._mappings.close(file)
+        for path in moved:
+            await self._threads.run(LANE, self._files.remove_tree, path)
+        if failed is not None:
+            raise failed

@@ -1,0 +1,220 @@
+"""
+A slave's log: bytes as the master sends them, cut anywhere, become records and units.
+
+The bytes are copied into the log at once. A record is checked by the rules of recovery (reliability S7) when its last
+byte is there, and only then it counts: the log's end may lie inside a record, C{CommitLog.whole} does not. What turns
+out to be no record is taken back, and zeroed.
+
+Queue offsets are the master's: a unit goes to the place that its record names. So a queue may begin in the middle, as
+in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that its topic was
+deleted at the master; what the topic had here is dropped. Else, as nothing protects that number, what
+L{smartgo.store.sequence} says holds here too: one record that is out of step costs one message, two or more that count
+on from further ahead are believed, and messages without units stand in for what is between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
+from smartgo.schema.consumequeue import PREFILL, unit_struct
+from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.schema.properties import stored_tag_code
+from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.sequence import HIGHEST, LONGEST_GAP
+
+_start = start_struct.unpack_from
+_pack = unit_struct.pack
+
+
+class Odd(NamedTuple):
+    """A record that did not continue its queue; the next one tells what to think of it."""
+
+    offset: int
+    physical: int
+    size: int
+    code: int
+    stored_ms: int
+
+
+class Replica:
+    """Takes what a master sends."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        begin: Callable[[int], None],
+        retreat: Callable[[int], None],
+        drop: Callable[[str, int], None],
+    ) -> None:
+        """
+        @param begin: lets an empty log begin at a physical offset.
+        @param retreat: takes back what lies behind a physical offset.
+        @param drop: forgets a topic whose records below a physical offset were deleted.
+        """
+        self._commitlog = log
+        self._queues = queues
+        self._begin = begin
+        self._retreat = retreat
+        self._drop = drop
+        self._odd: dict[QueueKey, Odd] = {}
+        self._complained: set[QueueKey] = set()
+
+    def append(self, offset: int, data: bytes | memoryview) -> None:
+        """
+        See L{IReplicatedLog.append_raw<smartgo.store.interfaces.IReplicatedLog.append_raw>}; the caller ends the run.
+
+        @raise OutOfPlace: the bytes do not belong there.
+        @raise BadRecord: they are no records; those before are in.
+        @raise ServiceNotAvailable: no room; what there was room for is in.
+        """
+        log = self._commitlog
+        if offset != log.end:
+            if log.end != log.minimum:
+                raise OutOfPlace(f"bytes of physical offset {offset} for a log that ends at {log.end}")
+            if offset < 0 or offset % log.files.file_size:
+                raise OutOfPlace(f"no file of {log.files.file_size} B begins at physical offset {offset}")
+            self._begin(offset)
+        left = memoryview(data)
+        while left:
+            left = left[log.append_bytes(left) :]
+            self._take()
+
+    def stop(self) -> None:
+        """Take back a record that is not whole: it is sent again after the next start."""
+        if self._commitlog.torn:
+            self._retreat(self._commitlog.whole)
+
+    # -- records -----------------------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        """Take in the records that are whole now."""
+        log = self._commitlog
+        whole = log.whole
+        view, base, end = log.window(whole)
+        file_end = base + len(view)
+        by_key = self._queues.by_key
+        odd = self._odd
+        try:
+            while end - whole >= BLANK_SIZE:
+                at = whole - base
+                size, magic = _start(view, at)
+                if magic in BLANK_MAGICS:
+                    if size != file_end - whole:
+                        raise BadRecord(f"blank of {size} B at {whole}, where {file_end - whole} B are left")
+                    if end == file_end:
+                        whole = end
+                    break
+                if magic not in MESSAGE_MAGICS:
+                    raise BadRecord(f"magic {magic & 0xFFFFFFFF:08x} at {whole} is not a record's")
+                if not BLANK_SIZE < size <= min(SIZE_LIMIT, file_end - whole - BLANK_SIZE):
+                    raise BadRecord(f"size of {size} B at {whole}, {file_end - whole} B before the end of the file")
+                if size > end - whole:
+                    break
+                message = check(view, at, whole)
+                stored_ms = message.stored_ms
+                if not message.sys_flag & PREPARED:
+                    key = (message.topic, message.queue_id)
+                    queue = by_key.get(key)
+                    if queue is None:
+                        queue = self._queues.create(*key)
+                    number = message.queue_offset
+                    if number != queue.next_offset or (odd and key in odd):
+                        self._out_of_step(queue, message)
+                    else:
+                        if number >= queue.reserved:
+                            queue.extend(1)
+                        code = _code(queue, message)
+                        log.add_unit(queue, _pack(whole, size, code), code, stored_ms)
+                whole += size
+                log.stored_ms = stored_ms
+        except (BadRecord, ServiceNotAvailable):
+            self._retreat(whole)
+            raise
+        log.torn = log.end - whole
+
+    # -- what is out of step -----------------------------------------------------------------------------------
+
+    def _out_of_step(self, queue: ConsumeQueue, message: StoredMessage) -> None:
+        """Find out what a record means that does not continue its queue, or comes after one that did not."""
+        one = Odd(message.queue_offset, message.physical_offset, message.size, _code(queue, message), message.stored_ms)
+        held = self._odd.get(queue.key)
+        odd: Odd | None = None
+        end = queue.next_offset
+        if not 0 <= one.offset < HIGHEST:
+            self._leave_out(queue, one)
+            return
+        if not queue.files.files:
+            self._begin_queue(queue, one.offset)
+            self._add(queue, one)
+        elif one.offset == 0:
+            self._drop(queue.topic, one.physical)
+            self._add(self._queues.create(*queue.key), one)
+        elif one.offset == end or (held is not None and one.offset == end + 1):
+            self._add(queue, one)
+        elif held is not None and held.offset + 1 == one.offset and end < held.offset <= end + LONGEST_GAP:
+            self._log.warn(
+                "topic {topic}, queue {queue}: the master has no messages from offset {end} to {offset}",
+                topic=queue.topic,
+                queue=queue.queue_id,
+                end=end,
+                offset=held.offset,
+            )
+            self._add(queue, held, one)
+            held = None
+        else:
+            odd = one
+        if held is not None:
+            self._leave_out(queue, held)
+        if odd is not None:
+            self._odd[queue.key] = odd
+        else:
+            self._odd.pop(queue.key, None)
+
+    def _begin_queue(self, queue: ConsumeQueue, offset: int) -> None:
+        """Let a queue begin in the middle."""
+        try:
+            queue.begin_at(offset)
+        except OSError as error:
+            raise queue.no_room(error) from error
+
+    def _add(self, queue: ConsumeQueue, *records: Odd) -> None:
+        """
+        Add the units of adjacent records.
+
+        Where messages are missing before them, units without one stand in, which lead to the first of these records.
+        """
+        first = records[0]
+        missing = first.offset - queue.next_offset
+        queue.extend(missing + len(records))
+        filler = _pack(first.physical, PREFILL.size, 0)
+        for _ in range(missing):
+            self._commitlog.add_unit(queue, filler, 0, first.stored_ms)
+        for one in records:
+            self._commitlog.add_unit(queue, _pack(one.physical, one.size, one.code), one.code, one.stored_ms)
+
+    def _leave_out(self, queue: ConsumeQueue, one: Odd) -> None:
+        if queue.key not in self._complained:
+            self._complained.add(queue.key)
+            self._log.warn(
+                "topic {topic}, queue {queue}: the message at {physical} has a wrong offset, {offset}, and is left out",
+                physical=one.physical,
+                topic=queue.topic,
+                queue=queue.queue_id,
+                offset=one.offset,
+            )
+
+
+def _code(queue: ConsumeQueue, message: StoredMessage) -> int:
+    """Return what the third field of a record's unit is."""
+    if queue.delay_ms is None:
+        return stored_tag_code(message.properties)
+    return message.stored_ms + queue.delay_ms
