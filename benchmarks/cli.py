@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from . import apache, apachereport, builder, indexing, proc, profiling, report, runner
+from . import apache, apachereport, builder, indexing, proc, profiling, report, runner, scaling
 from .errors import BenchmarkError
 from .results import Results, write
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
@@ -487,6 +487,51 @@ def console_command(
             outcome = opsload.run(broker, binary, requests, rounds, seconds, status.update)
     console.print(opsload.told(outcome), highlight=False)
     _keep({**_facts(bench), "outcome": outcome}, json_path, "console")
+    if check and not outcome.met:
+        sys.exit(1)
+
+
+@main.command("scale")
+@click.argument("scenarios", nargs=-1, type=click.Choice(scaling.SCENARIOS), metavar="[SCENARIO]...")
+@click.option("--brokers", type=click.IntRange(2), default=2, show_default=True, help="How many broker processes.")
+@click.option("--pin", is_flag=True, help="Tie each broker with all its threads to a processor of its own.")
+@click.option("--rounds", default=5, show_default=True, help="Pairs of windows: one broker under load, and all.")
+@click.option("--seconds", default=5.0, show_default=True, help="Length of a window.")
+@click.option("--warm-up", default=1.0, show_default=True, help="Seconds of load before each window.")
+@_folder_options
+@_json_option
+@_check_option
+def scale_command(
+    scenarios: tuple[str, ...],
+    brokers: int,
+    pin: bool,
+    rounds: int,
+    seconds: float,
+    warm_up: float,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Measure what one more broker process brings on this machine: the rate of all together by that of one.
+
+    SCENARIOs are those of "run" that send; send-128 and send-1k where none is named.
+    """
+    wanted = [each for each in LOADS if each.name in (scenarios or scaling.USUAL)]
+    pace = runner.Pace(rounds, seconds, warm_up)
+    with _workshop(work, keep, ports, jars) as bench:
+        binary = builder.generator()
+        _warn_when_busy()
+        with console.status("starting") as status:
+            targets = scaling.brokers_of(bench, brokers, pin)
+            outcome = scaling.run(targets, binary, wanted, pace, status.update)
+    console.print(scaling.table(outcome))
+    for sentence in scaling.sentences(outcome):
+        console.print(sentence, highlight=False)
+    _keep({**_facts(bench), "started": _now(), "outcome": outcome}, json_path, "scale")
     if check and not outcome.met:
         sys.exit(1)
 
