@@ -1,0 +1,318 @@
+"""
+The states of alerts: pending, firing, resolved, as Prometheus has them; silences; what was. Sans I/O, without a clock.
+
+A subject that breaks a rule is pending until it has done so for the rule's time without a break; then it fires, until
+the subject keeps the rule again or is there no more. What a look did not see stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from smartgo.errors import BadBody
+from smartgo.ops.alerts.growth import Growth
+from smartgo.ops.alerts.rules import RULES, Look, Rule, Severity, Values
+
+State = Literal["pending", "firing", "resolved"]
+
+HISTORY: Final = 500
+"""Alerts that fired, of which it is remembered."""
+SILENCES: Final = 200
+RESOLVED_MS: Final = 15 * 60_000
+"""How long a resolved one stays in sight."""
+SUBJECTS: Final = 1000
+"""Alerts of one rule at a time; more of them say nothing new."""
+
+
+class Alert(msgspec.Struct, rename="camel"):
+    """
+    One subject that breaks a rule, or did.
+
+    @ivar subject: the broker, group or registry; empty: this process.
+    @ivar since_ms: since when it breaks the rule, wall clock; C{fired_ms} since when it fires.
+    @ivar value: as it was last measured, C{peak} the worst.
+    """
+
+    rule: str
+    subject: str
+    state: State
+    since_ms: int
+    value: float
+    peak: float
+    fired_ms: int | None = None
+    resolved_ms: int | None = None
+
+
+class Past(msgspec.Struct, rename="camel"):
+    """
+    One alert that fired.
+
+    @ivar resolved_ms: null while it fires still.
+    @ivar silenced: whether somebody had silenced it when it began.
+    """
+
+    id: int
+    rule: str
+    subject: str
+    since_ms: int
+    fired_ms: int
+    resolved_ms: int | None
+    peak: float
+    silenced: bool
+
+
+class Silence(msgspec.Struct, frozen=True, rename="camel"):
+    """
+    Alerts that nobody needs to be told of for a while: they are known.
+
+    @ivar rule: of this rule alone; empty: of any.
+    @ivar subject: about this alone; empty: about anything.
+    @ivar until_ms: wall clock.
+    """
+
+    id: int
+    rule: str
+    subject: str
+    until_ms: int
+    who: str
+    at_ms: int
+    comment: str
+
+    def covers(self, rule: str, subject: str) -> bool:
+        """Whether an alert is meant."""
+        return self.rule in ("", rule) and self.subject in ("", subject)
+
+
+class Adjusted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an operator set of a rule; C{None}: as the table has it."""
+
+    threshold: float | None = None
+    seconds: float | None = None
+    enabled: bool | None = None
+
+
+class Saved(msgspec.Struct, rename="camel"):
+    """What is kept over a restart."""
+
+    firing: list[Alert]
+    history: list[Past]
+    silences: list[Silence]
+    adjusted: dict[str, Adjusted]
+
+
+class Summary(msgspec.Struct, frozen=True, rename="camel"):
+    """
+    How things are.
+
+    @ivar critical: alerts that fire and are not silenced, C{warning} the same; C{silenced} those that are.
+    """
+
+    critical: int
+    warning: int
+    silenced: int
+    pending: int
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that became of an alert."""
+
+    alert: Alert
+    state: State
+
+
+class AlertTable:
+    """
+    All alerts.
+
+    @ivar history: those that fired, the oldest first.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
+        self._table = rules
+        self._adjusted: dict[str, Adjusted] = {}
+        self._alerts: dict[tuple[str, str], Alert] = {}
+        self._began: dict[tuple[str, str], float] = {}  # when what is pending began, by the monotonic clock
+        self._growth = {name: Growth(rule.window) for name, rule in rules.items() if rule.window}
+        self._silences: list[Silence] = []
+        self._open: dict[tuple[str, str], Past] = {}
+        self._serial = 0
+        self.history: list[Past] = []
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules as they are applied."""
+        return [self.rule(name) for name in self._table]
+
+    def rule(self, name: str) -> Rule:
+        """Return one as it is applied. @raise LookupError: there is none."""
+        rule, set_ = self._table[name], self._adjusted.get(name, Adjusted())
+        return rule._replace(
+            threshold=rule.threshold if set_.threshold is None else set_.threshold,
+            seconds=rule.seconds if set_.seconds is None else set_.seconds,
+            enabled=rule.enabled if set_.enabled is None else set_.enabled,
+        )
+
+    def default(self, name: str) -> Rule:
+        """Return one as the table has it. @raise LookupError: there is none."""
+        return self._table[name]
+
+    def adjust(self, name: str, adjusted: Adjusted) -> None:
+        """Let a rule be applied otherwise; what it says then is found by the next look. @raise LookupError: none."""
+        rule = self._table[name]
+        changed = {
+            field: value
+            for field, value in msgspec.structs.asdict(adjusted).items()
+            if value is not None and value != getattr(rule, field)
+        }
+        self._adjusted.pop(name, None)
+        if changed:
+            self._adjusted[name] = Adjusted(**changed)
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def observe(self, look: Look, now_ms: int, seconds: float) -> list[Event]:
+        """
+        Take a look at the cluster; return what became of alerts by it, those that are pending left out.
+
+        @param now_ms: wall clock, for people: it may be set.
+        @param seconds: the monotonic clock, by which time passes.
+        """
+        events: list[Event] = []
+        for rule in self.rules:
+            values: Values | None = {} if not rule.enabled else self._measured(rule, look, seconds)
+            if values is not None:
+                self._apply(rule, values, now_ms, seconds, events)
+        self._forget(now_ms)
+        return events
+
+    def _measured(self, rule: Rule, look: Look, seconds: float) -> Values | None:
+        values = rule.measure(look)
+        growth = self._growth.get(rule.name)
+        if values is None or growth is None:
+            return values
+        growth.keep(set(values))
+        return {subject: growth.add(subject, seconds, value) for subject, value in values.items()}
+
+    def _apply(self, rule: Rule, values: Values, now_ms: int, seconds: float, events: list[Event]) -> None:
+        broken = {subject: value for subject, value in values.items() if value > rule.threshold}
+        for subject in list(broken)[SUBJECTS:]:
+            del broken[subject]
+        for subject, value in broken.items():
+            key = rule.name, subject
+            alert = self._alerts.get(key)
+            if alert is None or alert.state == "resolved":
+                alert = self._alerts[key] = Alert(rule.name, subject, "pending", now_ms, value, value)
+                self._began[key] = seconds
+            alert.value = value
+            alert.peak = max(alert.peak, value)
+            if alert.state == "pending" and seconds - self._began[key] >= rule.seconds:
+                del self._began[key]
+                alert.state, alert.fired_ms = "firing", now_ms
+                self._remember(alert)
+                events.append(Event(alert, "firing"))
+        for key, alert in list(self._alerts.items()):
+            if key[0] != rule.name or key[1] in broken:
+                continue
+            if alert.state == "pending":
+                del self._alerts[key], self._began[key]
+            elif alert.state == "firing":
+                alert.value = values.get(alert.subject, alert.value)
+                alert.state, alert.resolved_ms = "resolved", now_ms
+                past = self._open.pop(key, None)
+                if past is not None:
+                    past.resolved_ms, past.peak = now_ms, alert.peak
+                events.append(Event(alert, "resolved"))
+
+    def _remember(self, alert: Alert) -> None:
+        self._serial += 1
+        silenced = self.silence_of(alert, alert.fired_ms or 0) is not None
+        past = Past(
+            self._serial, alert.rule, alert.subject, alert.since_ms, alert.fired_ms or 0, None, alert.peak, silenced
+        )
+        self._open[alert.rule, alert.subject] = past
+        self.history.append(past)
+        del self.history[:-HISTORY]
+
+    def _forget(self, now_ms: int) -> None:
+        for key, alert in list(self._alerts.items()):
+            if alert.resolved_ms is not None and now_ms - alert.resolved_ms >= RESOLVED_MS:
+                del self._alerts[key]
+        self._silences = [one for one in self._silences if one.until_ms > now_ms]
+
+    # -- showing -----------------------------------------------------------------------------------------------
+
+    def alerts(self) -> list[Alert]:
+        """Return all that are pending, fire, or were resolved not long ago."""
+        return list(self._alerts.values())
+
+    def severity(self, alert: Alert) -> Severity:
+        """How bad one is."""
+        return self._table[alert.rule].severity
+
+    def summary(self, now_ms: int) -> Summary:
+        """Count them."""
+        firing = [one for one in self._alerts.values() if one.state == "firing"]
+        loud = [self.severity(one) for one in firing if self.silence_of(one, now_ms) is None]
+        pending = sum(one.state == "pending" for one in self._alerts.values())
+        return Summary(loud.count("critical"), loud.count("warning"), len(firing) - len(loud), pending)
+
+    # -- silences ----------------------------------------------------------------------------------------------
+
+    def silences(self, now_ms: int) -> list[Silence]:
+        """Return those in force, the newest first."""
+        return [one for one in reversed(self._silences) if one.until_ms > now_ms]
+
+    def silence_of(self, alert: Alert | Past, now_ms: int) -> Silence | None:
+        """Return the silence over an alert that lasts longest; C{None}: there is none."""
+        found = [one for one in self.silences(now_ms) if one.covers(alert.rule, alert.subject)]
+        return max(found, key=lambda one: one.until_ms, default=None)
+
+    def add_silence(self, rule: str, subject: str, until_ms: int, who: str, now_ms: int, comment: str) -> Silence:
+        """Silence some alerts. @raise BadBody: there are too many silences."""
+        self._silences = [one for one in self._silences if one.until_ms > now_ms]
+        if len(self._silences) >= SILENCES:
+            raise BadBody(f"there are {SILENCES} silences already; end some of them")
+        self._serial += 1
+        made = Silence(self._serial, rule, subject, until_ms, who, now_ms, comment)
+        self._silences.append(made)
+        return made
+
+    def end_silence(self, id: int) -> Silence:
+        """End a silence; return it. @raise LookupError: there is none."""
+        for one in self._silences:
+            if one.id == id:
+                self._silences.remove(one)
+                return one
+        raise LookupError(id)
+
+    # -- keeping it --------------------------------------------------------------------------------------------
+
+    def saved(self) -> Saved:
+        """Return what is worth keeping; what is pending begins anew."""
+        firing = [one for one in self._alerts.values() if one.state == "firing"]
+        return Saved(firing, self.history, self._silences, self._adjusted)
+
+    def restore(self, saved: Saved) -> None:
+        """Take what was kept; rules that there are no more are left out."""
+        self._alerts = {(one.rule, one.subject): one for one in saved.firing if one.rule in self._table}
+        self.history = [one for one in saved.history if one.rule in self._table][-HISTORY:]
+        self._open = {}
+        for past in self.history:
+            if past.resolved_ms is None:
+                self._open[past.rule, past.subject] = past
+        self._silences = saved.silences
+        self._adjusted = {name: one for name, one in saved.adjusted.items() if name in self._table}
+        self._serial = max([0, *(one.id for one in saved.history), *(one.id for one in saved.silences)])
+
+
+def read_saved(data: bytes) -> Saved:
+    """Read what L{AlertTable.saved} gave. @raise BadBody: it is something else."""
+    try:
+        return msgspec.json.decode(data, type=Saved)
+    except msgspec.MsgspecError as error:
+        raise BadBody(f"it holds no alerts: {error}") from None

@@ -1,0 +1,130 @@
+"""The rules: what breaks them, and that Prometheus is given the same ones."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import yaml
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.ops.alerts.growth import Growth, led_to
+from smartgo.ops.alerts.rules import RULES, BrokerLook, GroupLook, Look
+
+ALERTS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "grafana", "alerts.yml")
+_FOR = {"s": 1, "m": 60, "h": 3600}
+
+
+def values(rule: str, look: Look) -> Any:
+    """What a rule measures."""
+    return RULES[rule].measure(look)
+
+
+class RulesTests(SynchronousTestCase):
+    """Each rule by itself."""
+
+    def test_prometheus(self) -> None:
+        """
+        Every rule of the file for Prometheus is one of ours, with the same severity and time; so is everything here
+        that names one.
+        """
+        with open(ALERTS) as file:
+            theirs = {one["alert"]: one for one in yaml.safe_load(file)["groups"][0]["rules"]}
+        ours = {rule.prometheus: rule for rule in RULES.values() if rule.prometheus}
+        self.assertEqual(sorted(ours), sorted(theirs))
+        for name, rule in ours.items():
+            text = theirs[name].get("for", "0s")
+            seconds = int(text[:-1]) * _FOR[text[-1]]
+            self.assertEqual((theirs[name]["labels"]["severity"], seconds), (rule.severity, rule.seconds), name)
+
+    def test_names(self) -> None:
+        """Rules have names of their own, and say what to do."""
+        for name, rule in RULES.items():
+            self.assertEqual((name, rule.about[-1]), (rule.name, "."))
+            self.assertEqual(rule.adjustable, rule.unit != "state")
+
+    def test_not_looked_at(self) -> None:
+        """What was not looked at is measured by nobody."""
+        for name in RULES:
+            self.assertIs(values(name, Look()), None, name)
+
+    def test_brokers(self) -> None:
+        """A broker that does not answer is down, and its disk is not known; one without a past has no tomorrow."""
+        look = Look(brokers={"a": BrokerLook(True, 0.5, 0.95), "b": BrokerLook(False, 0.0), "c": BrokerLook(True, 0.9)})
+        self.assertEqual(values("broker-down", look), {"a": 0.0, "b": 1.0, "c": 0.0})
+        self.assertEqual(values("disk-full", look), {"a": 0.5, "c": 0.9})
+        self.assertEqual(values("disk-full-tomorrow", look), {"a": 0.95})
+
+    def test_groups(self) -> None:
+        """A group that has lag is stopped, empty or disabled by what it has of members, rate and permission."""
+        groups = {
+            "works": GroupLook(5, 700.0, 2.0, 1, True),
+            "stopped": GroupLook(5, 1.0, 0.0, 1, True),
+            "empty": GroupLook(5, 1.0, 0.0, 0, True),
+            "disabled": GroupLook(5, 1.0, 0.0, 1, False),
+            "unknown": GroupLook(5, 1.0, 0.0, None, True),
+            "done": GroupLook(0, 0.0, 0.0, 0, False),
+        }
+
+        def broken(rule: str) -> set[str]:
+            measured = values(rule, Look(groups=groups))
+            return {name for name, value in measured.items() if value > RULES[rule].threshold}
+
+        self.assertEqual(broken("group-late"), {"works"})
+        self.assertEqual(broken("group-stopped"), {"stopped", "disabled"})
+        self.assertEqual(broken("group-empty"), {"empty"})
+        self.assertEqual(broken("group-disabled"), {"disabled"})
+        self.assertEqual(broken("group-behind"), set())
+
+    def test_process(self) -> None:
+        """Figures of the process count where they are there; a share is of what it is a share of."""
+        look = Look(process={"heldPulls": 90.0, "heldPullsLimit": 100.0, "storeRefuses": 1.0})
+        self.assertEqual(values("held-pulls", look), {"": 0.9})
+        self.assertEqual(values("store-refuses", look), {"": 1.0})
+        self.assertIs(values("slave-behind", look), None)
+
+    def test_registries(self) -> None:
+        """A registry that does not answer is down."""
+        look = Look(registries={"r1:9876": True, "r2:9876": False})
+        self.assertEqual(values("registry-down", look), {"r1:9876": 0.0, "r2:9876": 1.0})
+
+
+class GrowthTests(SynchronousTestCase):
+    """Growth in a window."""
+
+    def test_window(self) -> None:
+        """What grew before the window is not counted."""
+        growth = Growth(60)
+        self.assertEqual([growth.add("a", at, at) for at in range(0, 130, 10)][-1], 60)
+        self.assertEqual(growth.add("a", 190, 120), 0)
+
+    def test_begins_anew(self) -> None:
+        """A counter whose process was started again counts from 0."""
+        growth = Growth(60)
+        growth.add("a", 0, 100)
+        growth.add("a", 10, 103)
+        self.assertEqual(growth.add("a", 20, 2), 5)
+
+    def test_first(self) -> None:
+        """What was counted before the first look did not grow since."""
+        self.assertEqual(Growth(60).add("a", 0, 1000), 0)
+
+    def test_bounded(self) -> None:
+        """However often it is asked, few samples are kept, and nothing of what is there no more."""
+        growth = Growth(60)
+        for at in range(10_000):
+            growth.add("a", at / 50, at)
+        self.assertLess(len(growth._samples["a"]), 70)
+        self.assertLess(abs(growth.add("a", 200, 10_000) - 60 * 50), 60)
+        growth.keep({"b"})
+        self.assertEqual((growth._samples, growth._sums), ({}, {}))
+
+
+class LineTests(SynchronousTestCase):
+    """Where a line leads."""
+
+    def test_line(self) -> None:
+        """Points on a line lead on along it; one point, or one moment, leads nowhere."""
+        self.assertAlmostEqual(led_to([0, 1, 2], [0.5, 0.6, 0.7], 4), 0.9)
+        self.assertIs(led_to([1], [1], 2), None)
+        self.assertIs(led_to([1, 1], [1, 2], 2), None)
