@@ -9,6 +9,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 NEVER: Final = float("inf")
 _LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a standstill
+_LEAST: Final = 0.001  # seconds from look to look: a sum of floating point numbers may fall short of what was due
 
 
 class Alarm:
@@ -53,4 +54,5 @@ class Alarm:
             self._arm(now)
             return
         self._look(now)
-        self.set()
+        if self._timer is None:
+            self._arm(max(self._due(), now + _LEAST))

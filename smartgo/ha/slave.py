@@ -275,6 +275,7 @@ class Slave(Service):
         asking.clock = clock
         if asked is not None:
             asking.start(_REFRESH, now=False)
+        self._log.info("following {master} from {offset} on", master=address, offset=end.end)
         try:
             self._set(SlaveState.CATCHING_UP)
             error = await stream.over

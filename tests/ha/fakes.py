@@ -138,7 +138,7 @@ class FakeTail:
     @ivar asked: (master, begin, end) of each question.
     """
 
-    def __init__(self, logs: dict[str, FakeLog | None]) -> None:
+    def __init__(self, logs: dict[str, IReplicatedLog | None]) -> None:
         self.logs = logs
         self.asked: list[tuple[str, int, int]] = []
 
@@ -150,9 +150,14 @@ class FakeTail:
         log = self.logs[master]
         if log is None:
             return succeed(None)
-        there = log.begin <= begin <= end <= log.end
-        crc = zlib.crc32(log.data[begin - log.begin : end - log.begin]) if there else None
-        return succeed(Tail(log.begin, log.end, crc))
+        minimum, last = log.log_bounds()
+
+        def tell(crc: int | None) -> Tail:
+            return Tail(minimum, last, crc)
+
+        if not minimum <= begin < end <= last:
+            return succeed(tell(None))
+        return log.crc(begin, end).addCallback(tell)
 
 
 class Said:

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
+from smartgo.store.interfaces import IReplicatedLog
 from tests.fakes import FakeEnvironment
 from tests.ha.fakes import FakeLog, FakeTail, Said
 
@@ -41,14 +42,14 @@ class PairCase(SynchronousTestCase):
         self.tail = FakeTail({MAIN: self.there})
         self._services: list[Master | Slave] = []
 
-    def make_master(self, log: FakeLog | None = None, **options: Any) -> Master:
+    def make_master(self, log: IReplicatedLog | None = None, **options: Any) -> Master:
         """Start a master that listens at L{HERE}, of C{there} unless told otherwise."""
         master = Master(self.env, self.there if log is None else log, f"tcp:{PORT}", self.said, **options)
         master.startService()
         self._services.append(master)
         return master
 
-    def make_slave(self, log: FakeLog | None = None, **options: Any) -> Slave:
+    def make_slave(self, log: IReplicatedLog | None = None, **options: Any) -> Slave:
         """Start a slave of the master at L{HERE}, of C{here} unless told otherwise."""
         slave = Slave(self.env, self.here if log is None else log, self.tail, **options)
         slave.startService()

@@ -53,11 +53,11 @@ class BackoffTests(SynchronousTestCase):
     """How long pauses are."""
 
     def test_grows(self) -> None:
-        """Pauses double from 1 s to 30 s at most, differ by chance, and begin anew when all was well."""
+        """Pauses double from 1 s to 25 s at most, differ by chance, and begin anew when all was well."""
         backoff = Backoff(FakeRandom())
         pauses = [backoff.pause() for _ in range(50)]
-        for pause, least in zip(pauses, (1, 2, 4, 8, 16, *[24] * 45), strict=True):
-            self.assertTrue(least <= pause <= least * 1.25 <= 30, pauses)
+        for pause, least in zip(pauses, (1, 2, 4, 8, 16, *[20] * 45), strict=True):
+            self.assertTrue(least <= pause <= least * 1.25 <= 25, pauses)
         self.assertGreater(len(set(pauses[5:])), 40)
         backoff.reset()
         self.assertLess(backoff.pause(), 1.25)

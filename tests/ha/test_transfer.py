@@ -356,3 +356,41 @@ class BothEndsTests(SynchronousTestCase):
                 there.receive(here.begin(0.0), 0.0)
                 here.receive(there.send(EVERYTHING, 0.0), 0.0)
                 self.assertEqual(slave.data, body)
+
+
+class RubbishTests(SynchronousTestCase):
+    """What comes from elsewhere than the other end."""
+
+    def test_master(self) -> None:
+        """Whatever a slave says, a master goes on or ends the connection, and sends nothing but its log."""
+        for seed in range(300):
+            random = Random(seed)
+            log = FakeLog(noise(500), begin=random.choice([0, 300]), file_size=100)
+            end = MasterEnd(log, now=0.0, batch=64)
+            try:
+                for _ in range(20):
+                    words = [random.choice([-1, 0, 301, 500, 801, 1 << 40, -(1 << 63)]) for _ in range(2)]
+                    end.receive(b"".join(map(report, words))[random.randrange(16) :], 0.0)
+                    for offset, body in pieces(end.send(random.randrange(300), 0.0)):
+                        self.assertEqual(body, log.data[offset - log.begin :][: len(body)])
+            except FramingError:
+                pass
+            self.assertLessEqual(end.confirmed, log.end)
+
+    def test_slave(self) -> None:
+        """Whatever a master says, a slave goes on or ends the connection, and appends at its end alone."""
+        for seed in range(300):
+            random = Random(seed)
+            log = FakeLog(noise(500) if random.random() < 0.5 else b"")
+            end = SlaveEnd(log, now=0.0)
+            try:
+                for _ in range(20):
+                    offset = random.choice([end.end, end.end, end.end, 0, 501, -1, 1 << 62])
+                    size = random.choice([0, 1, 70, 70, TRANSFER_LIMIT + 1, -1])
+                    end.receive(head(offset, size) + random.randbytes(random.randrange(80)), 0.0)
+                    end.report(0.0)
+            except FramingError:
+                pass
+            for (offset, size), (following, _) in zip(log.appended, log.appended[1:], strict=False):
+                self.assertEqual(offset + size, following)
+            self.assertLessEqual(end.reported, log.end)
