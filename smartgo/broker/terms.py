@@ -46,8 +46,15 @@ def as_slave(settings: StoreSettings) -> StoreSettings:
     )
 
 
-def durability(store: StoreConfig, role: str) -> str:
-    """Say in one line what an acknowledged message survives (reliability D1)."""
+def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
+    """
+    Say in one line what an acknowledged message survives (reliability D1).
+
+    @param ack_mode: what a slave confirms: C{append} or C{flush}.
+    """
+    if role == "SLAVE":
+        kept = "on its disk" if ack_mode == "flush" else "in its memory or on its disk"
+        return f"{store.flush_disk_type}, SLAVE: takes no messages; confirms to its master what it has {kept}"
     if store.flush_disk_type == SYNC:
         loss = "an acknowledged message is on the disk: it survives the process and a power failure"
     else:
@@ -55,7 +62,13 @@ def durability(store: StoreConfig, role: str) -> str:
             "an acknowledged message survives the process; a power failure loses at most the last 1.0 s or 16 MiB, "
             "whichever is less"
         )
-    return f"{store.flush_disk_type}, {role}: {loss}"
+    if role == "SYNC_MASTER":
+        copies = (
+            "a slave has it too, unless the answer said otherwise (11, 12), so that it survives the loss of this disk"
+        )
+    else:
+        copies = "with this disk is lost what no slave has received yet"
+    return f"{store.flush_disk_type}, {role}: {loss}; {copies}"
 
 
 def size_text(size: int) -> str:

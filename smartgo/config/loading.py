@@ -154,7 +154,7 @@ def _note_oddities(configuration: Configuration, warnings: list[str]) -> None:
     broker = configuration.broker
     if broker.broker_id and not broker.is_slave:
         warn("broker", "brokerId", f"is 0 for brokerRole={broker.broker_role}")
-    if _is_loopback(broker.bind_address) and broker.broker_ip1 and not _is_loopback(broker.broker_ip1):
+    if is_loopback(broker.bind_address) and broker.broker_ip1 and not is_loopback(broker.broker_ip1):
         warn(
             "broker",
             "brokerIP1",
@@ -164,7 +164,8 @@ def _note_oddities(configuration: Configuration, warnings: list[str]) -> None:
         warn("store", "maxMessageSize", "is not reached, as frameMaxLength ends frames before")
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address to listen on."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -1,0 +1,359 @@
+"""A master and its slave in memory, over real stores: the log, the tables, failover, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.broker.broker import Broker
+from smartgo.broker.replication import Replicated
+from smartgo.ha.interfaces import SlaveState
+from smartgo.ha.slave import Stream
+from smartgo.schema.bodies import TopicRouteData
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.ha import TailAnswer, TailRequest
+from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, UpdateOffsetRequest
+from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.message import StoredMessage
+from tests.broker.cluster import BROKER, FAST, REGISTRY, Cluster, pull_command, records, send_command
+
+SLAVE = "127.0.0.1:10921"
+SLAVE_SETTINGS = {"brokerRole": "SLAVE", "brokerId": "1", "listenPort": "10921", "storePathRootDir": "/slave"}
+
+
+class Pair(Cluster):
+    """
+    A registry, a master and a slave of it.
+
+    @ivar slave: the slave; C{None} while it is stopped.
+    """
+
+    def __init__(self, slave_settings: dict[str, str] | None = None, **settings: str) -> None:
+        super().__init__(None, **settings)
+        self.slave: Broker | None = None
+        self._slave_settings = {**SLAVE_SETTINGS, **(slave_settings or {})}
+        self.running = True
+        self.start_slave()
+
+    def ask(self, command: Command, address: str = BROKER) -> Command:
+        """Ask, and return the answer, for which another broker may have to be heard."""
+        found: list[Any] = []
+        self.client.ask(address, command, 3.0).addBoth(found.append)
+        self.pump()
+        for _ in range(31):
+            if not found:
+                self.pump(0.1)
+        if not isinstance(found[0], Command):
+            raise AssertionError(f"no answer: {found}")
+        return found[0]
+
+    def start_slave(self) -> None:
+        """Start the slave; it needs a moment to follow."""
+        self.slave = Broker(self.env, self.configure(self._slave_settings))
+        self.slave.startService()
+        self.pump(0.5)
+
+    def stop_slave(self) -> None:
+        """Stop it in order."""
+        slave, self.slave = self.slave, None
+        if slave is not None:
+            self._stop(slave)
+
+    def stop_master(self) -> None:
+        """Stop the master in order."""
+        self.running = False
+        self._stop(self.broker)
+
+    def start_master(self, **settings: str) -> None:
+        """Start it again."""
+        self.broker = Broker(self.env, self.configure(settings))
+        self.broker.startService()
+        self.running = True
+        self.pump(0.5)
+
+    def _stop(self, broker: Broker) -> None:
+        done: list[object] = []
+        broker.stopService().addBoth(done.append)
+        self.pump(7.0)
+        if done != [None]:
+            raise AssertionError(f"not stopped: {done}")
+
+    def stop(self) -> None:
+        """Stop all."""
+        self.stop_slave()
+        if self.running:
+            super().stop()
+            return
+        for stop in self.client.stop, self.registry.stopService:
+            stop()
+            self.pump(7.0)
+
+    @property
+    def followed(self) -> Broker:
+        """The slave, which runs."""
+        if self.slave is None:
+            raise AssertionError("the slave does not run")
+        return self.slave
+
+    def logs(self) -> tuple[bytes, bytes]:
+        """Both logs."""
+        return log(self.broker), log(self.followed)
+
+
+def log(broker: Broker) -> bytes:
+    """The bytes of a broker's log."""
+    at, end = broker.store.log_bounds()
+    parts = []
+    while at < end:
+        piece = broker.store.piece(at, 1 << 20)
+        assert piece is not None
+        parts.append(bytes(piece))
+        at += len(piece)
+    return b"".join(parts)
+
+
+class PairCase(SynchronousTestCase):
+    """With a pair."""
+
+    def start(self, slave_settings: dict[str, str] | None = None, **settings: str) -> Pair:
+        """Start one; nothing of it is left at the end."""
+        pair = Pair(slave_settings, **settings)
+        self.addCleanup(self.end, pair)
+        return pair
+
+    def end(self, pair: Pair) -> None:
+        """Stop it."""
+        pair.stop()
+        self.assertEqual((pair.env.clock.getDelayedCalls(), pair.env.files.mappings), ([], []))
+
+    def pulled(self, pair: Pair, topic: str = "T", offset: int = 0) -> list[StoredMessage]:
+        """What the slave has in queue 0."""
+        answer = pair.ask(pull_command(topic, 0, offset), SLAVE)
+        self.assertIn(answer.code, (0, 19, 20), answer.remark)
+        return records(answer.body)
+
+
+class FollowingTests(PairCase):
+    """The slave has what the master has."""
+
+    def test_log_and_tables(self) -> None:
+        """Whom to follow the registry says; log and tables become equal, and consumers can read from either."""
+        pair = self.start()
+        for number in range(30):
+            pair.send("T", b"%d" % number)
+        pair.broker.offsets.commit("CG", "T", 0, 12)
+        pair.pump(11.0)
+        self.assertEqual(*pair.logs())
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"%d" % number for number in range(30)])
+        self.assertEqual(pair.followed.topics.wrapper(), pair.broker.topics.wrapper())
+        self.assertEqual(pair.followed.groups.wrapper(), pair.broker.groups.wrapper())
+        self.assertEqual(pair.followed.offsets.query("CG", "T", 0), 12)
+        now = pair.followed.replication.now()
+        self.assertEqual((now.role, now.state, now.reason, now.behind), ("SLAVE", SlaveState.FOLLOWING, "", 0))
+        self.assertEqual((now.master, now.tables_reason), ("127.0.0.1:10912", ""))
+        (seen,) = pair.broker.replication.now().slaves
+        self.assertEqual(seen.confirmed, pair.broker.store.log_bounds()[1])
+
+    def test_route(self) -> None:
+        """The registry gives clients both addresses, each under its broker id."""
+        pair = self.start()
+        pair.send("T")
+        answer = pair.ask(Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic="T")), REGISTRY)
+        (broker,) = TopicRouteData.decode(answer.body).broker_datas
+        self.assertEqual(broker.broker_addrs, {0: BROKER, 1: SLAVE})
+
+    def test_fixed(self) -> None:
+        """Without a registry, the address of the master's port for slaves is enough."""
+        pair = self.start({"namesrvAddr": "", "haMasterAddress": "127.0.0.1:10912"})
+        pair.send("T", b"here")
+        pair.pump(4.0)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"here"])
+
+    def test_restart(self) -> None:
+        """A slave that was stopped goes on where it was, and a master that was stopped is followed again."""
+        pair = self.start()
+        pair.send("T", b"1")
+        pair.pump(4.0)
+        pair.stop_slave()
+        pair.send("T", b"2")
+        pair.start_slave()
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"1", b"2"])
+        pair.stop_master()
+        self.assertNotIn(pair.followed.replication.now().state, (SlaveState.FOLLOWING, SlaveState.CATCHING_UP))
+        pair.start_master()
+        pair.send("T", b"3")
+        pair.pump(45.0, step=0.5)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"1", b"2", b"3"])
+        self.assertEqual(*pair.logs())
+
+    def test_delayed(self) -> None:
+        """Delayed messages are delivered by the master alone; the slave knows how far that has come."""
+        pair = self.start()
+        pair.send("T", b"later", properties={"DELAY": "1"})
+        pair.pump(15.0)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"later"])
+        self.assertEqual(*pair.logs())
+        self.assertEqual(pair.followed.delay.offsets, pair.broker.delay.offsets)
+        self.assertEqual(pair.followed.delay.offsets[1], 1)
+        pair.pump(11.0)
+        self.assertEqual(pair.followed.progress.load()[1], 1)
+
+    def test_deleted_topic(self) -> None:
+        """A topic that is deleted and made anew has the same messages on both."""
+        pair = self.start()
+        for number in range(3):
+            pair.send("T", b"old %d" % number)
+        pair.pump(11.0)
+        pair.broker.topics.delete("T")
+        pair.broker.store.delete_topic("T")
+        pair.pump(11.0)
+        self.assertEqual(pair.ask(pull_command("T"), SLAVE).code, ResponseCode.TOPIC_NOT_EXIST)
+        pair.send("T", b"new")
+        pair.pump(11.0)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"new"])
+
+
+class FailoverTests(PairCase):
+    """The master goes, and comes back."""
+
+    def test_serves_alone(self) -> None:
+        """Without its master the slave serves pulls and offsets, and refuses sends; what was new is there as well."""
+        pair = self.start()
+        pair.send("T", b"1")
+        pair.pump(4.0)
+        pair.send("NEW", b"2")  # after the last copy of the tables
+        pair.pump()
+        pair.stop_master()
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"1"])
+        self.assertEqual([one.body for one in self.pulled(pair, "NEW")], [b"2"])
+        self.assertEqual(pair.ask(send_command("T"), SLAVE).code, ResponseCode.SERVICE_NOT_AVAILABLE)
+        self.commit(pair, "CG", 1)
+        query = Command.request(RequestCode.QUERY_CONSUMER_OFFSET, QueryOffsetRequest("CG", "T", 0))
+        self.assertEqual(pair.ask(query, SLAVE).read(OffsetResponse).offset, 1)
+
+    def commit(self, pair: Pair, group: str, offset: int) -> None:
+        """Commit to the slave."""
+        request = UpdateOffsetRequest(consumer_group=group, topic="T", queue_id=0, commit_offset=offset)
+        self.assertEqual(pair.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, request), SLAVE).code, 0)
+
+    def test_merge_back(self) -> None:
+        """What groups committed to the slave the master has when it is back, over a restart of the slave, too."""
+        pair = self.start()
+        for number in range(9):
+            pair.send("T", b"%d" % number)
+        pair.broker.offsets.commit("CG", "T", 0, 4)
+        pair.pump(14.0)
+        pair.stop_master()
+        self.commit(pair, "CG", 8)
+        self.commit(pair, "OTHER", 2)
+        pair.stop_slave()
+        pair.start_slave()
+        pair.start_master()
+        self.assertEqual(pair.broker.offsets.query("CG", "T", 0), 4)
+        pair.pump(45.0, step=0.5)
+        for broker in pair.broker, pair.followed:
+            self.assertEqual(broker.offsets.query("CG", "T", 0), 8)
+            self.assertEqual(broker.offsets.query("OTHER", "T", 0), 2)
+
+    def test_beyond(self) -> None:
+        """Alone, the slave holds a pull for what it does not have: an answer would bring the same question at once."""
+        pair = self.start()
+        pair.send("T")
+        pair.pump(4.0)
+        self.assertEqual(pair.ask(pull_command("T", 0, 5, sys_flag=6), SLAVE).code, 20)
+        pair.stop_master()
+        found: list[Any] = []
+        pair.client.ask(SLAVE, pull_command("T", 0, 5, sys_flag=6, suspend_timeout_millis=5000), 30.0).addBoth(
+            found.append
+        )
+        pair.pump(4.0)
+        self.assertEqual(found, [])
+        pair.pump(2.0)
+        self.assertEqual([one.code for one in found], [20])
+
+    def test_empty_master(self) -> None:
+        """A master that lost its disk empties neither log nor tables of its slave, which says that they differ."""
+        pair = self.start()
+        for number in range(5):
+            pair.send("T", b"%d" % number)
+        pair.pump(11.0)
+        pair.stop_master()
+        pair.env.files.remove_tree("/store")
+        pair.start_master()
+        pair.pump(70.0, step=0.5)
+        now = pair.followed.replication.now()
+        self.assertEqual(now.state, SlaveState.DIVERGED)
+        self.assertIn("our log goes to", now.reason)
+        self.assertEqual(len(self.pulled(pair)), 5)
+        self.assertIn("T", pair.followed.topics)
+
+
+class SyncMasterTests(PairCase):
+    """A SYNC_MASTER waits for its slave."""
+
+    def test_waits(self) -> None:
+        """A send is answered when the slave has it; a batch when it has all of it."""
+        pair = self.start(brokerRole="SYNC_MASTER")
+        self.assertEqual(pair.send("T", b"1").code, 0)
+        self.assertEqual(*pair.logs())
+
+    def test_no_slave(self) -> None:
+        """Without a slave the answer is 11 at once, and the message is stored; with WAIT=false it is 0."""
+        pair = self.start(brokerRole="SYNC_MASTER")
+        pair.stop_slave()
+        answer = pair.send("T", b"1")
+        self.assertEqual((answer.code, answer.remark), (ResponseCode.SLAVE_NOT_AVAILABLE, "slave not available"))
+        self.assertEqual(answer.fields["queueOffset"], "0")
+        self.assertEqual(pair.send("T", b"2", properties={"WAIT": "false"}).code, 0)
+        self.assertEqual([one.body for one in pair.pull("T")[1]], [b"1", b"2"])
+
+    def test_slow_slave(self) -> None:
+        """A slave that takes nothing makes a send wait slaveTimeout, and be answered 12."""
+        pair = self.start(brokerRole="SYNC_MASTER", slaveTimeout="2000")
+        pair.send("T", b"1")
+        self.patch(Stream, "report", lambda stream: None)
+        found: list[Any] = []
+        pair.client.ask(BROKER, send_command("T", b"2"), 10.0).addBoth(found.append)
+        pair.pump(1.9)
+        self.assertEqual(found, [])
+        pair.pump(0.3)
+        self.assertEqual((found[0].code, found[0].remark), (ResponseCode.FLUSH_SLAVE_TIMEOUT, "flush slave timeout"))
+
+
+class TailTests(PairCase):
+    """The question before the stream."""
+
+    def ask(self, pair: Pair, begin: int, end: int, address: str = BROKER) -> Command:
+        """Ask it."""
+        return pair.ask(Command.request(RequestCode.GET_LOG_TAIL, TailRequest(begin=begin, end=end)), address)
+
+    def test_answer(self) -> None:
+        """A master tells its bounds, and the CRC of what it has; on the fast port, too; a slave does not know it."""
+        pair = self.start()
+        pair.send("T")
+        minimum, end = pair.broker.store.log_bounds()
+        for address in BROKER, FAST:
+            answer = self.ask(pair, minimum, end, address).read(TailAnswer)
+            self.assertEqual((answer.minimum, answer.end), (minimum, end))
+            self.assertEqual(answer.crc, self.successResultOf(pair.broker.store.crc(minimum, end)))
+        self.assertIsNone(self.ask(pair, 0, 0).read(TailAnswer).crc)
+        self.assertIsNone(self.ask(pair, end, end + 1).read(TailAnswer).crc)
+        self.assertEqual(self.ask(pair, 0, 0, SLAVE).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+
+    def test_refused(self) -> None:
+        """A range that is none, or too long, is refused, and so is whoever may not replicate (reliability X6)."""
+        pair = self.start()
+        for begin, end in ((-1, 5), (5, 4), (0, 65537)):
+            self.assertEqual(self.ask(pair, begin, end).code, ResponseCode.SYSTEM_ERROR)
+        other = self.start(haAllow="10.0.0.0/8")
+        other.send("T")
+        other.pump(11.0)
+        answer = self.ask(other, 0, 0)
+        self.assertEqual(answer.code, ResponseCode.NO_PERMISSION)
+        self.assertIn("haAllow", answer.remark or "")
+        now = other.followed.replication.now()
+        self.assertEqual((now.state, now.tables_ms), (SlaveState.CONNECTING, -1))
+        self.assertIn("haAllow", now.reason)
+        self.assertEqual(other.broker.replication.now(), Replicated("ASYNC_MASTER", []))
