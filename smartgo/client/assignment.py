@@ -146,23 +146,31 @@ class Assignment:
             await self._settle(topic, mine)
 
     async def _members(self, route: Route) -> list[str] | None:
-        """The group's members as a broker of the topic knows them, sorted; C{None} where it does not tell."""
+        """The group's members as a broker of the topic knows them, sorted; C{None} where none of them tells."""
         names = sorted(route.brokers)
-        if not names:
-            return None
-        found = self._client.routes.nearest_address(names[self._client.env.random.below(len(names))])
-        if found is None:
-            return None
-        header = ConsumerListRequest(consumer_group=self._group)
-        try:
-            answer = await self._client.ask(found[0], Command.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header))
-        except PeerRefused:
-            members = []
-        else:
-            members = sorted_ids(ConsumerList.decode(answer.body).consumer_id_list)
-        if self._client.id not in members:
-            self._client.heartbeat()  # it answers by telling the group, which comes back here
-        return members or None
+        first = self._client.env.random.below(len(names)) if names else 0
+        failure: CallFailed | None = None
+        for name in [*names[first:], *names[:first]]:
+            found = self._client.routes.nearest_address(name)
+            if found is None:
+                continue
+            header = ConsumerListRequest(consumer_group=self._group)
+            command = Command.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+            try:
+                members = sorted_ids(
+                    ConsumerList.decode((await self._client.ask(found[0], command)).body).consumer_id_list
+                )
+            except PeerRefused:
+                members = []
+            except CallFailed as error:
+                failure = error
+                continue
+            if self._client.id not in members:
+                self._client.heartbeat()  # it answers by telling the group, which comes back here
+            return members or None
+        if failure is not None:
+            raise failure
+        return None
 
     async def _settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
         """Give up what is ours no longer, begin what is ours now."""

@@ -56,7 +56,7 @@ class RemoteOffsets:
     def __init__(self, client: Client, group: str) -> None:
         self._calls = QueueCalls(client, group)
         self._offsets: dict[MessageQueue, int] = {}
-        self._told: dict[MessageQueue, int] = {}
+        self._told: dict[MessageQueue, tuple[int, str | None]] = {}  # and whom
 
     def load(self) -> None:
         """Nothing is kept here."""
@@ -74,13 +74,18 @@ class RemoteOffsets:
         self._offsets[queue] = offset
 
     def persist(self, queues: Iterable[MessageQueue]) -> Deferred[None]:
-        """Tell the brokers, one way, of what they have not been told."""
+        """
+        Tell the brokers, one way, of what they have not been told.
+
+        That is the master, or a slave in its place; who comes in its place, or back, is told anew.
+        """
         return Deferred.fromCoroutine(self._persist(list(queues)))
 
     async def _persist(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
             offset = self._offsets.get(queue)
-            if offset is None or self._told.get(queue) == offset:
+            keeper = self._calls.keeper(queue)
+            if offset is None or self._told.get(queue) == (offset, keeper):
                 continue
             try:
                 await self._calls.tell_commit(queue, offset)
@@ -89,7 +94,7 @@ class RemoteOffsets:
                     "offset {offset} of {queue} is not told: {error}", offset=offset, queue=queue, error=error
                 )
             else:
-                self._told[queue] = offset
+                self._told[queue] = (offset, keeper)
 
     def forget(self, queue: MessageQueue) -> None:
         """Another member goes on from what was told."""

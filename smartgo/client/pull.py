@@ -221,6 +221,11 @@ class QueueCalls:
         command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, self._position(queue, offset))
         await self._client.remoting.tell(self._address(queue), command)
 
+    def keeper(self, queue: MessageQueue) -> str | None:
+        """Return the address of who is told of the group's positions in a queue; C{None} where there is nobody."""
+        found = self._client.routes.nearest_address(queue.broker_name)
+        return None if found is None else found[0]
+
     def _position(self, queue: MessageQueue, offset: int) -> UpdateOffsetRequest:
         return UpdateOffsetRequest(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
@@ -231,10 +236,10 @@ class QueueCalls:
         return header_of(OffsetResponse, succeeded(answer)).offset
 
     def _address(self, queue: MessageQueue) -> str:
-        found = self._client.routes.nearest_address(queue.broker_name)
-        if found is None:
+        address = self.keeper(queue)
+        if address is None:
             raise NotConnected(f"broker {queue.broker_name} has no address now")
-        return found[0]
+        return address
 
 
 class PullConsumer:

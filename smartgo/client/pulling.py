@@ -128,6 +128,7 @@ class Pulling:
             return self._refused(refusal)
         except CallFailed as error:
             self._log.warn("{queue}: no answer to a pull: {error}", queue=held.queue, error=error)
+            self._client.routes.doubt()
             return FAILURE
         if self._stopped or held.dropped:
             return 0.0

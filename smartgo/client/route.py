@@ -1,5 +1,9 @@
 """
-Where the queues of topics are, as the registries tell: asked when first needed and every 30 s.
+Where the queues of topics are, as the registries tell: asked when first needed, every 30 s, and soon after a broker
+could not be reached.
+
+What is known stays in use while no registry answers (reliability H7). A topic is forgotten when no registry has known
+it for a while: one that has begun anew is empty for some seconds.
 
 Source: C{client/impl/factory/MQClientInstance.java}, C{topicRouteData2TopicPublishInfo} and its neighbours.
 """
@@ -7,16 +11,18 @@ Source: C{client/impl/factory/MQClientInstance.java}, C{topicRouteData2TopicPubl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from smartgo.client.registrycalls import Asks, RegistryCalls
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import BadBody, CallFailed, NotConnected, PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import MessageQueue, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -27,16 +33,10 @@ READ: Final = 4  # bits of a topic's permission
 WRITE: Final = 2
 MASTER: Final = 0  # broker id
 
-TIMEOUT: Final = 3.0  # seconds for one registry to answer
 REFRESH: Final = 30.0  # seconds
+GONE: Final = 25.0  # seconds for which no registry knows a topic before it is forgotten
+SOON: Final = 3.0  # seconds from a broker that is not reached to a refresh, at most
 NEW_TOPIC_QUEUES: Final = 4
-
-
-class Asks(Protocol):
-    """The part of L{smartgo.remoting.client.RemotingClient} that asking needs."""
-
-    def ask(self, address: str, command: Command, timeout: float = ...) -> Deferred[Command]:
-        """Send a request; fires with the response, whatever its code."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -124,16 +124,17 @@ class RouteTable:
         @param registries: C{host:port} of each.
         """
         self._clock = env.clock
-        self._client = client
-        self._registries = tuple(registries)
-        self._at = env.random.below(len(self._registries)) if self._registries else 0
+        self._random = env.random
+        self._registries = RegistryCalls(client, registries, env.random)
         self._routes: dict[str, Route] = {}
         self._templates: set[str] = set()  # topics whose route is the template's
+        self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
         self._wanted: dict[str, None] = {}
         self._asking: dict[str, list[Deferred[Route]]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = LoopingCall(self.refresh)
         self._loop.clock = env.clock
+        self._soon: IDelayedCall | None = None
         self.on_change: Callable[[str], None] = lambda topic: None
 
     def start(self) -> None:
@@ -145,6 +146,19 @@ class RouteTable:
         """Refresh no more."""
         if self._loop.running:
             self._loop.stop()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+
+    def doubt(self) -> None:
+        """A broker of a known route could not be reached: refresh soon, as there may be another in its place."""
+        if self._soon is None and self._loop.running:
+            self._soon = self._clock.callLater(SOON * (0.5 + self._random.fraction() / 2), self._again)
+
+    def _again(self) -> None:
+        self._soon = None
+        self._loop.reset()
+        self.refresh()
 
     # -- what is known ---------------------------------------------------------------------------------------
 
@@ -220,7 +234,7 @@ class RouteTable:
         if topic == TEMPLATE_TOPIC:
             raise missing
         try:
-            data = await self._ask_registries(TEMPLATE_TOPIC)
+            data = await self._data(TEMPLATE_TOPIC)
         except PeerRefused:
             raise missing from None
         route = self._routes.get(topic)  # another send may have been quicker
@@ -239,17 +253,26 @@ class RouteTable:
             try:
                 await self._ask(topic)
             except PeerRefused as refusal:
-                if refusal.code == ResponseCode.TOPIC_NOT_EXIST and topic not in self._templates:
-                    self._forget(topic)
-            except CallFailed as error:
-                # What is known stays in use: brokers work without registries.
-                self._log.warn("no route of {topic} now: {error}", topic=topic, error=error)
+                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                    self._log.warn("no route of {topic} now: {error}", topic=topic, error=refusal)
+                elif topic in self._routes:
+                    self._missed(topic)
+            except CallFailed:
+                return  # nobody answers, which was logged
+
+    def _missed(self, topic: str) -> None:
+        """No registry knows a topic that we know."""
+        now = self._clock.seconds()
+        if now - self._missing.setdefault(topic, now) >= GONE:
+            self._forget(topic)
 
     def _forget(self, topic: str) -> None:
-        """No broker has this topic any more."""
-        if self._routes.pop(topic, None) is not None:
-            self._gather_brokers()
-            self.on_change(topic)
+        """No broker has this topic any more, or none that there was when it was to be made."""
+        self._templates.discard(topic)
+        del self._missing[topic]
+        del self._routes[topic]
+        self._gather_brokers()
+        self.on_change(topic)
 
     async def _ask(self, topic: str) -> Route:
         """Ask for a topic; those who ask meanwhile get the same answer."""
@@ -261,8 +284,9 @@ class RouteTable:
         waiting = self._asking[topic] = []
         result: Route | Failure
         try:
-            result = route_of(topic, await self._ask_registries(topic))
+            result = route_of(topic, await self._data(topic))
             self._templates.discard(topic)
+            self._missing.pop(topic, None)
             self._learn(topic, result)
             return result
         except Exception:
@@ -287,30 +311,15 @@ class RouteTable:
                 brokers.setdefault(name, {}).update(addresses)
         self._brokers = brokers
 
-    async def _ask_registries(self, topic: str) -> TopicRouteData:
+    async def _data(self, topic: str) -> TopicRouteData:
         command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
-        answer = await self.ask_registry(command)
-        try:
-            return TopicRouteData.decode(answer.body)
-        except BadBody as error:
-            raise CallFailed(f"the route of {topic} cannot be read: {error}") from None
+        return await self._registries.read(command, lambda answer: TopicRouteData.decode(answer.body))
 
     async def ask_registry(self, command: Command) -> Command:
         """
-        Ask the registry that answered last, or else the others in turn; return its answer, a success.
+        Ask one registry; return its answer, a success.
 
-        @raise PeerRefused: it answered with an error code.
+        @raise PeerRefused: all that answered did so with an error code.
         @raise CallFailed: none of them answered.
         """
-        failure: CallFailed = NotConnected("no registry is configured")
-        for _ in self._registries:
-            try:
-                answer = await self._client.ask(self._registries[self._at], command, TIMEOUT)
-            except CallFailed as error:
-                failure = error
-                self._at = (self._at + 1) % len(self._registries)
-                continue
-            if answer.code != ResponseCode.SUCCESS:
-                raise PeerRefused(answer.code, answer.remark or "")
-            return answer
-        raise failure
+        return await self._registries.ask(command)

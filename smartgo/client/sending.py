@@ -191,8 +191,11 @@ class Sender:
             except PeerRefused as error:
                 if error.code not in RETRIED:
                     raise
+                if error.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+                    self._client.routes.doubt()
                 failure = error
             except CallFailed as error:
+                self._client.routes.doubt()
                 failure = error
             failed = queue.broker_name
         raise failure

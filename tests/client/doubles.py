@@ -17,6 +17,7 @@ from smartgo.schema.bodies import BrokerData, QueueData, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.headers.send import SendRequest, SendResponse
 from tests.fakes import FakeEnvironment
 
 T = TypeVar("T")
@@ -65,6 +66,22 @@ class Node:
     def of(self, code: RequestCode) -> list[Command]:
         """The requests of one code."""
         return [request for request in self.seen if request.code == code]
+
+
+class Storing(Node):
+    """A broker that stores what it is sent, or answers C{code}."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = 0
+        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+            self.does[code] = self._store
+
+    def _store(self, request: Command) -> Command:
+        header = request.read(SendRequest)
+        return request.answer(
+            self.code, "as told", SendResponse(msg_id="OFF", queue_id=header.queue_id, queue_offset=7)
+        )
 
 
 class ClusterTestCase(SynchronousTestCase):

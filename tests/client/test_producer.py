@@ -11,28 +11,11 @@ from smartgo.errors import CallFailed, CallTimedOut, MessageIllegal, NotConnecte
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import HeartbeatData, MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
-from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import UnregisterClientRequest
-from smartgo.schema.headers.send import SendRequest, SendResponse
-from tests.client.doubles import ClusterTestCase, Node, route
+from smartgo.schema.headers.send import SendRequest
+from tests.client.doubles import ClusterTestCase, Node, Storing, route
 
 A, B = ("a", 10001), ("b", 10002)
-
-
-class Storing(Node):
-    """A broker that stores what it is sent, or answers C{code}."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.code = 0
-        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
-            self.does[code] = self._store
-
-    def _store(self, request: Command) -> Command:
-        header = request.read(SendRequest)
-        return request.answer(
-            self.code, "as told", SendResponse(msg_id="OFF", queue_id=header.queue_id, queue_offset=7)
-        )
 
 
 class QueueTests(ClusterTestCase):
