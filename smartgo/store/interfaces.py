@@ -254,15 +254,17 @@ class IReplicatedLog(Interface):
         """Call C{listener} with the log's end after each run that moved it; it must not block."""
 
     def follow_flushes(listener: Callable[[int], None]) -> None:
-        """Call C{listener} with L{flushed} whenever it has moved."""
+        """Call C{listener} with L{flushed} after each flush."""
 
     def append_raw(offset: int, data: bytes | memoryview) -> None:
         """
         Append what a master sent, byte by byte as it is (a slave's store alone).
 
-        Records are checked as their last byte arrives (reliability S7), and are in the queues when this returns.
+        Records are checked as their last byte arrives (reliability S7), and are in the queues when this returns, unless
+        these wait for a flush (D6). A log without a byte may begin where any later file does.
 
-        @raise smartgo.errors.OutOfPlace: C{offset} is not the log's end, and the log is not empty. Nothing was written.
-        @raise smartgo.errors.BadRecord: a record is none. The log ends before it now.
-        @raise smartgo.errors.ServiceNotAvailable: failed, disk full, or no file could be allocated.
+        @raise smartgo.errors.OutOfPlace: C{offset} is not the log's end, nor may it begin there. Nothing was written.
+        @raise smartgo.errors.BadRecord: a record is none. The log ends before it now, L{flushed} too.
+        @raise smartgo.errors.ServiceNotAvailable: failed, disk full, or no file could be allocated. What there was room
+            for was written: go on from the log's end.
         """

@@ -38,7 +38,7 @@ class Pieces:
     def piece(self, offset: int, limit: int) -> memoryview | None:
         """See L{IReplicatedLog.piece<smartgo.store.interfaces.IReplicatedLog.piece>}."""
         if self._reader.is_far_back(offset):
-            self._check(offset, offset)
+            self._check(offset, offset + 1)
             return None
         window, base, end = self._commitlog.window(offset)
         if offset >= end:
@@ -49,7 +49,7 @@ class Pieces:
         """See L{IReplicatedLog.piece_cold<smartgo.store.interfaces.IReplicatedLog.piece_cold>}."""
         log = self._commitlog
         try:
-            self._check(offset, offset)
+            self._check(offset, offset + 1)
         except NoSuchMessage as error:
             return fail(error)
         left = log.files.file_size - offset % log.files.file_size
@@ -60,7 +60,7 @@ class Pieces:
         return Deferred.fromCoroutine(self._crc(begin, end))
 
     async def _crc(self, begin: int, end: int) -> int:
-        self._check(begin, end - 1)
+        self._check(begin, end)
         found = 0
         for at in range(begin, end, _SLICE):
             places = Places.of(self._commitlog.files)
@@ -82,11 +82,10 @@ class Pieces:
             raise _no_bytes(offset, offset + size)
         return data
 
-    def _check(self, first: int, last: int) -> None:
-        """@raise NoSuchMessage: one of these two bytes is not in the log."""
-        log = self._commitlog
-        if first < log.minimum or not first <= last < log.end:
-            raise _no_bytes(first, last + 1)
+    def _check(self, begin: int, end: int) -> None:
+        """@raise NoSuchMessage: the log has not all of the bytes from C{begin} to C{end}."""
+        if not self._commitlog.minimum <= begin <= end <= self._commitlog.end:
+            raise _no_bytes(begin, end)
 
 
 def _no_bytes(begin: int, end: int) -> NoSuchMessage:

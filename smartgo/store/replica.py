@@ -78,9 +78,9 @@ class Replica:
         """
         log = self._commitlog
         if offset != log.end:
-            if log.end != log.minimum:
+            if log.end != log.minimum or offset < log.end:
                 raise OutOfPlace(f"bytes of physical offset {offset} for a log that ends at {log.end}")
-            if offset < 0 or offset % log.files.file_size:
+            if offset % log.files.file_size:
                 raise OutOfPlace(f"no file of {log.files.file_size} B begins at physical offset {offset}")
             self._begin(offset)
         left = memoryview(data)

@@ -44,7 +44,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar delay_levels: the table behind the units of SCHEDULE_TOPIC.
     @ivar index: messages can be searched by key.
     @ivar index_geometry: slots and entries of an index file; files of another size are made anew.
-    @ivar replica: this store is a slave's: reads outside a queue keep the offset asked for.
+    @ivar replica: this store is a slave's: it takes bytes of its master's log and no messages; reads outside a queue
+        keep the offset asked for.
     """
 
     log_file_size: int | None = None

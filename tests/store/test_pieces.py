@@ -119,13 +119,14 @@ class CrcTests(PiecesTestCase):
         self.assertEqual(self.now(waiting), crc32(log))
 
     def test_outside(self) -> None:
-        """A range that is not all there, or has no byte, has no CRC."""
+        """A range that is not all there has no CRC; that of no bytes is 0."""
         store = self.start()
         self.failureResultOf(store.crc(0, 1), NoSuchMessage)
         self.fill(store, 3)
         end = store.log_bounds()[1]
-        for begin, stop in ((-1, 5), (0, end + 1), (end, end + 1), (5, 5), (5, 3)):
+        for begin, stop in ((-1, 5), (0, end + 1), (end, end + 1), (end + 1, end + 1), (5, 3)):
             self.failureResultOf(store.crc(begin, stop), NoSuchMessage)
+        self.assertEqual((self.now(store.crc(5, 5)), self.now(store.crc(end, end))), (0, 0))
 
 
 class FollowTests(PiecesTestCase):

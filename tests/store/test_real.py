@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from random import Random
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from smartgo.env.real import RealEnvironment
@@ -210,3 +212,45 @@ class RealTests(TestCase):
         self.assertEqual(
             [decode(one).physical_offset for one in found.records], [offsets[n] for n in range(7, 3000, 100)]
         )
+
+    async def test_replica(self) -> None:
+        """A slave that follows by pieces while messages are sent, killed on the way, ends with its master's files."""
+        master = await self.start()
+        slave = await self.start(self.root + "-slave", replica=True)
+        random = Random(5)
+        at = 0
+        for number in range(6000):
+            batch = [message(queue_id=number % 3, body=b"%d" % number * 30)] * (1 + (number % 50 == 0))
+            master.append(batch)
+            if number % 10 == 9:
+                master.end_run()
+                while at < master.log_bounds()[1] and random.random() < 0.6:
+                    piece = master.piece(at, random.randrange(1, 9000))
+                    assert piece is not None
+                    slave.append_raw(at, piece)
+                    at += len(piece)
+            if number % 100 == 99:
+                await deferLater(self.env.clock, 0.001)
+            if number == 4000:
+                shutil.copytree(self.root + "-slave", self.root + "-killed")
+                slave = await self.start(self.root + "-killed", replica=True)
+                self.assertTrue(0 <= at - slave.log_bounds()[1] < 9000)
+                at = slave.log_bounds()[1]
+        end = master.log_bounds()[1]
+        while at < end:
+            data = await master.piece_cold(at, 32768)
+            slave.append_raw(at, data)
+            at += len(data)
+        self.assertGreater(end, 3 << 18)
+        self.assertEqual(await slave.crc(0, end), await master.crc(0, end))
+        await master.stopService()
+        await slave.stopService()
+        for folder in ("commitlog", "consumequeue/T/0", "consumequeue/T/1", "consumequeue/T/2"):
+            names = sorted(os.listdir(os.path.join(self.root, folder)))
+            self.assertEqual(sorted(os.listdir(os.path.join(self.root + "-killed", folder))), names)
+            for name in names:
+                with (
+                    open(os.path.join(self.root, folder, name), "rb") as one,
+                    open(os.path.join(self.root + "-killed", folder, name), "rb") as other,
+                ):
+                    self.assertEqual(one.read(), other.read(), f"{folder}/{name}")

@@ -15,8 +15,21 @@ from smartgo.schema.record import BLANK_MAGIC, BLANK_SIZE, encode, encode_blank
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.interfaces import ReadStatus
 from smartgo.store.messagestore import MessageStore
+from smartgo.store.settings import StoreSettings
+from tests import golden_store
 from tests.fakes import EPOCH_MS, FakeEnvironment
-from tests.store.stores import ALL, LOG_SIZE, ROOT, StoreTestCase, content, killed, message, power_off, small
+from tests.store.stores import (
+    ALL,
+    LOG_SIZE,
+    ROOT,
+    StoreTestCase,
+    content,
+    killed,
+    message,
+    power_off,
+    small,
+    with_golden,
+)
 from tests.store.test_dispatch import Ear
 
 GEOMETRY: Final = Geometry(20, 50)
@@ -282,6 +295,15 @@ class RefusedTests(ReplicaTestCase):
         self.same(content(env, "commitlog"), before)
         self.assertEqual(slave.log_bounds(), (0, 50))
 
+    def test_no_way_back(self) -> None:
+        """A log that was begun, and has no whole record yet, may begin in a later file, but not in one before."""
+        source = self.source(3)
+        slave = self.slave(FakeEnvironment())
+        self.assertRaises(BadRecord, slave.append_raw, 2 * LOG_SIZE, b"no record")
+        self.assertEqual(slave.log_bounds(), (2 * LOG_SIZE, 2 * LOG_SIZE))
+        for offset in (0, LOG_SIZE):
+            self.assertRaises(OutOfPlace, slave.append_raw, offset, source.log)
+
     def test_nothing(self) -> None:
         """No bytes change nothing."""
         slave = self.slave(FakeEnvironment())
@@ -430,16 +452,19 @@ class RestartTests(ReplicaTestCase):
     """A slave that is stopped, killed or loses its power anywhere goes on where its whole records end."""
 
     def each_cut(self, source: Source) -> Iterator[tuple[int, int]]:
-        """Places in the log around the end of its first file, and the end of the whole record or blank before each."""
-        for at in range(LOG_SIZE - 700, LOG_SIZE + 300):
-            yield at, max([0, *(end for end in source.ends if end <= at)])
+        """
+        Each place in the last record of the first file, the blank behind it, and the first record of the next; and the
+        end of the whole record or blank before it.
+        """
+        number = source.ends.index(LOG_SIZE)
+        for at in range(source.ends[number - 2], source.ends[number + 1] + 10):
+            yield at, max(end for end in source.ends if end <= at)
 
     def test_killed(self) -> None:
         """Killed at any byte: the end is that of the last whole record, the rest is saved, and is sent again."""
         source = self.source(30)
         kept = FakeEnvironment()
         slave = self.slave(kept)
-        slave.append_raw(0, source.log[: LOG_SIZE - 700])
         for at, whole in self.each_cut(source):
             slave.append_raw(slave.log_bounds()[1], source.log[slave.log_bounds()[1] : at])
             env = killed(kept)
@@ -696,6 +721,19 @@ class RoleTests(ReplicaTestCase):
         self.assertEqual(slave.log_bounds(), (0, len(log)))
         self.stopped(slave)
         self.assertEqual(self.opened(env).bounds("T", 0), (0, number + 3))
+
+    def test_rocketmq_slave(self) -> None:
+        """The directory of a RocketMQ broker, stopped or killed, is taken as it is, and gone on with."""
+        for name in golden_store.NAMES:
+            env = with_golden(name)
+            master = self.opened(killed(env), StoreSettings())
+            before, end = content(env, *FILES), master.log_bounds()[1]
+            slave = self.opened(env, StoreSettings(replica=True))
+            self.assertEqual(slave.log_bounds(), (0, end))
+            self.same(content(env, *FILES), before)
+            first = slave.bounds("Plain", 0)[1]
+            slave.append_raw(end, encode(message("Plain", body=b"new"), first, end, EPOCH_MS))
+            self.assertEqual(self.bodies(slave, "Plain")[-1], b"new")
 
     def test_ends_with_a_file(self) -> None:
         """A slave that has just a whole file goes on as a master in the next."""
