@@ -32,6 +32,8 @@ SLAVE_TIMEOUT: Final = 3.0
 
 _SLICE: Final = 256 * 1024  # bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile
 _SLAVES: Final = 256  # connections
+_PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
+_PENITENTS: Final = 256  # connections
 
 
 class Complaints(Protocol):
@@ -66,7 +68,7 @@ class Feed(Link):
         """Wait for the first report."""
         super().connectionMade()
         self.transport.registerProducer(self, True)
-        self._master.joined(self)
+        self._master.connected(self)
 
     def dataReceived(self, data: bytes) -> None:
         """Take reports; the first begins the stream."""
@@ -81,15 +83,15 @@ class Feed(Link):
         if reported:
             if not begun:
                 self._master.begun(self)
-                self.push()
                 self.beat()
+                self.push()
             self._master.reported(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget the slave."""
         self._stop()
         super().connectionLost(reason)
-        self._master.lost(self, reason)
+        self._master.gone(self, reason)
 
     def fail(self, why: str) -> None:
         """End it because of something the slave did."""
@@ -184,6 +186,29 @@ class Feed(Link):
             self.write(data)
 
 
+class Refused(Link):
+    """The connection of somebody who is not let in: nothing is read or said, and it is closed after a while."""
+
+    def __init__(self, master: Master) -> None:
+        super().__init__(master.clock)
+        self._master = master
+        self._end: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Wait."""
+        super().connectionMade()
+        self.transport.pauseProducing()
+        self._end = self.clock.callLater(_PENANCE, self.abort)
+        self._master.connected(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It is over."""
+        if self._end is not None and self._end.active():
+            self._end.cancel()
+        super().connectionLost(reason)
+        self._master.gone(self, reason)
+
+
 @implementer(IReplicating)
 class Master(Service):
     """
@@ -239,7 +264,7 @@ class Master(Service):
         self._waiting = Confirmations(env.clock, slave_timeout)
         self._alarm = Alarm(env.clock, self._due, self._look)
         self._feeds: dict[Feed, None] = {}
-        self._links: dict[Feed, None] = {}  # those that are being ended, too
+        self._links: dict[Feed | Refused, None] = {}  # those that are being ended, too
         self._listening: IListeningPort | None = None
         self._opened = False
         self._best = -1  # the highest offset confirmed by a slave that is connected
@@ -294,39 +319,42 @@ class Master(Service):
         self._alarm.stop()
         for feed in list(self._feeds):
             feed.finish()
-        for feed in list(self._links):
-            await feed.lost
+        for link in list(self._links):
+            if isinstance(link, Refused):
+                link.abort()
+            await link.lost
         self._waiting.stop()
 
     # -- slaves --------------------------------------------------------------------------------------------------
 
-    def accept(self, address: Any) -> Feed | None:
-        """Let one in; C{None} where it may not."""
+    def accept(self, address: Any) -> Feed | Refused | None:
+        """Let one in, or wait in vain; C{None} where too many do that."""
         raw = pack_host(address.host, address.port)
         ip = unpack_host(raw)[0]
         if not self.allows(ip):
             why = "haAllow does not name it"
         elif self._admit is not None and not self._admit(ip):
             why = "it has not said who it is"
-        elif len(self._links) >= _SLAVES:
+        elif len(self._feeds) >= _SLAVES:
             why = f"there are {_SLAVES} already"
         else:
             end = MasterEnd(self.log, self.clock.seconds(), self._batch, self._heartbeat, self._housekeeping)
             return Feed(self, ip, host_text(raw), end)
         self.turned_away += 1
         self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=why)
-        return None
+        return Refused(self) if len(self._links) - len(self._feeds) < _PENITENTS else None
 
     def allows(self, ip: str) -> bool:
         """Whether C{allow} lets in who comes from an IP address."""
         place = ipaddress.ip_address(ip)
         return not self._allow or any(place in network for network in self._allow)
 
-    def joined(self, feed: Feed) -> None:
+    def connected(self, link: Feed | Refused) -> None:
         """It is connected."""
-        self._feeds[feed] = None
-        self._links[feed] = None
-        self._alarm.set()
+        self._links[link] = None
+        if isinstance(link, Feed):
+            self._feeds[link] = None
+            self._alarm.set()
 
     def begun(self, feed: Feed) -> None:
         """It has said where to begin."""
@@ -347,14 +375,13 @@ class Master(Service):
             del self._feeds[feed]
             self._best = max((one.end.confirmed for one in self._feeds), default=-1)
 
-    def lost(self, feed: Feed, reason: Failure) -> None:
+    def gone(self, link: Feed | Refused, reason: Failure) -> None:
         """Its connection is gone."""
-        if feed in self._feeds:
-            self._log.info(
-                "no longer replicating to {slave}: {why}", slave=feed.address, why=reason.getErrorMessage()
-            )  # fmt: skip
-            self.left(feed)
-        self._links.pop(feed, None)
+        del self._links[link]
+        if isinstance(link, Feed) and link in self._feeds:
+            why = reason.getErrorMessage()
+            self._log.info("no longer replicating to {slave}: {why}", slave=link.address, why=why)
+            self.left(link)
 
     def bug(self, failure: Failure) -> None:
         """Log what should not have happened."""
@@ -403,6 +430,6 @@ class _Door(Factory):
     def __init__(self, master: Master) -> None:
         self._master = master
 
-    def buildProtocol(self, addr: IAddress | None) -> Feed | None:
+    def buildProtocol(self, addr: IAddress | None) -> Feed | Refused | None:
         """Let a slave in; C{None} makes Twisted close the socket at once."""
         return self._master.accept(addr)

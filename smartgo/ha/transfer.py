@@ -76,7 +76,7 @@ class MasterEnd:
             return False
         if self.position < 0:
             self.position = self._start(report)
-            self._wrote_at = now - self._heartbeat  # a heartbeat shows that the report was heard, should nothing else
+            self._wrote_at = now - self._heartbeat  # RocketMQ's begins with one, too
         elif not 0 <= report <= self.position:
             raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
         self.confirmed = max(self.confirmed, report)
@@ -161,14 +161,14 @@ class MasterEnd:
 
     def heartbeat(self, now: float) -> bytes:
         """
-        Return a heartbeat where nothing was sent for long and nothing is to be sent; else nothing.
+        Return a heartbeat where nothing was sent for long, else nothing.
 
-        It is worth asking right after the first report, too.
+        It is worth asking right after the first report, too, before the first piece is sent.
         """
         if now - self._wrote_at < self._heartbeat:
             return b""
         self._wrote_at = now
-        return b"" if self.position < 0 or self.more else transfer_struct.pack(self.position, 0)
+        return b"" if self.position < 0 else transfer_struct.pack(self.position, 0)
 
 
 class SlaveEnd:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from smartgo.ha.interfaces import IReplicating
-from smartgo.ha.master import Feed, Master
+from smartgo.ha.master import Feed, Master, Refused
 from smartgo.schema.hatransfer import report_struct
 from smartgo.store.interfaces import PutStatus
 from tests.ha.fakes import FakeLog
@@ -48,8 +48,8 @@ class Wired:
     def __init__(self, master: Master, address: Any = None) -> None:
         self.transport = Transport()
         feed = master.accept(IPv4Address("TCP", "10.1.2.3", 5000) if address is None else address)
-        assert feed is not None
-        self.feed: Feed = feed
+        assert isinstance(feed, Feed)
+        self.feed = feed
         feed.makeConnection(self.transport)
 
     def say(self, offset: int) -> None:
@@ -208,7 +208,7 @@ class ServingTests(MasterCase):
         master = self.make_master()
         behind, near = self.wire(master, 100), self.wire(master, 1000)
         near.take()
-        self.assertEqual(behind.take(), b"")
+        self.assertEqual(pieces(behind.take()), [(100, b"")])
         self.there.append(b"new")
         self.assertEqual((behind.take(), pieces(near.take())), (b"", [(1000, b"new")]))
         got = b""
@@ -223,6 +223,7 @@ class ServingTests(MasterCase):
         self.there.cold_below = 500
         self.there.held = []
         slave = self.wire(self.make_master(), 100)
+        slave.take()
         slave.gone()
         self.there.release()
         self.assertEqual(slave.take(), b"")
@@ -269,7 +270,7 @@ class DoorTests(MasterCase):
             self.wire(master, address=kind("TCP", good, 4000))
         for bad in ("10.2.2.3", "192.168.7.8", "fe80::1%eth0", "::1", "127.0.0.1"):
             kind = IPv6Address if ":" in bad else IPv4Address
-            self.assertIsNone(master.accept(kind("TCP", bad, 4000)))
+            self.assertIsInstance(master.accept(kind("TCP", bad, 4000)), Refused)
         self.assertEqual(master.turned_away, 5)
         self.assertEqual(self.said.sentences[0], "not replicating to 10.2.2.3: haAllow does not name it")
         self.assertEqual([seen.address for seen in master.slaves()][2:], ["[fd00::1]:4000", "10.1.2.3:4000"])
@@ -279,16 +280,57 @@ class DoorTests(MasterCase):
         """Where slaves have to say who they are, one that has not gets no byte of the log."""
         master = self.make_master(admit={"10.0.0.1"}.__contains__)
         self.wire(master, address=IPv4Address("TCP", "10.0.0.1", 4000))
-        self.assertIsNone(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)))
+        self.assertIsInstance(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)), Refused)
         self.assertEqual(master.turned_away, 1)
 
     def test_many(self) -> None:
         """There is a limit to connections; who leaves makes room."""
         master = self.make_master()
         slaves = [self.wire(master) for _ in range(256)]
-        self.assertIsNone(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)))
+        self.assertIsInstance(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)), Refused)
         slaves[0].gone()
         self.wire(master)
+
+    def refuse(self, master: Master) -> tuple[Refused, Transport]:
+        """Connect from where nobody may."""
+        refused = master.accept(IPv4Address("TCP", "10.9.9.9", 4000))
+        assert isinstance(refused, Refused)
+        transport = Transport()
+        refused.makeConnection(transport)
+        return refused, transport
+
+    def test_refused(self) -> None:
+        """Who is not let in waits 5 s in vain, since a RocketMQ slave would be back at once, and is not a slave."""
+        master = self.make_master(allow=["10.1.0.0/16"])
+        refused, transport = self.refuse(master)
+        refused.dataReceived(report(0))
+        self.clock.advance(4.9)
+        self.assertEqual((transport.producerState, transport.disconnecting), ("paused", False))
+        self.clock.advance(0.1)
+        self.assertTrue(transport.disconnected)
+        self.assertEqual((transport.value(), master.slaves()), (b"", []))
+        refused.connectionLost()
+
+    def test_refused_by_the_hundred(self) -> None:
+        """Beyond a number of them who is not let in is closed at once; who leaves early makes room."""
+        master = self.make_master(allow=["10.1.0.0/16"])
+        waiting = [self.refuse(master) for _ in range(256)]
+        self.assertIsNone(master.accept(IPv4Address("TCP", "10.9.9.9", 4000)))
+        self.wire(master)
+        waiting[0][0].connectionLost()
+        self.refuse(master)[0].connectionLost()
+        for refused, _ in waiting[1:]:
+            refused.connectionLost()
+
+    def test_refused_and_stopped(self) -> None:
+        """Who waits in vain does not keep a master from stopping."""
+        master = self.make_master(allow=["10.1.0.0/16"])
+        refused, transport = self.refuse(master)
+        stopping = master.stopService()
+        self.assertTrue(transport.disconnected)
+        refused.connectionLost()
+        self.successResultOf(stopping)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_port(self) -> None:
         """Opening fires when the port listens, whose number is known then, and tells where it cannot be had."""

@@ -151,11 +151,12 @@ class MasterEndTests(SynchronousTestCase):
         self.assertIn("before 100 is gone", str(self.assertRaises(FramingError, end.send, EVERYTHING, 0.0)))
 
     def test_heartbeat(self) -> None:
-        """After 5 s in which nothing was sent there is a heartbeat with the next position, and none before."""
+        """After 5 s in which nothing was sent there is a heartbeat with the next position, and one to begin with."""
         log = FakeLog(b"abc", begin=100)
         end = MasterEnd(log, now=0.0)
         end.receive(report(100), 0.0)
-        self.assertEqual(end.heartbeat(9.0), b"")  # there is something better to send
+        self.assertEqual(end.heartbeat(0.0), head(100, 0))  # at once: the slave was heard
+        self.assertEqual(end.heartbeat(0.0), b"")
         end.send(EVERYTHING, 10.0)
         self.assertEqual(end.due, 15.0)
         self.assertEqual(end.heartbeat(14.9), b"")
