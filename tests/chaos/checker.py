@@ -266,13 +266,20 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _backwards(run: History, judgement: Judgement) -> Iterator[Anomaly]:
-    """Look for a session that was led back, and for messages that the second final read no longer shows."""
+    """
+    Look for a session that was led back, and for messages that the second final read no longer shows.
+
+    Reads without a session are a push consumer's: whatever it has not confirmed may come again.
+    """
     reached: dict[tuple[str, str, str], int] = {}
-    delivered: set[Place] = set()
+    delivered: set[tuple[str, str, int]] = set()
     for read in run.reads:
-        if (read.queue, read.offset) in delivered:
+        delivery = (read.who, read.queue, read.offset)
+        if delivery in delivered:
             judgement.counts["delivered again"] += 1
-        delivered.add((read.queue, read.offset))
+        delivered.add(delivery)
+        if not read.session:
+            continue
         session = (read.who, read.session, read.queue)
         before = reached.get(session, -1)
         if read.offset <= before:

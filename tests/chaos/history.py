@@ -8,6 +8,7 @@ run began, taken from one monotonic clock of the machine, so that all processes 
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TypeAlias, Union
@@ -85,7 +86,7 @@ class Read(_Event, frozen=True, kw_only=True):
     A consumer was given a message.
 
     @ivar value: as the body says; empty where the body says nothing that could be a value.
-    @ivar session: what reads on from offset to offset; a new one may begin anywhere.
+    @ivar session: what reads on from offset to offset; a new one may begin anywhere. Empty: it may come again.
     """
 
     queue: str
@@ -284,6 +285,7 @@ class Recorder:
     Keeps the events of a run, in memory and as JSON lines in a file.
 
     @ivar events: in the order in which they were recorded.
+    @ivar counts: how many there are of each kind.
     """
 
     def __init__(self, file: IO[bytes], clock: Callable[[], float]) -> None:
@@ -292,8 +294,10 @@ class Recorder:
         """
         self._file = file
         self._clock = clock
+        self._lock = threading.Lock()
         self.begun = clock()
         self.events: list[Event] = []
+        self.counts: Counter[type[Event]] = Counter()
 
     @property
     def now(self) -> float:
@@ -301,11 +305,14 @@ class Recorder:
         return self._clock() - self.begun
 
     def add(self, event: Event) -> Event:
-        """Keep an event; one without a moment happens now."""
+        """Keep an event, from any thread; one without a moment happens now."""
         if not event.t:
             event = msgspec.structs.replace(event, t=round(self.now, 6))
-        self.events.append(event)
-        self._file.write(encode(event))
+        line = encode(event)
+        with self._lock:
+            self.events.append(event)
+            self.counts[type(event)] += 1
+            self._file.write(line)
         return event
 
     def note(self, text: str, missing: bool = False) -> None:

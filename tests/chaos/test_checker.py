@@ -173,14 +173,15 @@ class KindTests(SynchronousTestCase):
     def test_nonmonotonic_read(self) -> None:
         """Within a session no offset of a queue comes twice or after a later one; a new session may begin anywhere."""
         reads = [
-            Read(t=5 + n, who="c0", queue=QUEUE, offset=offset, value="ab"[offset], digest=crc("ab"[offset]))
-            for n, offset in enumerate((0, 1, 0))
+            Read(t=t, who="c0", session="1", queue=QUEUE, offset=offset, value=value, digest=crc(value))
+            for t, offset, value in ((5, 0, "a"), (6, 1, "b"), (7, 0, "a"))
         ]
         whole = [*sent("a", 0, 1), *sent("b", 1, 2), *read_finally(["a", "b"])]
         self.assert_found(self.judge(whole, [*reads]), Kind.NONMONOTONIC_READ)
         again = self.judge(whole, [*reads[:2], replace(reads[2], session="2")])
         self.assert_valid(again)
         self.assertEqual(again.counts["delivered again"], 1)
+        self.assert_valid(self.judge(whole, [replace(read, session="") for read in reads]))
 
     def test_second_read(self) -> None:
         """What the first final read found and the second does not was not read monotonically."""

@@ -27,10 +27,14 @@ class CommandFailed(Exception):
 class Call:
     """One command on its way: every event it has given so far, the final one included."""
 
-    def __init__(self, process: Process, what: str) -> None:
+    def __init__(self, process: Process, what: str, listener: Callable[[Event], None] | None = None) -> None:
+        """
+        @param listener: is called with every event, on the reader thread.
+        """
         self._process = process
         self._what = what
         self._events: dict[str, list[Event]] = {}
+        self._listener = listener
         self.final: Event | None = None
 
     def of(self, kind: str) -> list[Event]:
@@ -44,6 +48,8 @@ class Call:
 
     def add(self, event: Event) -> None:
         """Take one more event; the reader thread's part."""
+        if self._listener is not None:
+            self._listener(event)
         self._events.setdefault(event["event"], []).append(event)
         if event["event"] in ("done", "failed"):
             self.final = event
@@ -133,11 +139,11 @@ class Driver:
         """Whether the JVM is there."""
         return self.process.returncode is None
 
-    def start(self, do: str, **arguments: Any) -> Call:
-        """Send one command; its events gather in the call returned."""
+    def start(self, do: str, listener: Callable[[Event], None] | None = None, **arguments: Any) -> Call:
+        """Send one command; its events gather in the call returned, and go to C{listener} as they come."""
         number = next(self._ids)
         what = f"{self.name} {do} {arguments.get('topic') or arguments.get('name') or ''}".strip()
-        call = Call(self.process, what)
+        call = Call(self.process, what, listener)
         self._calls[number] = call
         try:
             self.process.write(json.dumps({"id": number, "do": do, **arguments}).encode() + b"\n")

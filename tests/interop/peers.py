@@ -53,7 +53,7 @@ class Plan:
     @ivar home: its folder for logs and generated files.
     @ivar store: a broker's store folder.
     @ivar registry: C{host:port} a broker registers with.
-    @ivar settings: further properties of a broker, by RocketMQ's names.
+    @ivar settings: further properties, by RocketMQ's names.
     @ivar tls: with these, TLS is served.
     @ivar tls_mode: C{enforcing} or C{permissive}.
     @ivar host: the address to listen on and to be known by.
@@ -211,7 +211,8 @@ class SmartgoRegistry(_Smartgo):
     ready_code = GET_BROKER_CLUSTER_INFO
 
     def command(self) -> list[str]:
-        settings = {"kvConfigPath": os.path.join(self.plan.home, "kvConfig.json"), **self.plan.tls_settings()}
+        table = {"kvConfigPath": os.path.join(self.plan.home, "kvConfig.json")}
+        settings = {**table, **self.plan.settings, **self.plan.tls_settings()}
         config = self._properties(f"registry-{self.plan.port}.conf", settings)
         return self._twist("smartgo-registry", "--config", config, "--listen", self._listen())
 

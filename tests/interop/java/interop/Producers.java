@@ -196,7 +196,7 @@ final class Producers {
 
     /**
      * Sends from "threads" threads until told to stop by the name given. Each answered send is an event; a send that
-     * fails is only counted, as nobody knows what became of it.
+     * fails is only counted, as nobody knows what became of it; with "tells" it is an event too, and so is every begin.
      */
     static Map<String, Object> load(Command command) throws Exception {
         AtomicBoolean stop = LOADS.computeIfAbsent(command.text("name"), name -> new AtomicBoolean());
@@ -211,6 +211,9 @@ final class Producers {
                 while (!stop.get()) {
                     long number = numbers.getAndIncrement();
                     Message message = message(command, number);
+                    if (command.flag("tells")) {
+                        command.event("begun", Map.of("n", number));
+                    }
                     try {
                         SendResult result = producer.send(message);
                         command.event("acked", sent(number, message, result));
@@ -218,6 +221,9 @@ final class Producers {
                         LockSupport.parkNanos(pause);
                     } catch (Exception error) {
                         failed.incrementAndGet();
+                        if (command.flag("tells")) {
+                            command.event("unknown", Map.of("n", number, "error", String.valueOf(error)));
+                        }
                         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
                     }
                 }

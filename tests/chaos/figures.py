@@ -1,0 +1,69 @@
+"""What a history shows of time: how soon after a fault sends succeed again, and how long nobody was answered."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.chaos.history import Event, Fault, History, Ok, Read
+
+
+@dataclass(frozen=True)
+class Effect:
+    """
+    One fault, and what clients saw of it. All in seconds; C{None} where it never came.
+
+    @ivar begin: since the run's begin, as C{end}.
+    @ivar count: how often the fault was seen to happen.
+    @ivar sent_after: from the fault's end to the first send that began after it and was taken.
+    @ivar read_after: from the fault's begin to the first message delivered from then on.
+    @ivar silence: the longest time without an acknowledgement between the fault's begin and the send after its end.
+    """
+
+    name: str
+    target: str
+    begin: float
+    end: float
+    count: int
+    sent_after: float | None
+    read_after: float | None
+    silence: float | None
+
+
+def effects(events: Iterable[Event]) -> list[Effect]:
+    """Return what each fault of a run did, in order."""
+    run = History(events)
+    oks = sorted(run.acked.values(), key=lambda ok: ok.t)
+    begun: dict[tuple[str, str], Fault] = {}
+    found = []
+    for fault in run.faults:
+        if fault.on:
+            begun[fault.name, fault.target] = fault
+            continue
+        first = begun.pop((fault.name, fault.target), fault)
+        back = next((ok for ok in oks if ok.t > fault.t and run.invoked[ok.value].t >= fault.t), None)
+        read = next((read for read in run.reads if read.t > first.t), None)
+        found.append(
+            Effect(
+                fault.name,
+                fault.target,
+                first.t,
+                fault.t,
+                fault.count,
+                None if back is None else back.t - fault.t,
+                None if read is None else read.t - first.t,
+                None if back is None else _silence(oks, first.t, back.t),
+            )
+        )
+    return found
+
+
+def _silence(oks: list[Ok], begin: float, end: float) -> float:
+    moments = [begin, *(ok.t for ok in oks if begin <= ok.t <= end), end]
+    return max(later - earlier for earlier, later in itertools.pairwise(moments))
+
+
+def rate(events: Iterable[Event], begin: float, end: float, kind: type[Ok] | type[Read] = Ok) -> float:
+    """Return how many acknowledgements, or deliveries, a second there were between two moments."""
+    return sum(isinstance(event, kind) and begin <= event.t < end for event in events) / (end - begin)

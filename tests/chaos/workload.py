@@ -1,0 +1,366 @@
+"""
+What clients do in a run, each a program of its own: our client library sends and reads, and writes down what it sees.
+
+Run as C{python -m tests.chaos.workload PLAN}, PLAN being a L{Load} or a L{FinalRead} as JSON. Events come out as lines
+on standard output. A line on standard input ends a load: sends under way are waited for, readers end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Union
+
+import msgspec
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IReactorTime, IReadDescriptor
+from twisted.internet.task import deferLater, react
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.instance import Client, header_of, succeeded
+from smartgo.client.listening import Settings
+from smartgo.client.messages import Message, ReceivedMessage, decode_messages
+from smartgo.client.producer import Producer
+from smartgo.client.pull import BATCH, SUBSCRIBES, TOOLS_GROUP, PullConsumer, PullStatus, pull_answer, pull_command
+from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.env.real import RealEnvironment
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.offsets import MaxOffsetRequest, MinOffsetRequest, OffsetResponse
+from tests.chaos import history
+from tests.chaos.history import Bounds, Commit, Event, Fail, Info, Invoke, Ok, Read, Stored
+
+_UNTIRING: Final = 1_000_000  # bytes from which bodies would be compressed
+_LONGEST: Final = 80  # bytes of a value
+_PAUSE: Final = 0.2  # seconds before a reader that was refused tries again
+_COMMIT_EVERY: Final = 1.0  # seconds
+_PATIENCE: Final = 60.0  # seconds that the final read goes on trying at one queue
+
+
+class Load(msgspec.Struct, kw_only=True, tag="load"):
+    """
+    Producers and consumers.
+
+    @ivar begun: when the run began, by the machine's monotonic clock.
+    @ivar label: begins every value, so that several loads of a run send different ones.
+    @ivar producers: how many sends are under way at once.
+    @ivar rate: sends a second, all producers together; 0 for as many as are answered.
+    @ivar size: bytes of a body.
+    @ivar attempts: requests of one send at most.
+    @ivar timeout: seconds for one send, all its attempts together.
+    @ivar group: of a push consumer; empty for none.
+    @ivar readers: of a group that reads each queue in sessions and commits; empty for none.
+    @ivar limit: sends in all; 0 for no end.
+    """
+
+    begun: float
+    registries: str
+    topic: str
+    label: str = "m"
+    producers: int = 4
+    rate: float = 100
+    size: int = 512
+    attempts: int = 3
+    timeout: float = 3.0
+    group: str = ""
+    readers: str = ""
+    limit: int = 0
+
+
+class FinalRead(msgspec.Struct, kw_only=True, tag="final"):
+    """
+    Every queue of one replica, twice, asked of it and nobody else.
+
+    @ivar address: C{host:port} of its main port.
+    @ivar whole: whether it is to have its queues from the first message on.
+    """
+
+    begun: float
+    replica: str
+    address: str
+    queues: list[str]
+    whole: bool = True
+
+
+def queue_name(queue: MessageQueue) -> str:
+    """Return the text that names a queue in a history."""
+    return f"{queue.topic}@{queue.broker_name}:{queue.queue_id}"
+
+
+def parse_queue(name: str) -> MessageQueue:
+    """Return the queue that a text of a history names."""
+    topic, _, rest = name.partition("@")
+    broker, _, number = rest.rpartition(":")
+    return MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
+
+
+def body_of(value: str, size: int) -> bytes:
+    """Return a body that names its value first; what follows differs from value to value."""
+    head = value.encode() + b"|"
+    pad = zlib.crc32(head).to_bytes(4, "big").hex().encode()
+    return (head + pad * (max(size - len(head), 0) // len(pad) + 1))[: max(size, len(head))]
+
+
+def value_of(body: bytes) -> str:
+    """Return the value that a body begins with; of one that is none, a text that nobody sent."""
+    return body.partition(b"|")[0][:_LONGEST].decode(errors="replace")
+
+
+@implementer(IReadDescriptor)
+class _Input:
+    """
+    Fires for the first bytes, or the end, of standard input.
+
+    Twisted's own StandardIO is of no use: it makes standard output non-blocking, and events were lost by it.
+    """
+
+    def __init__(self, reactor: Any) -> None:
+        self.ended: Deferred[None] = Deferred()
+        self._reactor = reactor
+        reactor.addReader(self)
+
+    def fileno(self) -> int:
+        """Standard input."""
+        return 0
+
+    def logPrefix(self) -> str:
+        """For Twisted's log."""
+        return "input"
+
+    def doRead(self) -> None:
+        """Hear the word, once."""
+        self._reactor.removeReader(self)
+        self._end()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Hear that the other end is closed."""
+        self._end()
+
+    def _end(self) -> None:
+        if not self.ended.called:
+            self.ended.callback(None)
+
+
+class _Work:
+    """What all programs have: the reactor, a clock that counts from the run's begin, and a way to tell events."""
+
+    def __init__(self, reactor: Any, begun: float) -> None:
+        self.reactor: IReactorTime = reactor
+        self.env = RealEnvironment(reactor)
+        self._begun = begun
+        self.running = True
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return round(time.monotonic() - self._begun, 6)
+
+    def tell(self, event: Event) -> None:
+        """Write one event down."""
+        sys.stdout.buffer.write(history.encode(event))
+        sys.stdout.buffer.flush()
+
+    def wait(self, seconds: float) -> Deferred[None]:
+        """Fire after a while."""
+        done: Deferred[None] = deferLater(self.reactor, max(seconds, 0), lambda: None)
+        return done
+
+
+class _Loaded(_Work):
+    """A L{Load} at work."""
+
+    def __init__(self, reactor: Any, plan: Load) -> None:
+        super().__init__(reactor, plan.begun)
+        self.plan = plan
+        self.client = Client(self.env, plan.registries, instance=plan.label)
+        self._number = 0
+        self._next = 0.0
+
+    async def run(self, ended: Deferred[None]) -> None:
+        """Send and read until told to end."""
+        plan = self.plan
+        ended.addCallback(lambda _: setattr(self, "running", False))
+        producer = Producer(
+            self.client, f"{plan.label}-producers", plan.timeout, plan.attempts - 1, compress_from=_UNTIRING
+        )
+        await producer.start()
+        parts: list[Coroutine[Any, Any, None]] = []
+        if plan.group:
+            settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+            consumer = PushConsumer(self.client, plan.group, self._consumed, settings)
+            consumer.subscribe(plan.topic)
+            await consumer.start()
+        if plan.readers:
+            reader = PullConsumer(self.client, plan.readers)
+            parts += [self._read(reader, queue) for queue in await self._persist(lambda: reader.queues(plan.topic))]
+        self._next = self.env.clock.seconds()
+        parts += [self._send(producer, f"{plan.label}p{number}") for number in range(plan.producers)]
+        await DeferredList([Deferred.fromCoroutine(part) for part in parts], fireOnOneErrback=True)
+        await self.client.stop()
+
+    async def _persist(self, ask: Callable[[], Deferred[Any]]) -> Any:
+        while True:
+            try:
+                return await ask()
+            except CallFailed:
+                await self.wait(_PAUSE)
+
+    async def _send(self, producer: Producer, who: str) -> None:
+        plan = self.plan
+        while self.running and (not plan.limit or self._number < plan.limit):
+            value = f"{plan.label}-{self._number}"
+            self._number += 1
+            if plan.rate:
+                self._next = max(self._next + 1 / plan.rate, self.env.clock.seconds() - 1)
+                await self.wait(self._next - self.env.clock.seconds())
+            body = body_of(value, plan.size)
+            self.tell(Invoke(t=self.now, who=who, value=value, digest=zlib.crc32(body), attempts=plan.attempts))
+            try:
+                result = await producer.send(Message(topic=plan.topic, body=body))
+            except PeerRefused as error:
+                # an attempt before the refused one may have been stored
+                kind = Fail if plan.attempts == 1 else Info
+                self.tell(kind(t=self.now, who=who, value=value, why=f"{error.code} {error}"))
+                await self.wait(_PAUSE)
+            except CallFailed as error:
+                self.tell(Info(t=self.now, who=who, value=value, why=str(error)))
+                await self.wait(_PAUSE)
+            else:
+                place = queue_name(result.queue)
+                code = result.status.value
+                self.tell(Ok(t=self.now, who=who, value=value, code=code, queue=place, offset=result.queue_offset))
+
+    def _consumed(self, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            self._seen(message, self.plan.group, "")
+
+    def _seen(self, message: ReceivedMessage, who: str, session: str) -> None:
+        self.tell(
+            Read(
+                t=self.now,
+                who=who,
+                queue=queue_name(message.queue),
+                offset=message.queue_offset,
+                value=value_of(message.body),
+                digest=zlib.crc32(message.body),
+                session=session,
+            )
+        )
+
+    async def _read(self, reader: PullConsumer, queue: MessageQueue) -> None:
+        """Read one queue from its begin on, and commit how far; after a failure go on where it was."""
+        name = queue_name(queue)
+        at = committed = 0
+        session = 1
+        due = self.now + _COMMIT_EVERY
+        while self.running:
+            try:
+                result = await reader.pull(queue, at, hold=1)
+                for message in result.messages:
+                    self._seen(message, f"{reader.group} {name}", str(session))
+                if result.status is PullStatus.OFFSET_MOVED:
+                    session += 1
+                at = result.next_offset
+                if self.now >= due and at != committed:
+                    self.tell(Commit(t=self.now, who=reader.group, group=reader.group, queue=name, offset=at))
+                    await reader.commit(queue, at)
+                    committed = at
+                    due = self.now + _COMMIT_EVERY
+                    stored = await reader.committed(queue)
+                    if stored is not None:
+                        self.tell(Stored(t=self.now, who=reader.group, group=reader.group, queue=name, offset=stored))
+            except CallFailed:
+                await self.wait(_PAUSE)
+
+
+class _FinallyRead(_Work):
+    """A L{FinalRead} at work."""
+
+    def __init__(self, reactor: Any, plan: FinalRead) -> None:
+        super().__init__(reactor, plan.begun)
+        self.plan = plan
+        self.client = Client(self.env, plan.address)
+
+    async def run(self, ended: Deferred[None]) -> None:
+        """Read all queues, twice; a queue that cannot be read leaves no bounds."""
+        self.tell(history.Plan(t=self.now, replica=self.plan.replica, queues=self.plan.queues))
+        for turn in (1, 2):
+            for name in self.plan.queues:
+                deadline = self.now + _PATIENCE
+                while True:
+                    try:
+                        await self._read(turn, name, parse_queue(name))
+                        break
+                    except CallFailed as error:
+                        if self.now > deadline:
+                            self.tell(history.Note(t=self.now, text=f"final read of {name}: {error}"))
+                            break
+                        await self.wait(_PAUSE)
+        await self.client.stop()
+
+    async def _read(self, turn: int, name: str, queue: MessageQueue) -> None:
+        topic, number = queue.topic, queue.queue_id
+        try:
+            begin = await self._offset(RequestCode.GET_MIN_OFFSET, MinOffsetRequest(topic=topic, queue_id=number))
+            end = await self._offset(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=topic, queue_id=number))
+        except PeerRefused as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            begin = end = 0  # it says that it has no such queue: an answer, not a failure to read
+        found: list[Event] = []
+        wants = subscription(topic, EVERYTHING, self.env.clock.wall_ms())
+        at = begin
+        while at < end:
+            request = pull_command(TOOLS_GROUP, queue, at, wants, BATCH, 0, SUBSCRIBES)
+            answer = await self.client.remoting.ask(self.plan.address, request, 10)
+            status, place = pull_answer(answer)
+            if status is PullStatus.FOUND:
+                for message in decode_messages(answer.body, queue.broker_name):
+                    found.append(
+                        history.Final(
+                            t=self.now,
+                            replica=self.plan.replica,
+                            turn=turn,
+                            queue=name,
+                            offset=message.queue_offset,
+                            value=value_of(message.body),
+                            digest=zlib.crc32(message.body),
+                        )
+                    )
+            if place.next_begin_offset <= at:
+                raise CallFailed(f"{name} of {self.plan.replica} leads no further than {at}: {status.name}")
+            at = place.next_begin_offset
+        for event in found:  # all or none: what is read again after a failure would count twice
+            self.tell(event)
+        self.tell(
+            Bounds(
+                t=self.now,
+                replica=self.plan.replica,
+                turn=turn,
+                queue=name,
+                begin=begin,
+                end=end,
+                whole=self.plan.whole,
+            )
+        )
+
+    async def _offset(self, code: RequestCode, header: Any) -> int:
+        answer = await self.client.remoting.ask(self.plan.address, Command.request(code, header), 10)
+        return header_of(OffsetResponse, succeeded(answer)).offset
+
+
+def _main(reactor: Any, plan: str) -> Deferred[None]:
+    parsed = msgspec.json.decode(plan, type=Union[Load, FinalRead])  # noqa: UP007  msgspec wants the union as a value
+    commands = _Input(reactor)
+    work = _Loaded(reactor, parsed) if isinstance(parsed, Load) else _FinallyRead(reactor, parsed)
+    return Deferred.fromCoroutine(work.run(commands.ended))
+
+
+if __name__ == "__main__":
+    react(_main, sys.argv[1:])
