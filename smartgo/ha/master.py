@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Collection
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
-from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IPushProducer
-from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.interfaces import IAddress, IListeningPort
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import FramingError
 from smartgo.ha.alarm import NEVER, Alarm
 from smartgo.ha.confirmations import Confirmations
+from smartgo.ha.feed import Complaints, Feed, Refused
 from smartgo.ha.interfaces import IReplicating, SlaveSeen
-from smartgo.ha.link import Link
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, MasterEnd
 from smartgo.schema.hatransfer import TRANSFER_BATCH
 from smartgo.schema.message import host_text, pack_host, unpack_host
@@ -30,183 +29,8 @@ FALLBEHIND_MAX: Final = 256 * 1024 * 1024
 SLAVE_TIMEOUT: Final = 3.0
 """How long a send waits for a slave (C{slaveTimeout}), in seconds."""
 
-_SLICE: Final = 256 * 1024  # bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile
 _SLAVES: Final = 256  # connections
-_PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
 _PENITENTS: Final = 256  # connections
-
-
-class Complaints(Protocol):
-    """Takes sentences about peers to the log, not more than one a minute and address."""
-
-    def warn(self, ip: str, sentence: str, **fields: object) -> None:
-        """Log a sentence with named fields, unless there was one about this address lately."""
-
-
-@implementer(IPushProducer)
-class Feed(Link):
-    """
-    One slave's connection: sends whenever there is something and the transport takes it.
-
-    @ivar address: C{host:port} of the slave.
-    @ivar end: the logic of it.
-    @ivar since: when it was made, in seconds of the clock.
-    """
-
-    def __init__(self, master: Master, ip: str, address: str, end: MasterEnd) -> None:
-        self.since = master.clock.seconds()
-        super().__init__(master.clock)
-        self._master = master
-        self._ip = ip
-        self.address = address
-        self.end = end
-        self._full = False  # the transport takes no more for now
-        self._reading = False  # the disk is read for it
-        self._next: IDelayedCall | None = None
-
-    def connectionMade(self) -> None:
-        """Wait for the first report."""
-        super().connectionMade()
-        self.transport.registerProducer(self, True)
-        self._master.connected(self)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Take reports; the first begins the stream."""
-        if not self.open:
-            return
-        begun = self.end.position >= 0
-        try:
-            reported = self.end.receive(data, self.clock.seconds())
-        except FramingError as error:
-            self.fail(str(error))
-            return
-        if reported:
-            if not begun:
-                self._master.begun(self)
-                self.beat()
-                self.push()
-            self._master.reported(self)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Forget the slave."""
-        self._stop()
-        super().connectionLost(reason)
-        self._master.gone(self, reason)
-
-    def fail(self, why: str) -> None:
-        """End it because of something the slave did."""
-        if self.open:
-            self._stop()
-            self._master.complaints.warn(
-                self._ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
-            )
-            self.abort()
-            self._master.left(self)
-
-    def finish(self) -> None:
-        """End it in peace: with what there is to send, as far as it is at hand."""
-        self.push()
-        self._stop()
-        self.close()
-
-    def _stop(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
-
-    # -- out -----------------------------------------------------------------------------------------------------
-
-    def push(self) -> None:
-        """Send what there is, one slice of it at most; the next follows when the transport has taken this one."""
-        if self._full or self._reading or self._next is not None or not self.open:
-            return
-        try:
-            self.write(self.end.send(_SLICE, self.clock.seconds()))
-        except FramingError as error:
-            self.fail(str(error))
-            return
-        if self.end.cold:
-            self._read()
-        elif self.end.more:
-            self._soon()
-
-    def _soon(self) -> None:
-        """Go on in the next turn, unless the transport says before that it is full."""
-        if not self._full and self._next is None:
-            self._next = self.clock.callLater(0, self._go_on)
-
-    def _go_on(self) -> None:
-        self._next = None
-        self.push()
-
-    def _read(self) -> None:
-        self._reading = True
-        reading = self._master.log.piece_cold(self.end.position, _SLICE)
-        reading.addCallbacks(self._was_read, self._unreadable)
-        reading.addErrback(self._master.bug)
-
-    def _was_read(self, data: bytes) -> None:
-        self._reading = False
-        if self.open:
-            self.write(self.end.send_cold(data, self.clock.seconds()))
-            if self.end.more:
-                self._soon()
-
-    def _unreadable(self, failure: Failure) -> None:
-        self._reading = False
-        self.fail(f"is at {self.end.position}, where the log cannot be read: {failure.getErrorMessage()}")
-
-    def pauseProducing(self) -> None:
-        """The transport has enough."""
-        self._full = True
-
-    def resumeProducing(self) -> None:
-        """The transport has room."""
-        self._full = False
-        self.push()
-
-    def stopProducing(self) -> None:
-        """The connection is gone; L{connectionLost} follows."""
-
-    # -- time ----------------------------------------------------------------------------------------------------
-
-    def look(self, now: float) -> None:
-        """Do what is due."""
-        try:
-            self.end.check(now)
-        except FramingError as error:
-            self.fail(str(error))
-            return
-        self.beat()
-
-    def beat(self) -> None:
-        """Send a heartbeat where one is due; a full transport has enough to tell the slave that we are there."""
-        data = self.end.heartbeat(self.clock.seconds())
-        if not self._full:
-            self.write(data)
-
-
-class Refused(Link):
-    """The connection of somebody who is not let in: nothing is read or said, and it is closed after a while."""
-
-    def __init__(self, master: Master) -> None:
-        super().__init__(master.clock)
-        self._master = master
-        self._end: IDelayedCall | None = None
-
-    def connectionMade(self) -> None:
-        """Wait."""
-        super().connectionMade()
-        self.transport.pauseProducing()
-        self._end = self.clock.callLater(_PENANCE, self.abort)
-        self._master.connected(self)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """It is over."""
-        if self._end is not None and self._end.active():
-            self._end.cancel()
-        super().connectionLost(reason)
-        self._master.gone(self, reason)
 
 
 @implementer(IReplicating)

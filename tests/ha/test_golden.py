@@ -34,7 +34,7 @@ class RecordedTests(SynchronousTestCase):
     """What we say in the place of either."""
 
     def test_master(self) -> None:
-        """To the reports of a RocketMQ slave our master says what RocketMQ's did, byte for byte, in the same seconds."""
+        """To a RocketMQ slave's reports our master says what RocketMQ's did, byte for byte, in the same seconds."""
         log = FakeLog(begin=FILE_SIZE, file_size=FILE_SIZE)
         for connection in recorded():
             end = MasterEnd(log, now=connection[0]["t"])

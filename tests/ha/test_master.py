@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.ha.master} and L{smartgo.ha.confirmations}."""
+"""Tests of L{smartgo.ha.master}, L{smartgo.ha.feed} and L{smartgo.ha.confirmations}."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
+from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.interfaces import IReplicating
-from smartgo.ha.master import Feed, Master, Refused
+from smartgo.ha.master import Master
 from smartgo.schema.hatransfer import report_struct
 from smartgo.store.interfaces import PutStatus
 from tests.ha.fakes import FakeLog
@@ -249,6 +250,14 @@ class ServingTests(MasterCase):
         slave.take()
         self.assertTrue(slave.cut)
         self.assertIn("is gone", self.said.sentences[-1])
+
+    def test_removed_at_once(self) -> None:
+        """What a slave says with which nothing can be begun does not count."""
+        master = self.make_master(sync=True)
+        self.patch(self.there, "piece", lambda offset, limit: self.there._slice(-1, limit))
+        slave = self.wire(master, 400)
+        self.assertTrue(slave.cut)
+        self.assertEqual((master.confirmed, master.slaves()), (0, []))
 
     def test_bytewise(self) -> None:
         """Reports may come byte by byte."""
