@@ -201,6 +201,11 @@ class Announcer(Service):
         farewells = [self._watched(self._farewell(one)) for one in self._known()]
         return gatherResults(farewells).addCallback(lambda _: None)
 
+    @property
+    def without_us(self) -> int:
+        """How many registries did not take our last registration."""
+        return sum(one.up is False for one in self._registries.values())
+
     def register(self) -> Deferred[int]:
         """Send the full table to every registry; fires with how many took it. Never fails."""
         return self._to_all(ask_first=False)

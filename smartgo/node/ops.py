@@ -157,7 +157,27 @@ class LocalNode:
                 found["logFirstOffset"] = first
                 found["logEndOffset"] = end
                 found["logUnflushedBytes"] = end - service.store.flushed
+                found.update(_figures_of(service))
+            elif isinstance(service, Broker):
+                found["brokerStarts"] = float(service not in self._failed)
         return found
+
+
+def _figures_of(broker: Broker) -> dict[str, float]:
+    """What there is to watch of a broker that serves."""
+    limits = broker.settings.configuration.limits
+    counts = broker.connection_counts
+    return {
+        "brokerStarts": 0.0,
+        "storeRefuses": float(broker.store.refusal is not None),
+        "putFailures": broker.stats.put_failures,
+        "indexBehindBytes": broker.store.index_behind,
+        "heldPulls": broker.hold.count,
+        "heldPullsLimit": limits.max_held_pulls,
+        "connections": broker.connections,
+        "connectionsTurnedAway": 0 if counts is None else counts.turned_away,
+        "registriesWithoutUs": broker.registries_without_us,
+    }
 
 
 def assemble(

@@ -171,7 +171,8 @@ class History:
             if one.at and one.at[0] <= begin_ms:
                 ring = one
                 break
-            if one.at and (not ring.at or one.at[0] < ring.at[0]):
+            # A coarser point begins before the first sample in it: that alone is no longer past.
+            if one.at and (not ring.at or one.at[0] < ring.at[0] - one.level.seconds * 1000):
                 ring = one
         chosen = [number for number, at in enumerate(ring.at) if begin_ms <= at <= end_ms]
         step = max(1, -(-len(chosen) // most))

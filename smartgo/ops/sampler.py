@@ -7,7 +7,7 @@ counted between two looks is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -113,13 +113,24 @@ class Sampler:
     _log = Logger()
 
     def __init__(
-        self, env: IEnvironment, view: ClusterView, progress: GroupProgress, history: History, path: str
+        self,
+        env: IEnvironment,
+        view: ClusterView,
+        progress: GroupProgress,
+        history: History,
+        path: str,
+        looked: Callable[[Sequence[BrokerFigures] | None], object] = lambda brokers: None,
     ) -> None:
-        """@param path: the file of the history."""
+        """
+        @param path: the file of the history.
+        @param looked: is told after each look what brokers do, C{None} where that could not be asked.
+        """
         self._env = env
         self._view = view
         self._progress = progress
         self._path = path
+        self._looked = looked
+        self._rows: list[BrokerFigures] | None = None
         self.history = history
         self._listeners: list[Listener] = []
         self._call: IDelayedCall | None = None
@@ -180,12 +191,18 @@ class Sampler:
     def _tick(self) -> None:
         self._call = None
         began = self._env.clock.seconds()
+        self._rows = None
         self._busy = Deferred.fromCoroutine(self._round())
-        self._busy.addErrback(self._failed).addCallback(self._done, began)
+        self._busy.addErrback(self._failed).addCallback(self._tell_look).addErrback(self._failed)
+        self._busy.addCallback(self._done, began)
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped and not failure.check(CallFailed):
             self._log.failure("a look at the cluster failed", failure)
+
+    def _tell_look(self, _: object) -> None:
+        if not self._stopped:
+            self._looked(self._rows)
 
     def _done(self, _: object, began: float) -> None:
         self._busy = None
@@ -215,6 +232,7 @@ class Sampler:
         gone = set(self._last) - {place.address for place in places}
         for address in gone:
             del self._last[address]
+        self._rows = rows
         for row in rows:
             if row.up:
                 self.history.add(f"broker:{row.address}", at_ms, FIGURES, _values(row))

@@ -18,6 +18,8 @@ from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.alerts.resources import AlertsApi
+from smartgo.ops.alerts.watch import AlertWatch
 from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
 from smartgo.ops.console.files import console_pages
@@ -39,6 +41,7 @@ from smartgo.ops.settings import SettingsApi
 from smartgo.ops.site import OpsFactory
 from smartgo.ops.status import MetricsApi, StatusApi
 from smartgo.ops.streams import Streams
+from smartgo.ops.survey import GroupSurvey
 from smartgo.ops.topics import TopicsApi
 from smartgo.ops.view import ClusterView
 from smartgo.remoting.endpoints import endpoint
@@ -58,7 +61,7 @@ class Ops(Service):
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
-    @ivar sessions, tokens, audit, streams, jobs, sampler, api: its parts.
+    @ivar sessions, tokens, audit, streams, jobs, sampler, alerts, api: its parts.
     """
 
     _log = Logger()
@@ -110,7 +113,12 @@ class Ops(Service):
         self.jobs = JobTable(env)
         progress = GroupProgress(env.clock, self.view)
         path = posixpath.join(config.ops_path, "history.bin")
-        self.sampler = Sampler(env, self.view, progress, History(), path)
+        survey = GroupSurvey(env.clock, self.view, progress)
+        alerts = TableFile(env, posixpath.join(config.ops_path, "alerts.json"))
+        history = History()
+        self.alerts = AlertWatch(env, self.client, self.view, survey, history, alerts, node)
+        self.tables.append((alerts, self.alerts.load))
+        self.sampler = Sampler(env, self.view, progress, history, path, self.alerts.look)
         scope = config.ops_certificate_scope
         self._gate = Gate(
             env.clock.seconds,
@@ -132,6 +140,7 @@ class Ops(Service):
             TopicsApi(self.view),
             GroupsApi(self.view, progress),
             EventsApi(env.clock, self.sampler, progress),
+            AlertsApi(env.clock, self.alerts),
             JobsApi(self.jobs),
             *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),
@@ -175,6 +184,7 @@ class Ops(Service):
         self.tokens.load()
         self.plans.load()
         self.audit.load()
+        self.alerts.load()
         self.sampler.load()
         check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
         self._port = await self._env.network.listen(endpoint(*self._place), self.factory)
@@ -197,6 +207,7 @@ class Ops(Service):
         await self.factory.close()
         if self._sampling:
             await self.sampler.stop()
+        await self.alerts.stop()
         await self.client.stop()
         await self.audit.settled()
         for file, _ in self.tables:

@@ -39,6 +39,13 @@ class HistoryTests(SynchronousTestCase):
         long = filled(40 * 86400, 30).points("cluster", BEGAN, BEGAN + 40 * 86_400_000, 2000)
         self.assertEqual(long.step_ms, 3_600_000)
 
+    def test_young(self) -> None:
+        """A span that is longer than all there ever was is given as finely as it was kept: no hour stands for it."""
+        found = filled(600, 10).points("cluster", BEGAN - 6 * 3_600_000, BEGAN + 3_600_000, 1000)
+        self.assertEqual((found.step_ms, len(found.at_ms)), (0, 60))
+        found = filled(3 * 3600).points("cluster", BEGAN - 6 * 3_600_000, BEGAN + 4 * 3_600_000, 1000)
+        self.assertEqual(found.step_ms, 60_000)
+
     def test_bounded(self) -> None:
         """A ring keeps about as many points as it may, however many come."""
         saved = filled(3 * 86400, 10).saved().series[0]

@@ -1,0 +1,261 @@
+"""Who looks whether the rules are kept: at brokers after each look of the sampler, at the rest now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.client.administration.topics import TopicKind
+from smartgo.client.instance import Client
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import CallFailed
+from smartgo.ops.alerts.growth import led_to
+from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
+from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
+from smartgo.ops.history import History
+from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.sampler import BrokerFigures
+from smartgo.ops.survey import GroupSurvey
+from smartgo.ops.view import ClusterView, each
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.topics import DLQ_PREFIX
+from smartgo.tablefile import TableFile
+
+SLOW: Final = 30.0
+"""Seconds between two looks at groups, dead letters and registries; more where such a look takes long."""
+REST: Final = 20
+"""Times as long as such a look took, nothing is asked."""
+GONE: Final = 86_400.0
+"""Seconds after which a broker that has left is forgotten."""
+
+_PAST: Final = 6 * 3600
+_PAST_AT_LEAST: Final = 3600
+_DAY: Final = 86_400
+_POINTS: Final = 72
+_FORESEEN: Final = 60.0  # seconds between two looks at where disks are going
+_AT_ONCE: Final = 4
+
+T = TypeVar("T")
+
+
+class AlertWatch:
+    """
+    Looks, and tells.
+
+    @ivar table: the alerts.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        client: Client,
+        view: ClusterView,
+        survey: GroupSurvey,
+        history: History,
+        file: TableFile,
+        node: ILocalNode | None,
+    ) -> None:
+        """
+        @param history: the sampler's.
+        @param file: where alerts are kept.
+        @param node: the process around the API; C{None} where it fronts a cluster from outside.
+        """
+        self._env = env
+        self._client = client
+        self._view = view
+        self._survey = survey
+        self._history = history
+        self._file = file
+        self._node = node
+        self._slow_due = 0.0
+        self._slow: Deferred[None] | None = None
+        self._foreseen: dict[str, float | None] = {}
+        self._foreseen_due = 0.0
+        self._seen: dict[str, float] = {}
+        self._listeners: list[Callable[[Summary], object]] = []
+        self._told: Summary | None = None
+        self._stopped = False
+        self.table = AlertTable()
+
+    # -- its life ----------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read what was kept; blocking. @raise BrokenTable: it cannot be read."""
+        found = self._file.load(read_saved)
+        if found is not None:
+            self.table.restore(found)
+
+    async def stop(self) -> None:
+        """Look no more."""
+        self._stopped = True
+        if self._slow is not None:
+            self._slow.cancel()
+        await self._file.settled()
+
+    def listen(self, hear: Callable[[Summary], object]) -> None:
+        """Tell somebody how things are: now, and when that changes."""
+        self._listeners.append(hear)
+        hear(self.summary())
+
+    def leave(self, hear: Callable[[Summary], object]) -> None:
+        """Tell him no more."""
+        self._listeners.remove(hear)
+
+    def summary(self) -> Summary:
+        """How things are."""
+        return self.table.summary(self._env.clock.wall_ms())
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def look(self, brokers: Sequence[BrokerFigures] | None) -> None:
+        """
+        Look at what is at hand; at the rest, where it is time to.
+
+        @param brokers: what they do just now; C{None} where that could not be asked.
+        """
+        if self._stopped:
+            return
+        now = self._env.clock.seconds()
+        process = None if self._node is None else dict(self._node.figures())
+        if brokers is None:
+            self._take(Look(process=process))
+        else:
+            self._foresee(brokers, now)
+            looked = {
+                _name(one): BrokerLook(one.up, one.disk_ratio, self._foreseen.get(one.address)) for one in brokers
+            }
+            self._take(Look(brokers=looked, gone=self._gone(looked, now), process=process))
+        if now >= self._slow_due and self._slow is None:
+            self._slow = Deferred.fromCoroutine(self._look_further(now))
+            self._slow.addErrback(self._failed).addCallback(self._looked_further, now)
+
+    def _gone(self, brokers: dict[str, BrokerLook], now: float) -> dict[str, float]:
+        """Seconds since each broker was registered, those that are left out."""
+        self._seen.update(dict.fromkeys(brokers, now))
+        self._seen = {name: at for name, at in self._seen.items() if now - at < GONE}
+        return {name: now - at for name, at in self._seen.items() if name not in brokers}
+
+    def _foresee(self, brokers: Sequence[BrokerFigures], now: float) -> None:
+        if now < self._foreseen_due:
+            return
+        self._foreseen_due = now + _FORESEEN
+        end = self._env.clock.wall_ms()
+        self._foreseen = {one.address: self._tomorrow(one.address, end) for one in brokers}
+
+    def _tomorrow(self, address: str, end_ms: int) -> float | None:
+        """How full a broker's disk is in a day, at the pace of the last hours."""
+        series = f"broker:{address}"
+        past = self._history.points(series, end_ms - _PAST * 1000, end_ms, _POINTS)
+        if not past.at_ms or past.at_ms[-1] - past.at_ms[0] < _PAST_AT_LEAST * 1000:
+            return None
+        at = [(one - end_ms) / 1000 for one in past.at_ms]
+        return led_to(at, past.values[self._history.figures(series).index("diskRatio")], _DAY)
+
+    # -- looking further ---------------------------------------------------------------------------------------
+
+    async def _look_further(self, now: float) -> None:
+        registries = await each(self._client.registries, self._answers)
+        groups = await _or_nothing(self._groups())
+        dead = await _or_nothing(self._dead())
+        self._take(
+            Look(registries=dict(zip(self._client.registries, registries, strict=True)), groups=groups, dead=dead)
+        )
+
+    def _failed(self, failure: Any) -> None:
+        if not self._stopped:
+            self._log.failure("a look at groups and registries failed", failure)
+
+    def _looked_further(self, _: object, began: float) -> None:
+        self._slow = None
+        now = self._env.clock.seconds()
+        self._slow_due = now + max(SLOW, REST * (now - began))
+
+    async def _answers(self, address: str) -> bool:
+        try:
+            await self._client.ask(address, Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        except CallFailed:
+            return False
+        return True
+
+    async def _groups(self) -> dict[str, GroupLook]:
+        entries = await self._view.groups.get()
+        found = {}
+        for name, one in (await self._survey.all.get()).items():
+            entry, progress = entries.get(name), one.progress
+            if entry is not None and progress is not None:
+                enabled = all(config.consume_enable for config in entry.configs.values())
+                lag_seconds = progress.lag_ms / 1000
+                found[name] = GroupLook(progress.lag, lag_seconds, progress.consume_tps, one.members, enabled)
+        return found
+
+    async def _dead(self) -> dict[str, int]:
+        """Dead letters that there ever were, by group."""
+        names = [name for name, one in (await self._view.topics.get()).items() if one.kind == TopicKind.DEAD]
+        counts = await each(names, self._count, _AT_ONCE)
+        return {
+            name.removeprefix(DLQ_PREFIX): count for name, count in zip(names, counts, strict=True) if count is not None
+        }
+
+    async def _count(self, topic: str) -> int | None:
+        try:
+            table = (await self._view.admin.topics.stats(topic)).offset_table
+        except CallFailed:
+            return None
+        return sum(one.max_offset for one in table.values())
+
+    # -- telling -----------------------------------------------------------------------------------------------
+
+    def _take(self, look: Look) -> None:
+        events = self.table.observe(look, self._env.clock.wall_ms(), self._env.clock.seconds())
+        for event in events:
+            self._say(event)
+        if events:
+            self.save()
+        self.tell()
+
+    def _say(self, event: Event) -> None:
+        alert, rule = event.alert, self.table.default(event.alert.rule)
+        if event.state == "resolved":
+            self._log.info("alert {rule} {subject} is over", rule=alert.rule, subject=alert.subject)
+        else:
+            self._log.warn(
+                "alert {rule} {subject}, {value}: {about}",
+                rule=alert.rule,
+                subject=alert.subject,
+                value=alert.value,
+                about=rule.about,
+            )
+
+    def tell(self) -> None:
+        """Tell those who listen, if things are not as they were."""
+        now = self.summary()
+        if now != self._told:
+            self._told = now
+            for hear in list(self._listeners):
+                hear(now)
+
+    def save(self) -> Deferred[None]:
+        """Write what is kept; fires when it is written, or was logged not to be."""
+        return self._file.save(self.table.saved()).addErrback(self._unsaved)
+
+    def _unsaved(self, failure: Any) -> None:
+        failure.trap(OSError)
+        self._log.warn("{path} was not written: {error}", path=self._file.path, error=failure.getErrorMessage())
+
+
+def _name(broker: BrokerFigures) -> str:
+    return broker.name if broker.id == 0 else f"{broker.name}#{broker.id}"
+
+
+async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:
+    """Return what is found; C{None} where brokers do not tell."""
+    try:
+        return await asked
+    except CallFailed:
+        return None

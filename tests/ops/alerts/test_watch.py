@@ -1,0 +1,267 @@
+"""Alerts over REST: what a cluster brings about, badges as they come, rules, silences, restarts."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.node.ops import LocalNode
+from smartgo.ops.alerts import watch
+from smartgo.ops.alerts.table import Summary
+from smartgo.ops.alerts.watch import GONE, AlertWatch
+from smartgo.ops.sampler import FIGURES, BrokerFigures
+from smartgo.schema.message import Message
+from smartgo.schema.topics import dlq_topic
+from tests.broker.cluster import Cluster
+from tests.ops.front import HOST, Front
+from tests.ops.test_events import events
+
+
+class AlertsCase(SynchronousTestCase):
+    """A front in the process of a broker."""
+
+    def setUp(self) -> None:
+        cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
+        self.cluster = cluster
+        self.front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.broker]))
+        self.patch(watch, "REST", 0)  # in memory every question takes as long as a step of the clock
+        self.addCleanup(self.finish)
+        self.token = self.front.admin()
+
+    def finish(self) -> None:
+        """Stop the front that there is."""
+        self.front.stop()
+
+    @property
+    def watch(self) -> AlertWatch:
+        """The one who looks."""
+        return self.front.ops.alerts
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask as admin."""
+        return self.front.ask(method, path, body, token=self.token)
+
+    def alerts(self, query: str = "") -> list[tuple[str, str, str]]:
+        """Rule, subject and state of alerts."""
+        page = self.front.get(f"/alerts{query}", token=self.token)
+        return [(one["rule"], one["subject"], one["state"]) for one in page["items"]]
+
+    def set(self, rule: str, **body: Any) -> Any:
+        """Set how a rule is applied."""
+        return self.ask("PUT", f"/alerts/rules/{rule}", body)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.cluster.pump(seconds, 1.0)
+
+
+class WatchTests(AlertsCase):
+    """What is noticed."""
+
+    def test_well(self) -> None:
+        """Where all is well there is no alert."""
+        self.wait(120)
+        self.assertEqual(self.alerts(), [])
+        self.assertEqual(
+            self.front.get("/alerts/summary", token=self.token),
+            {"critical": 0, "warning": 0, "silenced": 0, "pending": 0},
+        )
+
+    def test_store(self) -> None:
+        """A store that takes no messages is noticed, and when it does again."""
+        refusal: list[str | None] = ["the disk is full"]
+        self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal[0]))
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "", "pending")])
+        self.wait(20)
+        self.assertEqual(self.alerts(), [("store-refuses", "", "firing")])
+        refusal[0] = None
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "", "resolved")])
+        page = self.front.get("/alerts/history", token=self.token)["items"]
+        self.assertEqual([(one["rule"], one["severity"]) for one in page], [("store-refuses", "critical")])
+        self.assertGreater(page[0]["resolvedMs"], page[0]["firedMs"])
+
+    def test_group(self) -> None:
+        """A group that has messages waiting and no member is noticed; its numbers go with it."""
+        for _ in range(3):
+            self.cluster.send("Orders")
+        self.cluster.heartbeat("audit", "Orders")
+        self.cluster.pull("Orders", consumer_group="audit", sys_flag=5, commit_offset=0)
+        self.set("group-empty", seconds=0)
+        self.wait(200)
+        self.assertIn(("group-empty", "audit", "firing"), self.alerts("?state=firing"))
+        page = self.front.get("/alerts?q=empty", token=self.token)["items"]
+        self.assertEqual(
+            (page[0]["kind"], page[0]["value"], page[0]["unit"], page[0]["severity"]),
+            ("group", 3.0, "count", "warning"),
+        )
+
+    def test_dead_letters(self) -> None:
+        """Dead letters that come are noticed; those that were there before are not."""
+        topic = dlq_topic("audit")
+        self.cluster.broker.topics.create_for_group(topic, 1, 6, 0)
+        self.put(topic)
+        self.front.ops.view.forget()
+        self.wait(70)
+        self.assertEqual(self.alerts(), [])
+        self.put(topic)
+        self.wait(40)
+        self.assertEqual(self.alerts(), [("dead-letters", "audit", "firing")])
+        self.wait(700)
+        self.assertEqual(self.alerts(), [("dead-letters", "audit", "resolved")])
+
+    def put(self, topic: str) -> None:
+        """Store a message as the broker does."""
+        self.cluster.broker.store.append((Message(topic, 0, b"x", b""),))
+        self.cluster.broker.store.end_run()
+
+    def test_registry(self) -> None:
+        """A registry that does not answer is noticed, though nothing else can be asked then."""
+
+        async def answers(address: str) -> bool:
+            return False
+
+        self.patch(self.watch, "_answers", answers)
+        self.wait(100)
+        self.assertEqual(self.alerts(), [("registry-down", "127.0.0.1:9876", "firing")])
+
+    def test_down(self) -> None:
+        """A broker that is registered and does not answer is down; its disk is not judged meanwhile."""
+        row = BrokerFigures("c", "broker-x", 1, "192.0.2.1:1", False, disk_ratio=0.99)
+        self.watch.look([row])
+        self.cluster.env.clock.advance(60)
+        self.watch.look([row])
+        self.assertIn(("broker-down", "broker-x#1", "firing"), self.alerts("?q=broker-down"))
+        self.assertEqual(self.alerts("?q=disk"), [])
+
+    def test_gone(self) -> None:
+        """A broker that is not registered any more is noticed, and forgotten after a day."""
+        row = BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", True)
+        self.watch.look([row])
+        self.cluster.env.clock.advance(61)
+        self.watch.look([])
+        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "firing")])
+        self.cluster.env.clock.advance(GONE)
+        self.watch.look([])
+        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "resolved")])
+
+    def test_tomorrow(self) -> None:
+        """A disk that fills up is noticed before it is full, once there is an hour of its past."""
+        now = self.cluster.env.clock.wall_ms()
+        history = self.front.ops.sampler.history
+        rows = [BrokerFigures("c", name, 0, f"{name}:1", True, disk_ratio=0.5) for name in ("new", "old")]
+        for name, minutes in (("new", 55), ("old", 120)):
+            for minute in range(minutes, 0, -1):
+                values = [0.0, 0.0, 0.0, 0.0, 0.5 - minute * 0.0005, 0.0]
+                history.add(f"broker:{name}:1", now - minute * 60_000, FIGURES, values)
+        self.set("disk-full-tomorrow", seconds=0)
+        self.cluster.env.clock.advance(60)
+        self.watch.look(rows)
+        self.assertEqual(self.alerts("?q=tomorrow"), [("disk-full-tomorrow", "old", "firing")])
+        value = self.front.get("/alerts?q=tomorrow", token=self.token)["items"][0]["value"]
+        self.assertAlmostEqual(value, 0.5 + 0.0005 * 24 * 60, places=2)
+
+    def test_fault(self) -> None:
+        """A look that fails by a mistake is logged, and does not keep from looking again."""
+
+        async def wrong() -> Any:
+            raise ValueError("a mistake")
+
+        self.patch(self.watch, "_dead", wrong)
+        self.wait(40)
+        self.assertGreaterEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.patch(self.front.ops.sampler, "_looked", lambda rows: 1 / 0)
+        self.wait(25)
+        self.assertGreaterEqual(len(self.flushLoggedErrors()), 1)
+
+
+class AlertsTests(AlertsCase):
+    """What can be done about them."""
+
+    def fire(self) -> None:
+        """Let an alert fire."""
+        row = BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", False)
+        self.set("broker-down", seconds=0)
+        self.watch.look([row])
+
+    def test_silence(self) -> None:
+        """A silence takes an alert out of the count for its time, says by whom, and can be ended."""
+        self.fire()
+        made = self.ask("POST", "/alerts/silences", {"rule": "broker-down", "seconds": 3600, "comment": "being moved"})
+        self.assertEqual((made.status, made.json["who"], made.json["comment"]), (201, "boss", "being moved"))
+        self.assertEqual(self.watch.summary(), Summary(0, 0, 1, 0))
+        row = self.front.get("/alerts?silenced=true", token=self.token)["items"][0]
+        self.assertEqual(row["silence"]["id"], made.json["id"])
+        self.assertEqual(self.alerts("?silenced=false"), [])
+        entry = self.front.get("/audit", token=self.token)["items"][0]
+        self.assertEqual(entry["action"], "POST /alerts/silences")
+        self.assertEqual(len(self.front.get("/alerts/silences", token=self.token)), 1)
+        self.assertEqual(self.ask("DELETE", f"/alerts/silences/{made.json['id']}").status, 204)
+        self.assertEqual(self.watch.summary(), Summary(1, 0, 0, 0))
+        self.assertEqual(self.ask("DELETE", f"/alerts/silences/{made.json['id']}").status, 404)
+
+    def test_silence_refused(self) -> None:
+        """A silence is of a rule that there is, for a minute at least and 30 days at most."""
+        for body, status in (
+            ({"rule": "no-such-rule"}, 404),
+            ({"seconds": 59}, 400),
+            ({"seconds": 31 * 86_400}, 400),
+            ({"comment": "x" * 301}, 400),
+            ({"who": "me"}, 400),
+        ):
+            self.assertEqual(self.ask("POST", "/alerts/silences", body).status, status, body)
+
+    def test_rules(self) -> None:
+        """Rules are listed with what they came with, and set; a state has no threshold to be set."""
+        answer = self.set("group-late", threshold=60, seconds=0)
+        self.assertEqual(
+            (answer.json["threshold"], answer.json["defaultThreshold"], answer.json["seconds"]), (60, 600, 0)
+        )
+        found = {one["name"]: one for one in self.front.get("/alerts/rules", token=self.token)}
+        self.assertEqual((found["group-late"]["threshold"], found["disk-full"]["enabled"]), (60, True))
+        self.assertEqual(self.set("group-late").json["threshold"], 600)
+        self.assertEqual(self.set("broker-down", threshold=3).status, 409)
+        self.assertEqual(self.set("broker-down", threshold=0, enabled=False).json["enabled"], False)
+        self.assertEqual(self.set("nothing").status, 404)
+        self.assertEqual(self.set("group-late", threshold=-1).status, 400)
+
+    def test_scope(self) -> None:
+        """Who may read sees alerts; rules are set and alerts silenced by admins."""
+        reader = self.front.ops.tokens.create("eyes", ["read"])[1]
+        self.cluster.pump()
+        self.assertEqual(self.front.ask("GET", "/alerts", token=reader).status, 200)
+        for method, path in (
+            ("PUT", "/alerts/rules/disk-full"),
+            ("POST", "/alerts/silences"),
+            ("DELETE", "/alerts/silences/1"),
+        ):
+            body: Any = None if method == "DELETE" else {}
+            self.assertEqual(self.front.ask(method, path, body, token=reader).status, 403, path)
+
+    def test_badge(self) -> None:
+        """A stream says at once how things are, and again when that changes."""
+        line = self.front.connect()
+        request = f"GET /api/v1/alerts/events HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {self.token}\r\n\r\n"
+        cast("Any", line.transport).write(request.encode())
+        self.cluster.pump()
+        self.fire()
+        self.watch.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", False)])
+        self.cluster.pump()
+        found = [data["critical"] for kind, data in events(line) if kind == "alerts"]
+        self.assertEqual(found, [0, 1])
+        cast("Any", line.transport).loseConnection()
+        self.cluster.pump(1.0)
+        self.assertEqual(self.watch._listeners, [])
+
+    def test_restart(self) -> None:
+        """Alerts that fire, silences and what was set are there after a restart."""
+        self.fire()
+        self.ask("POST", "/alerts/silences", {"subject": "broker-x"})
+        self.front.stop_api()
+        front = Front(self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker]))
+        self.front, self.token = front, front.ops.tokens.create("boss2", ["admin"])[1]
+        self.assertIn(("broker-down", "broker-x", "firing"), self.alerts())
+        self.assertEqual(self.watch.summary().silenced, 1)
+        self.assertEqual(self.watch.table.rule("broker-down").seconds, 0)
