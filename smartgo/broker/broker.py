@@ -42,7 +42,6 @@ from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
 from smartgo.broker.replication import Following, IReplication, Leading
-from smartgo.broker.replication import facts as replication_facts
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.terms import as_slave, durability, size_text, store_settings
@@ -424,7 +423,6 @@ class Broker(Service):
             "consumeQueueDiskRatio": used,
             "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
             "remainHowManyDataToFlush": size_text(end - self.store.flushed),
-            **replication_facts(self.replication.now(), end),
         }
         for level, offset in self.delay.offsets.items():
             end_offset = self.store.bounds(SCHEDULE_TOPIC, level - 1)[1]
