@@ -3,7 +3,7 @@ The console's files by the paths at which browsers find them.
 
 C{/} is C{static/index.html}; everything else of C{static} and C{vendor} lies below C{/assets/VERSION/}, where VERSION
 is made of all their bytes. So browsers may keep them for good: another version has other paths. The files are read
-once, at the start.
+once, at the start, and the modules and the style sheets joined: a page that is opened asks for few things.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from smartgo.ops.console.joined import joined
 from smartgo.ops.routes import Raw
 
 TYPES: Final[Mapping[str, str]] = {
@@ -28,8 +29,12 @@ TYPES: Final[Mapping[str, str]] = {
 }
 
 _FOLDERS: Final = ("static", "vendor")
-_EARLY: Final = ("static/app/", "vendor/")
-"""Where the modules lie that every page needs: browsers are told at once, and need not find them one by one."""
+_SCRIPT: Final = "static/app/console.js"
+_STYLE: Final = "static/css/console.css"
+_FIRST: Final = "static/app/main.js"
+_ALONE: Final = ("static/early.js", "vendor/uPlot.mjs")
+"""What is no part of the one module: what runs before it, and what few pages need."""
+_SHEETS: Final = ("vendor/uPlot.css", *(f"static/css/{name}.css" for name in ("base", "shell", "parts", "pages")))
 
 _FOR_GOOD: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _ASK: Final = {"Cache-Control": "no-cache"}
@@ -40,24 +45,30 @@ def console_pages() -> dict[str, Raw]:
     root = files("smartgo.ops") / "console"
     found: dict[str, tuple[bytes, str]] = {}
     for folder in _FOLDERS:
-        found.update(_collected(root / folder, folder))
+        found.update(collected(root / folder, folder))
+    modules = {
+        path: found.pop(path)[0].decode()
+        for path in sorted(found)
+        if path.endswith(("js", "mjs")) and path not in _ALONE
+    }
+    found[_SCRIPT] = joined(modules, _FIRST, _SCRIPT).encode(), TYPES["js"]
+    found[_STYLE] = b"\n".join(found.pop(path)[0] for path in _SHEETS), TYPES["css"]
     digest = hashlib.sha256()
     for path, (content, _) in sorted(found.items()):
         digest.update(b"%s\0%d\0%s" % (path.encode(), len(content), content))
     base = f"/assets/{digest.hexdigest()[:16]}"
     index, kind = found.pop("static/index.html")
-    modules = sorted(path for path in found if path.endswith(("js", "mjs")) and path.startswith(_EARLY))
-    links = "\n".join(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules)
-    page = index.replace(b"{{base}}", base.encode()).replace(b"{{modules}}", links.encode())
+    page = index.replace(b"{{base}}", base.encode())
     pages = {f"{base}/{path}": Raw(content, kind, _FOR_GOOD) for path, (content, kind) in found.items()}
     return {"/": Raw(page, kind, _ASK), **pages}
 
 
-def _collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
+def collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
+    """Find the files below a folder: path, content and type of each. Blocking."""
     for one in folder.iterdir():
         below = f"{path}/{one.name}"
         if one.is_dir():
-            yield from _collected(one, below)
+            yield from collected(one, below)
             continue
         kind = TYPES.get(one.name.rpartition(".")[2])
         if kind is not None:

@@ -1,9 +1,15 @@
 // A line chart over time, by uPlot, in the colours of the theme, with a legend of our own that is text.
-import uPlot from "../../vendor/uPlot.mjs";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { clock } from "./format.js";
 import { t } from "./i18n.js";
 import { colour, isDark } from "./theme.js";
+
+// Bigger than all the rest of the console, and on few pages: it comes when the first of these does.
+let Plot = null;
+const coming = import("../../vendor/uPlot.mjs").then((found) => {
+  Plot = found.default;
+});
+coming.catch(() => {}); // met where it is drawn
 
 const SHORTEST = 60; // seconds from side to side
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
@@ -40,14 +46,24 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
   const box = useRef(null);
   const plot = useRef(null);
   const [at, setAt] = useState(null);
+  const [ready, setReady] = useState(Plot !== null);
   const dark = isDark.value;
   const names = series.map((one) => one.name).join("|");
 
   useEffect(() => {
+    let gone = false;
+    if (!ready) coming.then(() => gone || setReady(true));
+    return () => {
+      gone = true;
+    };
+  }, []);
+
+  useEffect(() => {
+    if (!ready) return undefined;
     const node = box.current;
     const grid = { stroke: colour("chart-grid"), width: 1 };
     const axis = { stroke: colour("text-soft"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const made = new uPlot(
+    const made = new Plot(
       {
         width: node.clientWidth || 300,
         height,
@@ -81,7 +97,7 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
       made.destroy();
       plot.current = null;
     };
-  }, [dark, names, height]);
+  }, [ready, dark, names, height]);
 
   useEffect(() => {
     plot.current?.setData(holed(times, series.map((one) => one.values)));

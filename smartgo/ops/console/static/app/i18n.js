@@ -22,10 +22,10 @@ async function load(language) {
   tables[language] = await answer.json();
 }
 
-const first = preferred();
-await load(first);
+export const language = signal(preferred());
 
-export const language = signal(first);
+// Nothing is drawn before the first table is there.
+export const ready = load(language.value);
 
 effect(() => {
   document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";

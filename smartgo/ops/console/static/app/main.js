@@ -2,7 +2,7 @@
 import { html, render } from "./html.js";
 import { logIn, whoAmI } from "./api.js";
 import { toast } from "./dialog.js";
-import { t } from "./i18n.js";
+import { ready, t } from "./i18n.js";
 import { listenToKeys } from "./keys.js";
 import { PAGES } from "./places.js";
 import { place } from "./router.js";
@@ -19,6 +19,7 @@ async function begin() {
       await logIn({ code });
       return;
     } catch (error) {
+      await ready;
       toast(`${t("login.failed")} ${error.message}`, "bad");
     }
   }
@@ -32,7 +33,7 @@ PAGES.find((one) => one.id === (place.value.parts[0] ?? "overview"))
   ?.load()
   .catch(() => {});
 
-begin()
+Promise.all([ready, begin()])
   .catch((error) => toast(error.message, "bad"))
   .finally(() => {
     root.replaceChildren();
