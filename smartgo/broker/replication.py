@@ -59,6 +59,34 @@ class Replicated(NamedTuple):
     """A slave's: why they are not copied; empty while they are."""
 
 
+def facts(now: Replicated, end: int) -> dict[str, str]:
+    """
+    What runtime information (28) says of it; RocketMQ has nothing of this.
+
+    @param end: of the broker's own log.
+    """
+    if now.state is not None:
+        return {
+            "brokerRole": now.role,
+            "haState": now.state.name,
+            "haReason": now.reason,
+            "haBehindBytes": str(now.behind),
+            "haMasterAddress": now.master or "",
+            "haTablesCopiedMs": str(now.tables_ms),
+            "haTablesReason": now.tables_reason,
+        }
+    slaves = {
+        f"haSlave_{number}": f"{one.address},{one.confirmed},{max(0, end - one.confirmed)},{one.connected_for:.0f}"
+        for number, one in enumerate(now.slaves, 1)
+    }
+    return {
+        "brokerRole": now.role,
+        "haSlaveCount": str(len(now.slaves)),
+        "haConfirmedOffset": str(now.confirmed),
+        **slaves,
+    }
+
+
 class IReplication(Protocol):
     """What a broker does with either."""
 
