@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from smartgo.cli.definitions import export, import_
+from smartgo.cli.drain import drain
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_rows, print_value, span
 from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
@@ -98,7 +99,7 @@ async def broker_rows(there: Connected) -> list[BrokerRow]:
         "smartgo cluster ls",
         "smartgo cluster show broker-a",
         "smartgo cluster stats TOPIC_PUT_NUMS Orders",
-        "smartgo cluster stop-writes broker-a",
+        "smartgo cluster drain broker-a",
     )
 )
 def cluster() -> None:
@@ -273,5 +274,5 @@ def clean(cluster: Cluster, what: str, broker: str, dry_run: bool, yes: bool) ->
     cluster.do(work)
 
 
-for _command in (export, import_):
+for _command in (drain, export, import_):
     cluster.add_command(_command)

@@ -58,6 +58,7 @@ COMMANDS = {
     "cluster ls": "",
     "cluster show": "broker-a",
     "cluster stats": "TOPIC_PUT_NUMS Orders",
+    "cluster drain": "broker-a --yes --ignore idle --ignore reader --ignore bencher",
     "cluster stop-writes": "broker-a --yes",
     "cluster start-writes": "broker-a",
     "cluster export": "",

@@ -96,6 +96,20 @@ class Asking:
         }
         return await _gathered("registry", asked)
 
+    async def each_registry(self, code: RequestCode, header: Header | None = None) -> dict[str, Command | CallFailed]:
+        """Tell every registry; return what became of it by address: its answer, a success, or why there is none."""
+        asked = [self.client.ask(one, Command.request(code, header), TIMEOUT) for one in self.client.registries]
+        found: dict[str, Command | CallFailed] = {}
+        results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
+        for address, (_, result) in zip(self.client.registries, results, strict=True):
+            if not isinstance(result, Failure):
+                found[address] = result
+            elif isinstance(result.value, CallFailed):
+                found[address] = named(f"registry {address}", result.value)
+            else:
+                result.raiseException()
+        return found
+
     # -- who is there ----------------------------------------------------------------------------------------
 
     async def cluster(self) -> ClusterInfo:

@@ -185,6 +185,20 @@ class Brokers:
         return max(header_of(WipeWritePermResponse, one).wipe_topic_count for one in answers.values())
 
     @deferred
+    async def hold_writes(self, broker: str) -> dict[str, CallFailed]:
+        """
+        Do as L{wipe_write}, again and again, for as long as it is to last; return the registries that did not answer.
+
+        @raise CallFailed: none answered; the first one's failure.
+        """
+        header = WipeWritePermRequest(broker_name=broker)
+        answers = await self._asking.each_registry(RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
+        failed = {address: answer for address, answer in answers.items() if isinstance(answer, CallFailed)}
+        if len(failed) == len(answers):
+            raise next(iter(failed.values()))
+        return failed
+
+    @deferred
     async def restore_write(self, broker: str) -> int:
         """Have the registries say that all topics of a broker may be written; return how many topics that is."""
         answers = await self._asking.registries(
