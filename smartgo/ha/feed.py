@@ -135,6 +135,9 @@ class Feed(Link):
         except FramingError as error:
             self.fail(str(error))
             return
+        except OSError as error:
+            self._unreadable(Failure(error))
+            return
         if self.end.cold:
             self._read()
         elif self.end.more:

@@ -221,7 +221,11 @@ class Master(Service):
 
     def _moved(self, end: int) -> None:
         for feed in list(self._feeds):
-            feed.push()
+            try:
+                feed.push()
+            except Exception:  # whatever becomes of its slaves, the send that called goes on
+                self.bug(Failure())
+                feed.fail("cannot be sent the log")
 
     def _due(self) -> float:
         return min((feed.end.due for feed in self._feeds), default=NEVER)

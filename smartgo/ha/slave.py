@@ -197,7 +197,10 @@ class Slave(Service):
             self.state = state
             self.reason = reason
             for callback in self._callbacks:
-                callback()
+                try:
+                    callback()
+                except Exception:  # it is the callback's own bug
+                    self._log.failure("a callback failed at {state}", state=state)
 
     def _begin(self) -> None:
         self._end()

@@ -241,6 +241,21 @@ class ServingTests(MasterCase):
         self.assertFalse(near.cut)
         self.assertIn("Input/output error", self.said.sentences[-1])
 
+    def test_unreadable(self) -> None:
+        """Nor does it trouble a send, or other slaves, that a file of the log cannot be opened, or worse."""
+        master = self.make_master()
+        for error in (OSError(24, "Too many open files"), ZeroDivisionError("a bug")):
+            slave, other = self.wire(master, self.there.end), self.wire(master)
+
+            def piece(offset: int, limit: int, error: Exception = error) -> memoryview:
+                raise error
+
+            self.patch(self.there, "piece", piece)
+            self.there.append(b"new")
+            self.assertEqual((slave.cut, other.cut), (True, False))
+        self.assertIn("Too many open files", self.said.sentences[0])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
     def test_removed(self) -> None:
         """A slave whose place in the log is removed is let go."""
         self.there.data[:] = noise(1 * KIB * KIB)

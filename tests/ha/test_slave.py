@@ -105,6 +105,19 @@ class FollowingTests(SlaveCase):
         self.assertEqual(self.here.data, self.there.data)
         self.assertEqual(sum(size for _, size in self.here.appended), 223)
 
+    def test_broken_callback(self) -> None:
+        """A callback that fails is logged, and disturbs nothing."""
+        self.make_master()
+        slave = Slave(self.env, self.here, self.tail)
+        self._services.append(slave)
+        slave.when_changed(lambda: 1 / 0)  # type: ignore[arg-type]
+        slave.startService()
+        slave.follow(HERE, MAIN)
+        self.settle()
+        self.assertEqual(slave.state, SlaveState.FOLLOWING)
+        self.assertGreater(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+        slave._callbacks.clear()
+
     def test_master_restarts(self) -> None:
         """When the master comes back, what was written meanwhile is made up."""
         master = self.make_master()
