@@ -309,6 +309,7 @@ def _knock(request: OpsRequest) -> Knock:
         (getattr(host, "host", ""), getattr(host, "port", 0)),
         bool(request.isSecure()),
         _certificate_name(request),
+        len(request.requestHeaders.getRawHeaders(b"Host", [])),
     )
 
 

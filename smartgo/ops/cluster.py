@@ -15,6 +15,7 @@ from smartgo.ops.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.security.audit import hidden
+from smartgo.ops.security.principals import is_secret
 from smartgo.ops.view import ClusterView, each
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
@@ -307,15 +308,23 @@ class ClusterApi:
 
     @route("GET", "/kv/{namespace}", scope=READ, path_type=NamespacePath, query=ListQuery, answer=Page[NameValue])
     async def values(self, call: Call[NamespacePath, ListQuery, None]) -> Page[NameValue]:
-        """List the values of a namespace; none where there is no such namespace."""
+        """
+        List the values of a namespace; none where there is no such namespace.
+
+        Those whose name, or whose namespace's, looks like a secret's are `***` for all but admins.
+        """
         found = await self._view.admin.registries.values(call.path.namespace)
-        rows = [NameValue(*one) for one in found.items()]
+        rows = [NameValue(name, self._shown(call, name, value)) for name, value in found.items()]
         return page_of(rows, call.query, {"name": lambda one: one.name}, lambda one: one.name, "name")
 
     @route("GET", "/kv/{namespace}/{key}", scope=READ, path_type=KvPath, answer=NameValue, refuses=_NO_VALUE)
     async def value(self, call: Call[KvPath, None, None]) -> NameValue:
-        """Show one value."""
-        return NameValue(call.path.key, await self._value(call.path))
+        """Show one value; C{***} as in the list."""
+        return NameValue(call.path.key, self._shown(call, call.path.key, await self._value(call.path)))
+
+    def _shown(self, call: Call[Any, Any, Any], key: str, value: str) -> str:
+        secret = is_secret(call.path.namespace) or is_secret(key)
+        return "***" if value and secret and not call.principal.may(ADMIN) else value
 
     async def _value(self, path: KvPath) -> str:
         found = await self._view.admin.registries.value(path.namespace, path.key)

@@ -15,6 +15,7 @@ from smartgo.schema.codes import ResponseCode
 
 State = Literal["consumed", "filtered", "waiting", "pull", "broadcast", "offline", "unknown"]
 
+_ON_THE_WAY: Final = 1.0  # seconds for the broker to say that it has waited in vain
 _GROUPS: Final = 1000
 """Groups of a topic that are asked about, at most."""
 _WORDS: Final[Mapping[TrackState, tuple[State, str | None]]] = {
@@ -71,7 +72,7 @@ class Deliveries:
         offset_id = message.stored.message_id
         try:
             return await self._view.admin.deliveries.consume_directly(
-                group, client_id, message.queue, offset_id, seconds
+                group, client_id, message.queue, offset_id, seconds + _ON_THE_WAY
             )
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.CONSUME_MSG_TIMEOUT:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
@@ -30,6 +31,8 @@ from smartgo.ops.security.principals import ADMIN, Principal
 
 RUNNING: Final = 8
 """Jobs at once."""
+SECONDS: Final = 3600.0
+"""Until a job is ended that is not done by itself."""
 KEPT: Final = 64
 """Jobs that have ended and are kept."""
 KEPT_SECONDS: Final = 3600.0
@@ -74,7 +77,8 @@ class Job:
     """
     One job, as its work sees it.
 
-    @ivar cancelled: whether somebody wants it to end; what it waits for is cancelled too.
+    @ivar cancelled: whether it is to end; what it waits for is cancelled too.
+    @ivar out_of_time: it is to end because it took L{SECONDS}, not because somebody wants it.
     """
 
     def __init__(self, id: str, kind: str, principal: Principal, now_ms: int) -> None:
@@ -91,6 +95,8 @@ class Job:
         self.result: Any = None
         self.error: Problem | None = None
         self.work: Deferred[None] | None = None
+        self.ends: IDelayedCall | None = None
+        self.out_of_time = False
         self._done = 0
         self._total = 0
         self._doing = ""
@@ -151,23 +157,40 @@ class JobTable:
             raise Problem(409, f"{RUNNING} jobs run already; wait for one, or cancel one", "too-many-jobs")
         job = Job(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms())
         self._jobs[job.id] = job
+        job.ends = self._env.clock.callLater(SECONDS, self._out_of_time, job)
         job.work = Deferred.fromCoroutine(self._run(job, work))
         return job.view()
+
+    def _out_of_time(self, job: Job) -> None:
+        job.ends = None
+        job.out_of_time = True
+        self.end(job)
 
     async def _run(self, job: Job, work: Work) -> None:
         try:
             job.result = await work(job)
             job.state = "done"
         except CancelledError:
-            job.state = "cancelled"
+            self._stopped(job)
         except Exception as error:
             job.error = problem_of(error)
             if job.error is None:
                 self._log.failure("job {id} ({kind}) failed", id=job.id, kind=job.kind)
                 job.error = Problem(500, f"an internal error; the log has it under the job's id {job.id}")
-            job.state = "cancelled" if job.cancelled else "failed"
+            job.state = "failed"
+            if job.cancelled:
+                self._stopped(job)
+        if job.ends is not None:
+            job.ends.cancel()
+            job.ends = None
         job.ended_ms = self._env.clock.wall_ms()
         job.ended_at = self._env.clock.seconds()
+
+    def _stopped(self, job: Job) -> None:
+        """It was cancelled: because somebody wanted that, or because it took too long."""
+        job.state = "failed" if job.out_of_time else "cancelled"
+        if job.out_of_time:
+            job.error = Problem(504, f"it was not done within {SECONDS / 3600:g} h, and was ended", "job-too-long")
 
     def get(self, id: str) -> Job:
         """Return one. @raise Problem: 404, there is none, or no more."""

@@ -85,7 +85,7 @@ class GroupState(msgspec.Struct, rename="camel"):
     detail: str | None = None
 
 
-ConsumeOrderSeconds = Annotated[int, Meta(ge=1, le=25, description="To wait for its answer.")]
+ConsumeOrderSeconds = Annotated[int, Meta(ge=1, le=10, description="To wait for its answer; brokers wait for 10 s.")]
 
 
 class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -93,7 +93,7 @@ class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     group: GroupName
     client_id: ClientId
-    seconds: ConsumeOrderSeconds = 15
+    seconds: ConsumeOrderSeconds = 10
 
 
 class Consumed(msgspec.Struct, rename="camel"):
@@ -238,6 +238,7 @@ class MessagesApi:
     async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
         """Send a copy of a message, with an id of its own; all groups of the topic get it."""
         copy = copy_to(opened(await self._found(call)), call.body.topic)
+        await self._outbox.check_open(copy.topic, call.principal)
         if call.body.dry_run:
             await self._outbox.check(copy.topic)
             return Sent("DRY_RUN", copy.topic)

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.administration.topics import TopicKind
 from smartgo.client.copies import is_own
 from smartgo.client.instance import Client
 from smartgo.client.messages import Message, SendResult
@@ -17,7 +18,8 @@ from smartgo.client.route import WRITE
 from smartgo.ops.content import QueueId
 from smartgo.ops.names import BrokerName, TopicName
 from smartgo.ops.problems import Problem
-from smartgo.ops.routes import PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.ops.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.ops.security.principals import Principal
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue
 
@@ -108,6 +110,15 @@ class Outbox:
         place = MessageQueue(message.topic, queue.broker, queue.queue_id)
         return _sent(await self._producer.send_to(message, place))
 
+    async def check_open(self, topic: str, principal: Principal) -> None:
+        """
+        Let a topic pass that somebody may send to: those of the system are for admins.
+
+        @raise Problem: 404, there is no such topic; 403, he may not.
+        """
+        if (await self._view.topic(topic)).kind == TopicKind.SYSTEM and not principal.may(ADMIN):
+            raise Problem(403, f"topic {topic} is the system's; sending to it needs the scope admin", "scope-missing")
+
     async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
         """
         Let a topic pass that can be written, and has that queue.
@@ -177,7 +188,7 @@ class SendApi:
         """
         Send a message to a topic that is there.
 
-        Its body may have 4 MiB as text, and 3 MiB where it comes as base64.
+        Its body may have 4 MiB as text, and 3 MiB where it comes as base64. Topics of the system need the scope admin.
         """
         order = call.body
         body = body_of(order.text, order.base64)
@@ -191,6 +202,7 @@ class SendApi:
             flag=order.flag,
             properties=order.properties,
         )
+        await self._outbox.check_open(order.topic, call.principal)
         sent = await self._outbox.send(message, order.queue)
         call.noted["sent"] = sent.offset_id
         return sent

@@ -173,14 +173,18 @@ class TailApi:
         Events are `begun`, `message`, `skipped`, `trouble`, `ended` and `dropped`. No group is joined.
         """
         query = call.query
-        if len(self._tails) >= TAILS:
-            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", {"Retry-After": "5"})
+        self._check_room()
         queues = await self._reader.queues(query.topic, query.broker, query.queue_id)
+        self._check_room()  # others may have begun meanwhile
         if len(queues) > QUEUES:
             raise Problem(
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
         return Tail(self._clock, self._reader, queues, query, self._tails)
+
+    def _check_room(self) -> None:
+        if len(self._tails) >= TAILS:
+            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", {"Retry-After": "5"})
 
 
 @implementer(IStreamSource)

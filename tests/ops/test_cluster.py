@@ -203,6 +203,17 @@ class BrokerTests(ClusterCase):
         self.assertEqual(self.order("GET", "/kv/N/k")[1]["code"], "value-not-found")
         self.assertEqual(self.order("DELETE", "/kv/N/k")[0], 404)
 
+    def test_secret_values(self) -> None:
+        """Values whose name, or whose namespace's, looks like a secret's are shown to admins alone (X8)."""
+        reader = self.front.ops.tokens.create("watcher", ["read"])[1]
+        for place, shown in (("N/plain", "v"), ("N/db_PASSWORD", "***"), ("TokensOf/plain", "***")):
+            self.order("PUT", f"/kv/{place}", {"value": "v"})
+            namespace, name = place.split("/")
+            for token, value in ((self.token, "v"), (reader, shown)):
+                self.assertEqual(self.front.get(f"/kv/{place}", token=token)["value"], value, place)
+                rows = self.front.get(f"/kv/{namespace}?q={name}", token=token)["items"]
+                self.assertEqual([one["value"] for one in rows], [value], place)
+
 
 class CachedTests(SynchronousTestCase):
     """Answers that are kept for a moment."""

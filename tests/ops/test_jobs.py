@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import PeerRefused
-from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, Job, JobTable
+from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, Job, JobTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, READ, Principal
 from tests.fakes import FakeEnvironment
@@ -48,6 +48,20 @@ class JobTests(SynchronousTestCase):
         self.assertEqual(job.view().state, "cancelled")
         self.jobs.end(job)
         self.assertRaises(Problem, self.jobs.get, job.id)
+
+    def test_out_of_time(self) -> None:
+        """A job that goes on for an hour is ended, and says why; one that ended before is left alone."""
+        before = self.jobs.get(self.jobs.start("search", SOMEBODY, self.wait).id)
+        self.waiting[0].callback(7)
+        job = self.jobs.get(self.jobs.start("search", SOMEBODY, self.wait).id)
+        self.env.clock.advance(SECONDS - 1)
+        self.assertEqual(job.view().state, "running")
+        self.env.clock.advance(1)
+        view = job.view()
+        self.assertEqual((view.state, view.code, view.rows), ("failed", "job-too-long", 1))
+        self.assertEqual(view.error, "it was not done within 1 h, and was ended")
+        self.assertEqual((before.view().state, before.view().result), ("done", 7))
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
     def test_failed(self) -> None:
         """A job that fails says why; a mistake of ours is told to the log alone."""

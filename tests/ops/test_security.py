@@ -161,6 +161,13 @@ class TokenTests(SecurityCase):
         self.assertRaises(Problem, self.front.ops.tokens.create, "more", [ADMIN])
         self.assertRaises(Problem, self.front.ops.tokens.create, "t0", [ADMIN])
 
+    def test_names(self) -> None:
+        """No token has a name that the audit log has for those who come without: nobody passes for nobody."""
+        for name in ("anonymous", "login-link"):
+            self.assertEqual(self.assertRaises(Problem, self.front.ops.tokens.create, name, [ADMIN]).status, 400)
+            entry = f"{name}:read:{hashlib.sha256(b'word').hexdigest()}"
+            self.assertIn(name, str(self.assertRaises(SettingError, parse_configured, [entry])))
+
     def test_configured(self) -> None:
         """A token of the settings counts, and can be removed there alone."""
         digest = hashlib.sha256(b"word").hexdigest()
@@ -316,6 +323,13 @@ class PlaceTests(SecurityCase):
         self.assertEqual(self.asked(Host="localhost:10913").status, 200)
         self.assertEqual(self.asked(Host="").status, 400)
 
+    def test_two_hosts(self) -> None:
+        """A request with two Host headers is refused, whichever they name: a proxy may have looked at the other."""
+        for hosts in ((HOST, HOST), (HOST, "evil.example"), ("evil.example", HOST)):
+            lines = "".join(f"Host: {one}\r\n" for one in hosts)
+            answer = self.front.raw(f"GET /api/v1/topics HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
+            self.assertEqual(answer.status, 400, hosts)
+
     def test_hosts(self) -> None:
         """Names of the settings get in, with any port or with theirs."""
         front = Front(self.front.cluster, port=10914, opsHosts="ops.example;console.example:8443", opsPath="/other")
@@ -426,6 +440,23 @@ class GateTests(SynchronousTestCase):
         gate.check_place(self.knock(peer="10.0.0.8"))
         self.env.clock.advance(0.5)
         gate.check_place(self.knock())
+
+    def test_networks(self) -> None:
+        """An IPv6 network of 64 bits counts as one address, for requests and for being wrong; IPv4 ones do not."""
+        self.tokens.create("boss", [ADMIN])
+        gate = self.gate(per_second=2)
+        wrong = {"Authorization": "Bearer x"}
+        for number in range(10):
+            gate.check_place(self.knock(peer=f"2001:db8:1:2:{number:x}::1"))
+        for number in range(5):
+            knock = self.knock(peer=f"2001:db8:1:2:{number:x}::2%eth0", headers=wrong)
+            self.assertEqual(self.assertRaises(Problem, gate.principal, knock).status, 401)
+        same, other = "2001:db8:1:2:ffff::", "2001:db8:1:3::"
+        self.assertEqual(self.assertRaises(Problem, gate.check_place, self.knock(peer=same)).status, 429)
+        gate.check_place(self.knock(peer=other))
+        for peer, status in ((same, 429), (other, 401), ("::ffff:10.0.0.9", 401)):
+            knock = self.knock(peer=peer, headers=wrong)
+            self.assertEqual(self.assertRaises(Problem, gate.principal, knock).status, status, peer)
 
     def test_certificate(self) -> None:
         """A client certificate that TLS verified is good for what the settings say, and for nothing by default."""

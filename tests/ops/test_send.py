@@ -90,6 +90,27 @@ class SendTests(MessageCase):
         expected = (403, "no-permission", "Sending message to topic[OFFSET_MOVED_EVENT] is forbidden.")
         self.assertEqual((status, problem["code"], problem["detail"]), expected)
 
+    def test_system(self) -> None:
+        """Topics of the system take messages of admins alone: the templates, and those with the broker's names."""
+        publisher = self.front.ops.tokens.create("writer", ["publish", "read"])[1]
+        for topic in ("TBW102", "broker-a", "DefaultCluster", "OFFSET_MOVED_EVENT"):
+            answer = self.front.ask("POST", "/send", {"topic": topic, "text": "a"}, token=publisher)
+            self.assertEqual((answer.status, answer.code), (403, "scope-missing"), topic)
+        self.assertEqual(self.send_over(topic="TBW102", text="a")[0], 200)
+        self.assertEqual(self.front.ask("POST", "/send", {"topic": "Orders", "text": "a"}, token=publisher).status, 200)
+        held = next(one["items"][0] for one in self.ends("TBW102") if one["items"])
+        again = {"topic": "TBW102", "dryRun": True}
+        place = f"/messages/{held['offsetId']}/resend"
+        self.assertEqual(self.front.ask("POST", place, again, token=publisher).code, "scope-missing")
+        self.assertEqual(self.order("POST", place, again)[0], 200)
+
+    def ends(self, topic: str) -> list[Any]:
+        """The ends of all queues of a topic."""
+        queues = self.get(f"/topics/{topic}/queues")["items"]
+        return [
+            self.get(f"/messages/peek?topic={topic}&broker=broker-a&queueId={one['queueId']}&count=1") for one in queues
+        ]
+
     def test_audit(self) -> None:
         """A send stands in the audit log with the id of what was stored."""
         one = self.sent(text="a")

@@ -185,6 +185,19 @@ class TailTests(MessageCase):
         answer = self.front.ask("GET", "/tail?topic=Orders", token=self.token)
         self.assertEqual((answer.status, answer.code), (503, "too-many-tails"))
 
+    def test_bounds_at_once(self) -> None:
+        """There are no more either where all begin at the same time."""
+        lines = []
+        for _ in range(TAILS + 2):
+            lines.append(self.front.connect())
+            target = "GET /api/v1/tail?topic=Orders HTTP/1.1\r\nHost: 127.0.0.1:10913\r\n"
+            head = f"{target}Authorization: Bearer {self.token}\r\n\r\n"
+            cast("Any", lines[-1].transport).write(head.encode())
+        self.cluster.pump()
+        self.cluster.pump(1.0)
+        statuses = sorted(line.received.split(b" ", 2)[1] for line in lines)
+        self.assertEqual(statuses, [b"200"] * TAILS + [b"503"] * 2)
+
     def test_wide(self) -> None:
         """A topic of too many queues is not followed as a whole."""
         self.order("POST", "/topics", {"name": "Wide", "readQueues": QUEUES + 1, "writeQueues": 1})

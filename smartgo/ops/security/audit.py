@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.security.principals import is_secret
 from smartgo.ops.security.rates import Allowance
 
 LANE: Final = "tables"
@@ -29,7 +30,7 @@ COMMON_SECONDS: Final = 10.0
 
 _CUT: Final = 512  # characters of one value
 _MEMBERS: Final = 32
-_SECRET_WORDS: Final = ("secret", "password", "token", "code", "key")  # "code": a login link's
+_LINK: Final = "code"  # what a login link holds
 
 
 class AuditEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -156,4 +157,4 @@ def shown(value: Any) -> Any:
 
 def hidden(name: str, value: Any) -> Any:
     """Return a value, or C{***} where its name says that it is secret (reliability X8)."""
-    return "***" if value and any(word in name.lower() for word in _SECRET_WORDS) else value
+    return "***" if value and (is_secret(name) or _LINK in name.lower()) else value

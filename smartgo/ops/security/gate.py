@@ -22,6 +22,7 @@ CSRF_HEADER: Final = "X-CSRF-Token"
 
 _FORWARDED: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
+_CUSTOMER: Final = 64  # bits of an IPv6 address
 _PORTS: Final = {True: 443, False: 80}
 
 
@@ -42,6 +43,8 @@ class Knock(NamedTuple):
     """Whether by TLS."""
     certificate: str | None = None
     """The name in the client certificate that TLS verified."""
+    hosts: int = 1
+    """How many C{Host} headers there are: of two, a proxy before us may have looked at the other."""
 
 
 class GateSettings(NamedTuple):
@@ -90,16 +93,18 @@ class Gate:
         """
         Let a request for us pass that no foreign page made (DNS rebinding, cross-site requests).
 
-        @raise Problem: 400 no C{Host}; 403 another's, or another site's page; 429 too many requests.
+        @raise Problem: 400 no C{Host}, or several; 403 another's, or another site's page; 429 too many requests.
         """
-        address = self.address(knock)
-        wait = self._requests.wait(address)
+        counted = _counted(self.address(knock))
+        wait = self._requests.wait(counted)
         if wait:
             raise _slow_down(wait, "too many requests from this address")
-        self._requests.take(address)
+        self._requests.take(counted)
         host = knock.header("Host")
         if not host:
             raise Problem(400, "the header Host is missing")
+        if knock.hosts > 1:
+            raise Problem(400, "the header Host is there more than once")
         if not self._is_us(host.lower(), knock):
             raise Problem(403, "this host name is not one of ours; opsHosts names those that are", "host-not-allowed")
         origin = knock.header("Origin")
@@ -191,13 +196,13 @@ class Gate:
 
     def check_failures(self, address: str) -> None:
         """Let an address pass that was not wrong too often. @raise Problem: 429."""
-        wait = self._failures.wait(address)
+        wait = self._failures.wait(_counted(address))
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
     def failed(self, address: str) -> None:
         """Count that an address was wrong."""
-        self._failures.take(address)
+        self._failures.take(_counted(address))
 
 
 def _is_forwarded(knock: Knock) -> bool:
@@ -237,6 +242,14 @@ def _plain(address: str) -> str:
         return f"no address: {address}"
     mapped = getattr(found, "ipv4_mapped", None)
     return str(mapped or found)
+
+
+def _counted(address: str) -> str:
+    """Return whose requests are counted together: an IPv6 network of 64 bits is one customer's, who has all of it."""
+    found = _plain(address)
+    if ":" not in found or found.startswith("no address"):
+        return found
+    return str(ipaddress.ip_network((found, _CUSTOMER), strict=False))
 
 
 def is_loopback(address: str) -> bool:

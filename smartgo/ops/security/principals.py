@@ -11,7 +11,15 @@ PUBLISH: Final = "publish"
 ADMIN: Final = "admin"
 """To change anything; holds the other two."""
 
+_SECRET_WORDS: Final = ("secret", "password", "token", "key")
+
 SCOPES: Final = (READ, PUBLISH, ADMIN)
+
+
+ANONYMOUS: Final = "anonymous"
+LOGIN_LINK: Final = "login-link"
+RESERVED: Final = frozenset({ANONYMOUS, LOGIN_LINK})
+"""Names that the audit log has for those who have no token: no token may have one of them."""
 
 
 class Principal(NamedTuple):
@@ -30,7 +38,13 @@ class Principal(NamedTuple):
         return scope is None or scope in self.scopes or ADMIN in self.scopes
 
 
-NOBODY: Final = Principal("anonymous", frozenset())
+NOBODY: Final = Principal(ANONYMOUS, frozenset())
 """Who did not say who he is, where that is needed."""
-LOCAL_READER: Final = Principal("anonymous", frozenset({READ}))
+LOCAL_READER: Final = Principal(ANONYMOUS, frozenset({READ}))
 """Who did not say who he is, on this machine, while no token is configured (reliability X10)."""
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether a name says that its value is nobody else's business (reliability X8)."""
+    lower = name.lower()
+    return any(word in lower for word in _SECRET_WORDS)

@@ -9,7 +9,7 @@ from typing import Final
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.problems import Problem
-from smartgo.ops.security.principals import ADMIN, Principal
+from smartgo.ops.security.principals import ADMIN, LOGIN_LINK, Principal
 from smartgo.ops.security.tokens import Token, TokenTable
 
 COOKIE: Final = "smartgo_session"
@@ -37,7 +37,7 @@ class Session:
         self.ends = ends
         self.ends_ms = ends_ms
         self.token = token
-        self.name = "login-link" if token is None else token.name
+        self.name = LOGIN_LINK if token is None else token.name
         self.scopes = frozenset({ADMIN} if token is None else token.scopes)
 
     def principal(self) -> Principal:

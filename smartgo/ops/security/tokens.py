@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, SettingError
 from smartgo.ops.problems import Problem
-from smartgo.ops.security.principals import ADMIN, SCOPES
+from smartgo.ops.security.principals import ADMIN, RESERVED, SCOPES
 from smartgo.tablefile import TableFile, read_object
 
 SIZE: Final = 32  # bytes of chance in a token; 16 are asked for
@@ -80,6 +80,8 @@ def parse_configured(entries: Iterable[str]) -> list[Token]:
                 f"opsTokens: entry {number} is not NAME:SCOPES:HASH, with SCOPES some of {'+'.join(SCOPES)}"
                 " and HASH the SHA-256 of the token in 64 hexadecimal digits"
             )
+        if name in RESERVED:
+            raise SettingError(f"opsTokens: no token may be named {name}; the audit log has that name for others")
         if name in (one.name for one in found):
             raise SettingError(f"opsTokens: {name} is there twice")
         found.append(Token(name, named, digest, configured=True))
@@ -133,8 +135,11 @@ class TokenTable:
         Make a token; return it, what its owner must keep, and what fires when it is saved.
 
         @param seconds: how long it holds; 0 for good.
-        @raise Problem: 409, there is one of that name, or there are too many; or nobody could undo this.
+        @raise Problem: 400, the name is taken for good; 409, there is one of that name, or there are too many; or nobody
+            could undo this.
         """
+        if name in RESERVED:
+            raise Problem(400, f"no token may be named {name}: the audit log has that name for others", "invalid-value")
         if self.get(name) is not None:
             raise Problem(409, f"there is a token {name} already", "token-exists")
         if len(self._saved) >= MOST:

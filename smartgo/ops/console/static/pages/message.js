@@ -224,7 +224,7 @@ function Consume({ message, group, close }) {
     setBusy(clientId);
     setResult(null);
     await attempt(async () => {
-      setResult(await post(path`/messages/${message.offsetId}/consume`, { group, clientId, seconds: 15 }, { topic: message.topic, broker: message.broker }));
+      setResult(await post(path`/messages/${message.offsetId}/consume`, { group, clientId }, { topic: message.topic, broker: message.broker }));
     });
     setBusy("");
   }
