@@ -76,7 +76,7 @@ def facts(now: Replicated, end: int) -> dict[str, str]:
             "haTablesReason": now.tables_reason,
         }
     slaves = {
-        f"haSlave_{number}": f"{one.address},{one.confirmed},{max(0, end - one.confirmed)},{one.connected_for:.0f}"
+        f"haSlave_{number}": f"{one.address},{one.confirmed},{end - max(0, one.confirmed)},{one.connected_for:.0f}"
         for number, one in enumerate(now.slaves, 1)
     }
     return {

@@ -25,6 +25,7 @@ from twisted.python.failure import Failure
 from smartgo.broker.broker import Broker
 from smartgo.broker.stats import Total
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.codes import LANGUAGE_NAMES
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
@@ -88,6 +89,7 @@ class BrokerMetrics(Collector):
         yield from self._clients()
         yield from self._tables()
         yield from self._store()
+        yield from self._replication()
         yield self._gauge(
             "smartgo_metrics_dropped", "Topics, and pairs of group and topic, that have no series of their own.",
             self._dropped,
@@ -329,6 +331,33 @@ class BrokerMetrics(Collector):
             ("smartgo_store_disk_free_bytes", "Bytes of it that are free.", free),
         ):
             yield self._gauge(name, about, float(value))
+
+    def _replication(self) -> Iterator[Metric]:
+        now = self._broker.replication.now()
+        if now.state is None:
+            end = self._broker.store.log_bounds()[1]
+            yield self._gauge("smartgo_replication_slaves", "Slaves that follow.", len(now.slaves))
+            yield self._gauge(
+                "smartgo_replication_confirmed_bytes", "Physical offset that a slave has confirmed.", now.confirmed
+            )
+            behind = max((end - max(0, one.confirmed) for one in now.slaves), default=-1)
+        else:
+            family = GaugeMetricFamily(
+                "smartgo_replication_state", "1 for the state that a slave is in.", labels=(*_NODE, "state")
+            )
+            for state in SlaveState:
+                family.add_metric((*self._node, state.name), float(state is now.state))
+            yield family
+            if now.tables_ms >= 0:
+                age = max(0, self._env.clock.wall_ms() - now.tables_ms) / 1000
+                yield self._gauge(
+                    "smartgo_replication_tables_age_seconds", "Since a slave's tables were its master's.", age
+                )
+            behind = now.behind
+        if behind >= 0:
+            yield self._gauge(
+                "smartgo_replication_behind_bytes", "That a slave, or a master's slowest slave, lacks.", float(behind)
+            )
 
 
 def _is_retry(topic: str) -> str:

@@ -13,6 +13,7 @@ from smartgo.errors import CallFailed
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.problems import Problem
+from smartgo.ops.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.security.audit import hidden
 from smartgo.ops.security.principals import is_secret
@@ -36,6 +37,9 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar disk_ratio: of the disk of its log, 0 to 1.
     @ivar log_bytes: of all messages it keeps.
     @ivar boot_ms: when it started; C{earliest_ms} when its oldest message was stored, wall clock.
+    @ivar role: C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}; null where it does not tell (RocketMQ).
+    @ivar slaves: who follows it.
+    @ivar following: how it stands to its master; null for a master.
     @ivar error: why it does not answer.
     """
 
@@ -53,6 +57,9 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     log_bytes: int | None = None
     boot_ms: int | None = None
     earliest_ms: int | None = None
+    role: str | None = None
+    slaves: list[SlaveRow] = []
+    following: FollowingRow | None = None
     error: str | None = None
 
 
@@ -372,6 +379,9 @@ def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
         None if first is None or end is None else end - first,
         _whole(told, "bootTimestamp"),
         _time(_whole(told, "earliestMessageTimeStamp")),
+        told.get("brokerRole"),
+        slaves_of(told),
+        following_of(told),
     )
 
 

@@ -26,7 +26,7 @@ class Live:
         from twisted.internet import reactor
 
         self.env = RealEnvironment(reactor)
-        self.registry_port, broker, ops = (self.env.network.free_port() for _ in range(3))
+        self.registry_port, broker, slaves, ops = (self.env.network.free_port() for _ in range(4))
         flags = {
             "storePathRootDir": os.path.join(folder, "store"),
             "kvConfigPath": os.path.join(folder, "kvConfig.json"),
@@ -35,6 +35,7 @@ class Live:
             "maxIndexNum": "4000",
             "brokerName": "broker-a",
             "broker.listenPort": str(broker),
+            "haListenPort": str(slaves),
             "fastPort": "false",
             "registry.listenPort": str(self.registry_port),
             "opsListen": f"127.0.0.1:{ops}",

@@ -17,6 +17,7 @@ from smartgo.broker.broker import Broker
 from smartgo.ops.brokermetrics import BrokerMetrics
 from smartgo.ops.metrics import Stalls, metrics_of
 from tests.broker.cluster import Cluster
+from tests.broker.test_replication import Pair
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 PROMTOOL = os.environ.get("SMARTGO_PROMTOOL") or shutil.which("promtool")
@@ -178,6 +179,35 @@ class BrokerMetricsTests(MetricsCase):
         self.assertEqual((len(self.cluster.env.clock.getDelayedCalls()), self.cluster.broker.topics.version), before)
 
 
+class ReplicationMetricsTests(SynchronousTestCase):
+    """A master and its slave."""
+
+    def test_pair(self) -> None:
+        """A master tells how far its slave is, a slave in which of all states it is."""
+        pair = Pair()
+        self.addCleanup(pair.stop)
+        pair.send("T")
+        pair.pump(5.0)
+        master, slave = (
+            {(one.name, one.labels.get("state")): one.value for family in families for one in family.samples}
+            for families in (
+                text_string_to_metric_families(generate_latest(metrics_of(pair.env, broker, None, None)).decode())
+                for broker in (pair.broker, pair.followed)
+            )
+        )
+        self.assertEqual(master["smartgo_replication_slaves", None], 1)
+        self.assertEqual(master["smartgo_replication_confirmed_bytes", None], pair.broker.store.log_bounds()[1])
+        self.assertEqual(master["smartgo_replication_behind_bytes", None], 0)
+        self.assertNotIn(("smartgo_replication_state", "FOLLOWING"), master)
+        self.assertEqual(slave["smartgo_replication_state", "FOLLOWING"], 1)
+        self.assertEqual(slave["smartgo_replication_state", "DIVERGED"], 0)
+        self.assertEqual(slave["smartgo_replication_behind_bytes", None], 0)
+        self.assertLess(slave["smartgo_replication_tables_age_seconds", None], 10)
+        pair.stop_master()
+        lone = generate_latest(metrics_of(pair.env, pair.followed, None, None)).decode()
+        self.assertIn('state="CONNECTING"} 1.0', lone)
+
+
 class ProcessMetricsTests(MetricsCase):
     """A process and its registry."""
 
@@ -203,7 +233,12 @@ class DocumentTests(MetricsCase):
     def setUp(self) -> None:
         super().setUp()
         self.fill()
-        self.families = list(text_string_to_metric_families(self.text()))
+        pair = Pair()
+        self.addCleanup(pair.stop)
+        pair.pump(4.0)
+        slave = metrics_of(pair.env, pair.followed, None, lambda: self.stalls)
+        text = self.text() + generate_latest(slave).decode()
+        self.families = list(text_string_to_metric_families(text))
 
     def test_dashboard_and_rules(self) -> None:
         """Every figure that the dashboard and the alert rules ask for is one that we show."""
