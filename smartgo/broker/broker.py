@@ -42,6 +42,7 @@ from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
 from smartgo.broker.replication import Following, IReplication, Leading
+from smartgo.broker.replication import facts as replication_facts
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.terms import as_slave, durability, size_text, store_settings
@@ -147,7 +148,7 @@ class Broker(Service):
         self._on_store_failed = on_store_failed
         self._slave = configuration.broker.is_slave
         settings = settings or store_settings(configuration.store)
-        self._settings_of_store = as_slave(settings) if self._slave else settings
+        self._settings_of_store = as_slave(settings, configuration.ha.ha_ack_mode) if self._slave else settings
         self._rounds = rounds or Rounds(env.clock)
         self._dialled = Audience()
         self._client = RemotingClient(env, listener=self._dialled, tls=client_tls, rounds=self._rounds)
@@ -378,6 +379,7 @@ class Broker(Service):
                 config.broker_id,
                 self.address,
                 self._ha_address,
+                config.advertised_addresses,
             ),
             period=config.register_name_server_period,
             timeout=config.register_broker_timeout_mills,
@@ -423,6 +425,7 @@ class Broker(Service):
             "consumeQueueDiskRatio": used,
             "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
             "remainHowManyDataToFlush": size_text(end - self.store.flushed),
+            **replication_facts(self.replication.now(), end),
         }
         for level, offset in self.delay.offsets.items():
             end_offset = self.store.bounds(SCHEDULE_TOPIC, level - 1)[1]

@@ -39,10 +39,18 @@ def store_settings(config: StoreConfig) -> StoreSettings:
     )
 
 
-def as_slave(settings: StoreSettings) -> StoreSettings:
-    """Return a store's settings for a slave: it takes what its master sends, and less of it counts as in memory."""
+def as_slave(settings: StoreSettings, ack_mode: str) -> StoreSettings:
+    """
+    Return a store's settings for a slave: it takes what its master sends, and less of it counts as in memory.
+
+    @param ack_mode: what it confirms; where that is C{flush} it flushes after each run, or its master would wait.
+    """
     return msgspec.structs.replace(
-        settings, replica=True, memory_ratio=max(_LEAST_RATIO, settings.memory_ratio - _SLAVE_LESS)
+        settings,
+        replica=True,
+        sync_flush=settings.sync_flush or ack_mode == "flush",
+        dispatch_after_flush=settings.dispatches_after_flush,
+        memory_ratio=max(_LEAST_RATIO, settings.memory_ratio - _SLAVE_LESS),
     )
 
 

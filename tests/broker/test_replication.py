@@ -10,12 +10,14 @@ from smartgo.broker.broker import Broker
 from smartgo.broker.replication import Replicated
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.slave import Stream
+from smartgo.schema.batch import encode_items
 from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.ha import TailAnswer, TailRequest
 from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, UpdateOffsetRequest
 from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import StoredMessage
 from tests.broker.cluster import BROKER, FAST, REGISTRY, Cluster, pull_command, records, send_command
 
@@ -320,6 +322,41 @@ class SyncMasterTests(PairCase):
         self.assertEqual(found, [])
         pair.pump(0.3)
         self.assertEqual((found[0].code, found[0].remark), (ResponseCode.FLUSH_SLAVE_TIMEOUT, "flush slave timeout"))
+
+    def test_flushed(self) -> None:
+        """With haAckMode=flush a send is answered when it is on the slave's disk, and that is at once."""
+        for mode, durable in (("append", False), ("flush", True)):
+            pair = self.start({"haAckMode": mode}, brokerRole="SYNC_MASTER")
+            began = pair.env.clock.seconds()
+            self.assertEqual(pair.send("T").code, 0)
+            self.assertLess(pair.env.clock.seconds() - began, 0.3)
+            store = pair.followed.store
+            self.assertEqual(store.flushed == store.log_bounds()[1], durable, mode)
+
+    def test_batch(self) -> None:
+        """A batch is answered when a slave has its last message; one that asks not to wait is not held up."""
+        pair = self.start(brokerRole="SYNC_MASTER")
+        self.patch(Stream, "report", lambda stream: None)
+        body = encode_items([(0, b"%d" % number, b"") for number in range(3)])
+        for wait, code in (("true", ResponseCode.FLUSH_SLAVE_TIMEOUT), ("false", 0)):
+            properties = {"WAIT": wait}
+            found: list[Any] = []
+            request = send_command("T", body, code=RequestCode.SEND_BATCH_MESSAGE, properties=properties)
+            pair.client.ask(BROKER, request, 10.0).addBoth(found.append)
+            pair.pump()
+            self.assertEqual(len(found), int(wait == "false"))
+            pair.pump(3.1)
+            self.assertEqual(found[0].code, code)
+
+    def test_internal(self) -> None:
+        """Messages given back, and delayed ones when they are due, are stored without waiting for a slave."""
+        pair = self.start(brokerRole="SYNC_MASTER")
+        pair.stop_slave()
+        pair.send("T", properties={"DELAY": "1"})
+        back = SendBackRequest(offset=0, group="CG", delay_level=1, origin_msg_id="", origin_topic="T", unit_mode=False)
+        self.assertEqual(pair.ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, back)).code, 0)
+        pair.pump(2.0)
+        self.assertEqual(len(pair.pull("T")[1]), 1)
 
 
 class TailTests(PairCase):
