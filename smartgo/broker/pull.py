@@ -219,7 +219,7 @@ class PullProcessor(Processor):
         if self._slave_read:
             suggested = group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
         if status is ReadStatus.FOUND:
-            self._stats.found(header.consumer_group, header.topic, result.count, result.size)
+            self._stats.found(header.consumer_group, header.topic, result.count, result.size, header.queue_id)
         else:
             if status in _EMPTY and header.queue_offset:
                 code = _MOVED

@@ -1,7 +1,8 @@
 """
 What came into single queues lately, by the names of RocketMQ's statistics: QUEUE_PUT_NUMS and QUEUE_PUT_SIZE.
 
-Nothing is counted for this: the store knows when the messages of a queue were stored, so a question costs a few
+What a group got of a queue (QUEUE_GET_NUMS) is counted as it goes, by L{smartgo.broker.stats}. Nothing is counted for
+what came in: the store knows when the messages of a queue were stored, so a question costs a few
 searches and a send nothing, and the answer outlives a restart.
 """
 

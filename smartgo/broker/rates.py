@@ -104,14 +104,18 @@ class Flow:
     @ivar count: messages in it.
     @ivar size: bytes of their records.
     @ivar calls: requests that they came or went by.
+    @ivar queues: the same of single queues, by id, where somebody counts that.
     """
 
-    __slots__ = ("_bytes", "_calls", "_last", "_nums", "_past_count", "_past_size", "calls", "count", "size", "slot")
+    __slots__ = (
+        "_bytes", "_calls", "_last", "_nums", "_past_count", "_past_size", "calls", "count", "queues", "size", "slot",
+    )  # fmt: skip
 
     def __init__(self, now: float) -> None:
         self.slot = self._last = int(now) // SLOT
         self.count = self.size = self.calls = 0
         self._past_count = self._past_size = 0
+        self.queues: dict[int, Flow] = {}
         self._nums = Ring(self.slot, now)
         self._bytes = Ring(self.slot, now)
         self._calls = Ring(self.slot, now)

@@ -19,9 +19,14 @@ _FLOWS: Final = {
     "TOPIC_PUT_SIZE": ("puts", Flow.bytes),
     "GROUP_GET_NUMS": ("gets", Flow.nums),
     "GROUP_GET_SIZE": ("gets", Flow.bytes),
+    "QUEUE_GET_NUMS": ("queues", Flow.nums),
+    "QUEUE_GET_SIZE": ("queues", Flow.bytes),
     "SNDBCK_PUT_NUMS": ("back", Flow.nums),
 }
-"""What RocketMQ's names count, by topic or by C{topic@group}."""
+"""What RocketMQ's names count, by topic, by C{topic@group} or by C{topic@queueId@group}."""
+
+QUEUES: Final = 8192
+"""Queues of which it is counted what a group got; of more it is not: each takes 2 kB."""
 
 _SWEEP: Final = 360  # slots from one sweep to the next: an hour
 
@@ -75,6 +80,8 @@ class BrokerStats:
         self._puts: dict[str, Flow] = {}
         self._gets: dict[tuple[str, str], Flow] = {}
         self._back: dict[tuple[str, str], Flow] = {}
+        self._queues = 0  # entries of all flows' own tables, or more: dropped flows are noticed when there is no room
+        self._queues_seen = -1  # the slot in which they were counted
         now = self._seconds()
         self.began = now
         self.boot_ms = clock.wall_ms()
@@ -110,8 +117,8 @@ class BrokerStats:
             flow.size += size
             flow.calls += calls or count
 
-    def found(self, group: str, topic: str, count: int, size: int) -> None:
-        """Count a pull that gave C{count} messages, C{size} bytes of records."""
+    def found(self, group: str, topic: str, count: int, size: int, queue_id: int = 0) -> None:
+        """Count a pull that gave C{count} messages of a queue, C{size} bytes of records."""
         if self._seconds() >= self._due:
             self._tick()
         self.got.total += count
@@ -124,6 +131,13 @@ class BrokerStats:
             flow.count += count
             flow.size += size
             flow.calls += 1
+            queue = flow.queues.get(queue_id) or self._new_queue(flow, queue_id)
+            if queue is not None:
+                if queue.slot != self._slot:
+                    queue.turn(self._slot)
+                queue.count += count
+                queue.size += size
+                queue.calls += 1
 
     def missed(self) -> None:
         """Count a pull that gave nothing."""
@@ -179,6 +193,16 @@ class BrokerStats:
         flow = flows[key] = Flow(now)
         return flow
 
+    def _new_queue(self, flow: Flow, queue_id: int) -> Flow | None:
+        if self._queues >= QUEUES and self._queues_seen != self._slot:
+            self._queues_seen = self._slot
+            self._queues = sum(len(one.queues) for one in self._gets.values())
+        if self._queues >= QUEUES:
+            return None
+        self._queues += 1
+        queue = flow.queues[queue_id] = Flow(self._seconds())
+        return queue
+
     def _flow_count(self) -> int:
         return len(self._puts) + len(self._gets) + len(self._back)
 
@@ -206,7 +230,7 @@ class BrokerStats:
         """
         A statistics item by the name that tools know, such as C{TOPIC_PUT_NUMS}; C{None}: never counted.
 
-        @param key: the topic, C{topic@group}, or the cluster for the broker's totals.
+        @param key: the topic, C{topic@group}, C{topic@queueId@group}, or the cluster for the broker's totals.
         """
         now = self._seconds()
         if key == self._cluster and name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
@@ -217,8 +241,11 @@ class BrokerStats:
         if table == "puts":
             flow = self._puts.get(key)
         elif table:
-            topic, _, group = key.rpartition("@")
-            flow = (self._gets if table == "gets" else self._back).get((topic, group))
+            rest, _, group = key.rpartition("@")
+            topic, _, number = rest.rpartition("@") if table == "queues" else (rest, "", "")
+            flow = (self._back if table == "back" else self._gets).get((topic, group))
+            if table == "queues" and flow is not None:
+                flow = next((queue for queue_id, queue in flow.queues.items() if str(queue_id) == number), None)
         return None if flow is None else Counted(values(flow, now), flow.requests(now))
 
     @property

@@ -199,7 +199,9 @@ def _print_plan(plan: ResetPlan) -> None:
     )
     again = sum(-one.change for one in plan.moves if one.change < 0)
     skipped = sum(one.change for one in plan.moves if one.change > 0)
-    members = f"{plan.members} members are connected" if plan.members else "nobody is connected"
+    members = "nobody is connected" if not plan.members else f"{plan.members} members are connected"
+    if plan.members == 1:
+        members = "1 member is connected"
     click.echo(
         f"\nGroup {plan.group} in {plan.topic}, as of {moment(plan.made_ms)}: {again:,} messages come again, "
         f"{skipped:,} are left out; {members}."

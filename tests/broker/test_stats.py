@@ -6,6 +6,7 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker import stats as counting
 from smartgo.broker.rates import Flow, Rate, Ring
 from smartgo.broker.stats import DAY_MS, BrokerStats
 from tests.fakes import EPOCH_MS, FakeClock
@@ -191,6 +192,44 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertEqual(list(sums.values()), [(30, 30), (3000, 30), (15, 1), (1500, 1), (1, 1)])
         self.assertIsNone(self.stats.counted("TOPIC_PUT_NUMS", "U"))
         self.assertIsNone(self.stats.counted("NO_SUCH_NAME", "T"))
+
+    def test_queues(self) -> None:
+        """What a group got is also there by queue; a deleted topic's and group's goes, other keys are nothing."""
+        self.stats.found("g", "T", 5, 500, 3)
+        self.clock.advance(20)
+        self.stats.found("g", "T", 2, 200, 3)
+        self.stats.found("g", "T", 1, 100, 0)
+        self.stats.found("h", "T", 4, 400, 3)
+        found = {}
+        for name in ("QUEUE_GET_NUMS", "QUEUE_GET_SIZE"):
+            for key in ("T@3@g", "T@0@g", "T@3@h"):
+                item = self.stats.counted(name, key)
+                assert item is not None
+                found[name, key] = (item.values.hour.sum, item.calls.hour.sum)
+            for key in ("T@1@g", "T@3@i", "T@g", "g", "", "U@3@g", "T@x@g", "T@03@g", "T@@g"):
+                self.assertIsNone(self.stats.counted(name, key), key)
+        self.assertEqual(list(found.values()), [(7, 2), (1, 1), (4, 1), (700, 2), (100, 1), (400, 1)])
+        item = self.stats.counted("GROUP_GET_NUMS", "T@g")
+        assert item is not None
+        self.assertEqual(item.values.hour.sum, 8)
+        self.stats.forget_group("g")
+        self.assertIsNone(self.stats.counted("QUEUE_GET_NUMS", "T@3@g"))
+        self.stats.forget_topic("T")
+        self.assertIsNone(self.stats.counted("QUEUE_GET_NUMS", "T@3@h"))
+
+    def test_bounded_queues(self) -> None:
+        """Of more queues than are kept it is not counted by queue, until others are gone; by group it always is."""
+        self.patch(counting, "QUEUES", 3)
+        for queue_id in range(4):
+            self.stats.found("g", "T", 1, 100, queue_id)
+        self.assertIsNone(self.stats.counted("QUEUE_GET_NUMS", "T@3@g"))
+        self.stats.found("h", "T", 1, 100, 3)
+        self.assertIsNone(self.stats.counted("QUEUE_GET_NUMS", "T@3@h"))
+        self.assertIsNotNone(self.stats.counted("GROUP_GET_NUMS", "T@h"))
+        self.stats.forget_group("g")
+        self.clock.advance(10)
+        self.stats.found("h", "T", 1, 100, 3)
+        self.assertIsNotNone(self.stats.counted("QUEUE_GET_NUMS", "T@3@h"))
 
     def test_calls(self) -> None:
         """An average is over requests: a batch and a pull are one, whatever they hold."""
