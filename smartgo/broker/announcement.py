@@ -32,6 +32,8 @@ class Identity(NamedTuple):
     """C{host:port} for clients."""
     ha_address: str
     """C{host:port} for slaves."""
+    advertised: str = ""
+    """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
 
 
 class Announcement:
@@ -89,6 +91,7 @@ class Announcement:
             broker_id=me.broker_id,
             compressed=self._compressed,
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
+            advertised=me.advertised or None,
         )
         return Command.request(RequestCode.REGISTER_BROKER, header, body=body)
 

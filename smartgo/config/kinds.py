@@ -15,11 +15,11 @@ from typing import cast
 import msgspec
 
 from smartgo.errors import SettingError
+from smartgo.schema.advertised import HOST, Advertised, is_address
 from smartgo.schema.delay import DelayLevels
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]{1,4})\Z")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?\Z")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"B": 1, "K": 1 << 10, "KiB": 1 << 10, "M": 1 << 20, "MiB": 1 << 20, "G": 1 << 30, "GiB": 1 << 30}
 _ANY = (1 << 63) - 1
@@ -295,7 +295,7 @@ class Host(Kind, frozen=True, kw_only=True):
             try:
                 return str(ipaddress.ip_address(value))
             except ValueError:
-                if self.names and _HOST.match(value):
+                if self.names and HOST.match(value):
                     return value
         raise self._refuse()
 
@@ -314,7 +314,7 @@ class Addresses(Kind, frozen=True, kw_only=True):
         found: list[str] = []
         for item in items:
             address = item.strip() if isinstance(item, str) else None
-            if address is None or (address and not _is_address(address)):
+            if address is None or (address and not is_address(address)):
                 raise self._refuse()
             if address and address not in found:
                 found.append(address)
@@ -332,22 +332,27 @@ class Address(Kind, frozen=True, kw_only=True):
         return "host:port"
 
     def read(self, value: object) -> str:
-        if isinstance(value, str) and _is_address(value):
+        if isinstance(value, str) and is_address(value):
             return value
         raise self._refuse()
 
 
-def _is_address(text: str) -> bool:
-    host, colon, port = text.rpartition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        return False
-    if not host.startswith("[") or not host.endswith("]"):
-        return _HOST.match(host) is not None
-    try:
-        ipaddress.IPv6Address(host[1:-1])
-    except ValueError:
-        return False
-    return True
+class AdvertisedAddresses(Kind, frozen=True, kw_only=True):
+    """Addresses by where they are asked for, as L{smartgo.schema.advertised} has them."""
+
+    @property
+    def allowed(self) -> str:
+        return "NETWORK=HOST:PORT or @LISTENER=HOST:PORT, several separated by ;"
+
+    def read(self, value: object) -> str:
+        items = value if isinstance(value, list) else [value]
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) != len(items):
+            raise self._refuse()
+        try:
+            return Advertised.parse(";".join(texts)).text
+        except ValueError as error:
+            raise ValueError(f"{self.allowed} ({error})") from None
 
 
 class Networks(Kind, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from smartgo.config.fields import file_name, setting
 from smartgo.config.kinds import (
     Address,
     Addresses,
+    AdvertisedAddresses,
     Choice,
     Duration,
     Host,
@@ -84,6 +85,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     )
     broker_ip2: str = setting(
         "", Host("The address that slaves are told to replicate from.", otherwise="brokerIP1", names=True)
+    )
+
+    advertised_addresses: str = setting(
+        "",
+        AdvertisedAddresses(
+            "Other addresses than brokerIP1 that smartgo's registry tells clients, by where they ask from or which of"
+            " its addresses they ask at, such as 10.0.0.0/8=10.0.0.5:10911;@192.0.2.1=broker.example.com:10911.",
+            otherwise="none",
+        ),
     )
 
     namesrv_addr: tuple[str, ...] = setting(

@@ -34,6 +34,7 @@ from smartgo.registry.routes import NameTaken, Registration, RouteTable
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
+from smartgo.schema.advertised import Asker
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers import registry as headers
@@ -125,6 +126,7 @@ class RegistryProcessor(Processor):
             version,
             topics,
             digest,
+            header.advertised or "",
         )
         try:
             master = self._routes.register(one, peer)
@@ -138,7 +140,8 @@ class RegistryProcessor(Processor):
                 broker_id=header.broker_id,
                 address=header.broker_addr,
             )
-        answer = headers.RegisterBrokerResponse(ha_server_addr=master.ha_address, master_addr=master.master_address)
+        told = master.master_address and self._routes.told(master.master_address, _asker(peer))
+        answer = headers.RegisterBrokerResponse(ha_server_addr=master.ha_address, master_addr=told)
         try:
             order = bodies.KVTable(self._kv.namespace(ORDER_TOPICS)).encode()
         except QueryNotFound:
@@ -165,7 +168,7 @@ class RegistryProcessor(Processor):
 
     def _route(self, peer: IPeer, request: Command) -> Answer:
         topic = request.read(headers.RouteInfoRequest).topic
-        route = self._routes.route(topic)
+        route = self._routes.route(topic, _asker(peer))
         if route is None:
             raise TopicNotExist(_NO_ROUTE.format(topic))
         if self.config.order_message_enable:
@@ -175,7 +178,7 @@ class RegistryProcessor(Processor):
     # -- administrators ------------------------------------------------------------------------------------
 
     def _cluster_info(self, peer: IPeer, request: Command) -> Answer:
-        return request.answer(body=self._routes.cluster_info().encode())
+        return request.answer(body=self._routes.cluster_info(_asker(peer)).encode())
 
     def _all_topics(self, peer: IPeer, request: Command) -> Answer:
         return _topic_list(request, self._routes.topics())
@@ -322,10 +325,16 @@ class RegistryListener:
             )
 
 
+def _asker(peer: IPeer) -> Asker:
+    """Return both ends of a connection."""
+    host, _, _ = peer.address.rpartition(":")
+    return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
+
+
 def _digest(request: Command, header: headers.RegisterBrokerRequest) -> bytes:
     """Return what tells this registration from any other; a table of many topics takes much longer to read."""
     who = (header.cluster_name, header.broker_name, str(header.broker_id), header.broker_addr, header.ha_server_addr)
-    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed}"
+    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed} {header.advertised}"
     seen = hashlib.blake2b(request.body, digest_size=32)
     seen.update("\0".join((*who, how)).encode("utf-8", "surrogatepass"))
     return seen.digest()

@@ -20,6 +20,7 @@ from zope.interface import implementer
 
 from smartgo.errors import BadName, RequestRefused
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
+from smartgo.schema.advertised import Advertised, Asker
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 
 MASTER = 0
@@ -34,6 +35,7 @@ READ, WRITE = 4, 2
 UNIT, UNIT_SUB = 1, 2
 """Bits of a topic's sys flag."""
 
+_NOTHING_ELSE = Advertised.parse("")
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,255}")
 _TOPIC = re.compile(r"[^\s\x00-\x1f\x7f]{1,512}")  # a host name as topic, a retry topic of a long group: all are seen
 _ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f;,]{1,255}:[0-9]{1,5}")
@@ -67,7 +69,9 @@ class Registration(NamedTuple):
     """Of C{topics}; differs when they changed."""
     topics: Mapping[str, TopicConfig]
     digest: bytes = b""
-    """Of all the above, so that a repetition can be told without reading it; empty for none."""
+    """Of all else, so that a repetition can be told without reading it; empty for none."""
+    advertised: str = ""
+    """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
 
 
 class Registered(NamedTuple):
@@ -88,6 +92,7 @@ class _Live(msgspec.Struct):
     heard: float
     """Monotonic seconds."""
     channel: object
+    advertised: Advertised
 
 
 class _Broker(msgspec.Struct):
@@ -141,6 +146,7 @@ class RouteTable:
         if seen is not None and _unchanged(seen, one):
             return self._refresh(seen, one, channel)
         self._check_names(one)
+        advertised = self._read_advertised(one.advertised)
         self._check_free(one, channel)
         topics = {name: config for name, config in one.topics.items() if _TOPIC.fullmatch(name)}
         self._check_room(one, topics)
@@ -169,6 +175,7 @@ class RouteTable:
             one.digest,
             self._seconds(),
             channel,
+            advertised,
         )
         self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
@@ -234,17 +241,28 @@ class RouteTable:
 
     # -- what anybody asks ---------------------------------------------------------------------------------
 
-    def route(self, topic: str) -> TopicRouteData | None:
-        """Return who serves a topic, brokers in the order of their names; C{None} where nobody does."""
+    def route(self, topic: str, asker: Asker | None = None) -> TopicRouteData | None:
+        """
+        Return who serves a topic, brokers in the order of their names; C{None} where nobody does.
+
+        @param asker: who is told the addresses; C{None}: the brokers' usual ones are wanted.
+        """
         queues = self._queues.get(topic)
         if queues is None:
             return None
         names = sorted(queues)
         return TopicRouteData(
             queue_datas=[queues[name] for name in names],
-            broker_datas=[self._broker_data(name) for name in names],
+            broker_datas=[self._broker_data(name, asker) for name in names],
             filter_server_table={},
         )
+
+    def told(self, address: str, asker: Asker | None) -> str:
+        """Return which address of a registered broker an asker is told: of those it advertises, or this usual one."""
+        advertised = self._live[address].advertised
+        if asker is None or not advertised.text:
+            return address
+        return advertised.best(asker) or address
 
     def topics(self) -> list[str]:
         """Return all topics."""
@@ -276,10 +294,10 @@ class RouteTable:
         names = {name: None for cluster, members in self._clusters.items() for name in (cluster, *members)}
         return list(names), next(iter(self._live), None)
 
-    def cluster_info(self) -> ClusterInfo:
-        """Return all brokers by name, and all names by cluster."""
+    def cluster_info(self, asker: Asker | None = None) -> ClusterInfo:
+        """Return all brokers by name, and all names by cluster; C{asker} as for L{route}."""
         return ClusterInfo(
-            broker_addr_table={name: self._broker_data(name) for name in sorted(self._brokers)},
+            broker_addr_table={name: self._broker_data(name, asker) for name in sorted(self._brokers)},
             cluster_addr_table={cluster: sorted(self._clusters[cluster]) for cluster in sorted(self._clusters)},
         )
 
@@ -329,6 +347,14 @@ class RouteTable:
             new = sum(topic not in self._queues for topic in topics)
             if len(self._queues) + new > self._max_topics:
                 raise TableFull(f"with {new} more topics there would be more than {self._max_topics}")
+
+    def _read_advertised(self, text: str) -> Advertised:
+        if not text:
+            return _NOTHING_ELSE
+        try:
+            return Advertised.parse(text)
+        except ValueError as error:
+            raise BadName(f"advertised addresses: {error}") from None
 
     def _alive(self, one: _Live) -> bool:
         return self._seconds() - one.heard <= self._expiry
@@ -414,9 +440,10 @@ class RouteTable:
             return Registered(None, None)
         return Registered(master, self._live[master].ha_address)
 
-    def _broker_data(self, name: str) -> BrokerData:
+    def _broker_data(self, name: str, asker: Asker | None) -> BrokerData:
         broker = self._brokers[name]
-        return BrokerData(cluster=broker.cluster, broker_name=name, broker_addrs=dict(sorted(broker.addresses.items())))
+        addresses = {number: self.told(broker.addresses[number], asker) for number in sorted(broker.addresses)}
+        return BrokerData(cluster=broker.cluster, broker_name=name, broker_addrs=addresses)
 
     def _seen(self, one: _Live) -> BrokerSeen:
         age = self._seconds() - one.heard
@@ -430,5 +457,6 @@ def _unchanged(seen: _Live, one: Registration) -> bool:
         and seen.name == one.name
         and seen.broker_id == one.broker_id
         and seen.cluster == one.cluster
+        and seen.advertised.text == one.advertised
         and (one.ha_address == seen.ha_address or not one.ha_address or bool(_ADDRESS.fullmatch(one.ha_address)))
     )

@@ -58,6 +58,7 @@ class Connection:
     @ivar address: the remote address as C{host:port}.
     @ivar ip: the remote IP address alone.
     @ivar host: the remote address as a record stores it.
+    @ivar local_ip: the IP address of ours that was dialled, or empty.
     @ivar local_port: the port of ours that was dialled, or C{0}.
     @ivar calls: what we asked of the peer.
     @ivar out: encoded answers and requests that leave with the next write, in order.
@@ -72,7 +73,7 @@ class Connection:
     __slots__ = (
         "_cut_at", "_dispatcher", "_handshaking", "_limits", "_listener", "_outflow", "_owner", "_paused",
         "_protocol", "_rounds", "_running", "_size", "_stops", "_waiting", "_watch", "_woken", "address",
-        "calls", "chunks", "dialled", "frames", "host", "in_flight", "ip", "local_port", "open", "out",
+        "calls", "chunks", "dialled", "frames", "host", "in_flight", "ip", "local_ip", "local_port", "open", "out",
         "secure", "state", "undone",
     )  # fmt: skip
 
@@ -104,6 +105,7 @@ class Connection:
         self.address = dial
         self.ip = ""
         self.host = b""
+        self.local_ip = ""
         self.local_port = 0
         self.out: list[bytes | memoryview] = []
         self._size = 0  # bytes that were put into out beside the dispatcher's fast path
@@ -157,7 +159,9 @@ class Connection:
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
-    def up(self, protocol: Any, address: str, ip: str, host: bytes, local_port: int, securing: bool) -> None:
+    def up(
+        self, protocol: Any, address: str, ip: str, host: bytes, local_port: int, securing: bool, local_ip: str = ""
+    ) -> None:
         """
         The transport is there.
 
@@ -172,6 +176,7 @@ class Connection:
         else:
             self._rounds.counts.accepted += 1
             self.address = address
+            self.local_ip = local_ip
             self.local_port = local_port
         if securing:
             self._watch.expect_handshake(self._rounds.clock.seconds())

@@ -74,9 +74,10 @@ class RemotingProtocol(Protocol):
             transport.setTcpNoDelay(True)
         local = transport.getHost()
         port = local.port if isinstance(local, (IPv4Address, IPv6Address)) else 0
+        _, here, _ = peer_address(local)
         address, ip, host = peer_address(transport.getPeer())
         sniffs, speaks = self._sniffs, self._speaks
-        self.connection.up(self, address, ip, host, port, securing=sniffs is not None or speaks is not None)
+        self.connection.up(self, address, ip, host, port, sniffs is not None or speaks is not None, here)
         if speaks is not None:
             self._secure(speaks.factory(self._name))
         elif sniffs is not None:

@@ -23,6 +23,7 @@ class FakePeer:
         self.address = address
         host, _, port = address.rpartition(":")
         self.host = pack_host(host, int(port))
+        self.local_ip = "192.0.2.1"
         self.local_port = local_port
         self.open = True
         self.told: list[Command] = []

@@ -19,8 +19,9 @@ class FakePeer:
     @ivar reasons: why it was closed, as often as it was.
     """
 
-    def __init__(self, address: str = "10.0.0.1:50000") -> None:
+    def __init__(self, address: str = "10.0.0.1:50000", local_ip: str = "10.0.0.99") -> None:
         self.address = address
+        self.local_ip = local_ip
         self.host = bytes(8)
         self.local_port = 9876
         self.open = True

@@ -330,6 +330,60 @@ class RouteTests(RegistryTests):
         )
 
 
+class AdvertisedTests(RegistryTests):
+    """Which address of a broker is told to whom."""
+
+    ADVERTISED = "10.0.0.0/8=10.0.0.1:1;192.0.2.0/24=192.0.2.1:2;@10.0.0.98=here:3"
+
+    def told(self, ip: str, at: str = "10.0.0.99") -> dict[str, str]:
+        """The broker's addresses in a route and in the view of the cluster, as one who asks is told."""
+        self.peer = FakePeer(f"{ip}:50000", at)
+        route = self.ask_json(105, {"topic": "T"})["brokerDatas"][0]["brokerAddrs"]
+        self.assertEqual(self.ask_json(106)["brokerAddrTable"]["broker-a"]["brokerAddrs"], route)
+        return dict(route)
+
+    def test_by_asker(self) -> None:
+        """By the asker's address or the one he asked at; who fits nowhere is told the usual one, as all others are."""
+        self.register("T", more={"smartgoAdvertised": self.ADVERTISED})
+        self.assertEqual(self.told("10.1.2.3"), {"0": "10.0.0.1:1"})
+        self.assertEqual(self.told("192.0.2.77"), {"0": "192.0.2.1:2"})
+        self.assertEqual(self.told("192.0.2.77", "10.0.0.98"), {"0": "here:3"})
+        self.assertEqual(self.told("203.0.113.9"), {"0": A1})
+        self.assertEqual(self.told("[2001:db8::1]"), {"0": A1})
+        route = self.service.routes.route("T")
+        assert route is not None
+        self.assertEqual(route.broker_datas[0].broker_addrs, {0: A1})
+
+    def test_each_its_own(self) -> None:
+        """Master and slave advertise each their own; a slave is told its master's address as anybody else."""
+        self.register("T", more={"smartgoAdvertised": "10.0.0.0/8=master:1"})
+        fields = self.register(more={"brokerId": "1", "brokerAddr": A2, "smartgoAdvertised": "192.0.2.0/24=slave:2"})
+        self.assertEqual(fields["masterAddr"], "master:1")
+        self.assertEqual(self.told("10.9.9.9"), {"0": "master:1", "1": A2})
+        self.assertEqual(self.told("192.0.2.9"), {"0": A1, "1": "slave:2"})
+
+    def test_changed(self) -> None:
+        """A list that is changed counts from the next registration on, though nothing else is new."""
+        for address in ("one:1", "two:2"):
+            for _ in range(2):
+                self.register("T", more={"smartgoAdvertised": f"0.0.0.0/0={address}"})
+                self.assertEqual(self.told("10.1.2.3"), {"0": address})
+        self.register("T")
+        self.assertEqual(self.told("10.1.2.3"), {"0": A1})
+
+    def test_refused(self) -> None:
+        """A list that cannot be read is refused with what is wrong with it, and nothing is registered."""
+        fields = {**BROKER, "smartgoAdvertised": "eth0=h:1"}
+        self.assertIn("eth0 is no network", self.refused(BadName, 103, fields, registration("T")))
+        self.assertEqual(self.service.routes.brokers(), [])
+
+    def test_farewell(self) -> None:
+        """A broker leaves by its usual address."""
+        self.register("T", more={"smartgoAdvertised": self.ADVERTISED})
+        self.ask(104, BROKER)
+        self.assertEqual(self.service.routes.brokers(), [])
+
+
 class AdministrationTests(RegistryTests):
     """What tools ask."""
 

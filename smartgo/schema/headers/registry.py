@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec import field
 
+from smartgo.schema.advertised import FIELD
 from smartgo.schema.headerfields import Header, Int32, Int64
 
 NAME_TAKEN = "smartgoNameTaken"
@@ -27,6 +28,7 @@ class RegisterBrokerRequest(Header, gc=False):
     @ivar compressed: the body is the compressed form.
     @ivar body_crc32: of the body, without the sign bit; 0 for unchecked.
     @ivar heartbeat_timeout_millis: 5.x: how long the broker may be silent, in ms.
+    @ivar advertised: ours: other addresses, L{smartgo.schema.advertised}.
     """
 
     broker_name: str = field(name="brokerName")
@@ -38,6 +40,7 @@ class RegisterBrokerRequest(Header, gc=False):
     body_crc32: Int32 = field(name="bodyCrc32", default=0)
     heartbeat_timeout_millis: Int64 | None = field(name="heartbeatTimeoutMillis", default=None)
     enable_acting_master: bool | None = field(name="enableActingMaster", default=None)
+    advertised: str | None = field(name=FIELD, default=None)
 
 
 class RegisterBrokerResponse(Header, gc=False):
