@@ -20,6 +20,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.history import History, decoded, encoded
 from smartgo.ops.progress import GroupProgress, Progress
+from smartgo.ops.replicas import following_of
 from smartgo.ops.view import ClusterView, each
 
 LISTENED: Final = 1.0
@@ -53,6 +54,8 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     What one broker does just now.
 
     @ivar put_tps: messages a second since the last look; C{get_tps}, and bytes, are the same.
+    @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
+    @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
     """
 
     cluster: str
@@ -66,6 +69,8 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     get_bytes: float = 0.0
     disk_ratio: float = 0.0
     log_bytes: float = 0.0
+    ha_state: str | None = None
+    ha_behind: int | None = None
 
 
 class ClusterFigures(msgspec.Struct, rename="camel"):
@@ -252,6 +257,7 @@ class Sampler:
         rates = {
             figure: max(0.0, totals[figure] - last[figure]) / passed if passed > 0 else 0.0 for figure, _ in _TOTALS
         }
+        following = following_of(told)
         log_bytes = _number(told, "commitLogMaxOffset") - _number(told, "commitLogMinOffset")
         return BrokerFigures(
             place.cluster,
@@ -265,6 +271,8 @@ class Sampler:
             rates["getBytes"],
             _number(told, "commitLogDiskRatio"),
             log_bytes,
+            None if following is None else following.state,
+            None if following is None else following.behind,
         )
 
     async def _topics(self) -> None:

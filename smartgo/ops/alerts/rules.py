@@ -16,14 +16,22 @@ Subject = Literal["broker", "group", "registry", "process"]
 Unit = Literal["state", "count", "bytes", "seconds", "ratio"]
 
 _MIB: Final = 1 << 20
+_FOLLOWED: Final = ("FOLLOWING", "CATCHING_UP")
 
 
 class BrokerLook(NamedTuple):
-    """What is known of a broker process; C{disk_tomorrow} is C{None} where its past tells nothing."""
+    """
+    What is known of a broker process.
+
+    @ivar disk_tomorrow: C{None} where its past tells nothing.
+    @ivar state: how a slave stands to its master; C{None} for a master. C{behind} is C{None} for unknown.
+    """
 
     up: bool
     disk_ratio: float
     disk_tomorrow: float | None = None
+    state: str | None = None
+    behind: int | None = None
 
 
 class GroupLook(NamedTuple):
@@ -94,6 +102,10 @@ def _brokers(value: Callable[[BrokerLook], float | None]) -> Callable[[Look], Va
         return {name: one for name, one in found.items() if one is not None}
 
     return measure
+
+
+def _slaves(value: Callable[[BrokerLook], float | None]) -> Callable[[Look], Values | None]:
+    return _brokers(lambda one: None if one.state is None else value(one))
 
 
 def _groups(value: Callable[[GroupLook], float]) -> Callable[[Look], Values | None]:
@@ -185,8 +197,21 @@ RULES: Final[Mapping[str, Rule]] = {
             "Registries do not take this broker's registration: clients that ask them do not find its topics.",
         ),
         Rule(
-            "slave-behind", "warning", 60, 256 * _MIB, "bytes", "process", _process("slaveBehindBytes"),
-            "A slave lacks much of the log: if the master were lost now, so would that be.",
+            "replica-diverged", "critical", 0, 0, "state", "broker",
+            _slaves(lambda one: float(one.state == "DIVERGED")),
+            "The slave's log is not its master's: nothing is copied until somebody decides which of the two is right.",
+            prometheus="SmartgoReplicaDiverged",
+        ),
+        Rule(
+            "replica-alone", "critical", 120, 0, "state", "broker",
+            _slaves(lambda one: float(one.state not in _FOLLOWED)),
+            "The slave follows no master: what the master takes now exists once. Its page says why.",
+            prometheus="SmartgoReplicaAlone",
+        ),
+        Rule(
+            "replica-behind", "warning", 300, 256 * _MIB, "bytes", "broker", _slaves(lambda one: one.behind),
+            "So much of the log lies on the master alone: if it were lost now, so would that be.",
+            prometheus="SmartgoReplicaBehind",
         ),
         Rule(
             "registry-down", "critical", 30, 0, "state", "registry",

@@ -128,7 +128,10 @@ class AlertWatch:
         else:
             self._foresee(brokers, now)
             looked = {
-                _name(one): BrokerLook(one.up, one.disk_ratio, self._foreseen.get(one.address)) for one in brokers
+                _name(one): BrokerLook(
+                    one.up, one.disk_ratio, self._foreseen.get(one.address), one.ha_state, one.ha_behind
+                )
+                for one in brokers
             }
             self._take(Look(brokers=looked, gone=self._gone(looked, now), process=process))
         if now >= self._slow_due and self._slow is None:

@@ -81,7 +81,22 @@ class RulesTests(SynchronousTestCase):
         look = Look(process={"heldPulls": 90.0, "heldPullsLimit": 100.0, "storeRefuses": 1.0})
         self.assertEqual(values("held-pulls", look), {"": 0.9})
         self.assertEqual(values("store-refuses", look), {"": 1.0})
-        self.assertIs(values("slave-behind", look), None)
+        self.assertIs(values("reactor-stalls", look), None)
+
+    def test_slaves(self) -> None:
+        """A slave that follows no master is alone, one whose log is another's has diverged; masters are neither."""
+        look = Look(
+            brokers={
+                "a": BrokerLook(True, 0.5),
+                "a#1": BrokerLook(True, 0.5, None, "FOLLOWING", 7),
+                "a#2": BrokerLook(True, 0.5, None, "DIVERGED", None),
+                "a#3": BrokerLook(True, 0.5, None, "CONNECTING", 5),
+                "a#4": BrokerLook(False, 0.0),
+            }
+        )
+        self.assertEqual(values("replica-diverged", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 0.0})
+        self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0})
+        self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5})
 
     def test_registries(self) -> None:
         """A registry that does not answer is down."""

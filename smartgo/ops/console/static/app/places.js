@@ -1,6 +1,7 @@
 // The pages there are: their place in the navigation, their key after g, and who draws them, loaded when needed.
 export const PAGES = [
   { id: "overview", key: "o", section: "watch", load: () => import("../pages/overview.js") },
+  { id: "alerts", key: "e", section: "watch", load: () => import("../pages/alerts.js") },
   { id: "cluster", key: "c", section: "watch", load: () => import("../pages/cluster.js") },
   { id: "topics", key: "t", section: "data", load: () => import("../pages/topics.js") },
   { id: "groups", key: "g", section: "data", load: () => import("../pages/groups.js") },

@@ -1,4 +1,5 @@
 // What is around every page: navigation, the bar with cluster, health and search, the login.
+import { AlarmBadge, useAlarm } from "./alarm.js";
 import { cx, html, signal, useEffect, useState } from "./html.js";
 import { get, loginWanted, logOut, may, online, session } from "./api.js";
 import { attempt, Overlays } from "./dialog.js";
@@ -43,7 +44,7 @@ function Nav({ current }) {
                 class=${cx("nav-link", one.id === current && "nav-current")}
                 aria-current=${one.id === current ? "page" : undefined}
                 title=${t(`nav.${one.id}`)}
-                ><${Icon} name=${one.id} /><span>${t(`nav.${one.id}`)}</span></a
+                ><${Icon} name=${one.id} /><span>${t(`nav.${one.id}`)}</span>${one.id === "alerts" && html`<${AlarmBadge} />`}</a
               >`,
           )}
         </div>`
@@ -156,6 +157,7 @@ function Content({ page, parts, query }) {
 
 export function Shell() {
   const { parts, query } = place.value;
+  useAlarm();
   const [id = "overview", ...rest] = parts;
   const page = PAGES.find((one) => one.id === id);
   useEffect(() => {

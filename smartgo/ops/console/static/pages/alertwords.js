@@ -1,0 +1,31 @@
+// Alerts in words: what is wrong, with what, and by how much.
+import { html } from "../app/html.js";
+import { bytes, duration, number, percent } from "../app/format.js";
+import { t } from "../app/i18n.js";
+import { href } from "../app/router.js";
+
+const PLACES = { broker: "cluster", group: "groups", registry: "cluster" };
+export const STATE_TONES = { firing: "bad", pending: "info", resolved: "good" };
+
+export function amount(unit, value) {
+  if (unit === "ratio") return percent(value);
+  if (unit === "bytes") return bytes(value);
+  if (unit === "seconds") return duration(value);
+  return number(value);
+}
+
+export function severityTone(one) {
+  return one.severity === "critical" ? "bad" : "warn";
+}
+
+export function ruleName(rule) {
+  return t(`alert.${rule}`);
+}
+
+// The page of what an alert is about: a broker, a group; a registry's is the cluster.
+export function Subject({ one }) {
+  if (!one.subject) return html`<span class="soft">${t("alerts.process")}</span>`;
+  const name = one.kind === "broker" ? one.subject.split("#")[0] : one.subject;
+  const place = one.kind === "registry" ? ["cluster"] : [PLACES[one.kind], name];
+  return html`<a class="name" href=${href(place)}>${one.subject}</a>`;
+}

@@ -1,0 +1,102 @@
+"""The page of alerts: what fires, the badge as it comes, silences, rules, history."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.ops.alerts.rules import RULES
+from smartgo.ops.alerts.table import Adjusted
+from smartgo.ops.sampler import BrokerFigures
+from tests.ops.console.browser import ConsoleCase, in_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class AlertWordsTests(SynchronousTestCase):
+    """The rules as the console knows them."""
+
+    def test_rules(self) -> None:
+        """Every rule of the server has its words in every language, and no other has."""
+        folder = files("smartgo.ops") / "console" / "static"
+        for language in ("en", "zh"):
+            table = json.loads((folder / "i18n" / f"{language}.json").read_text())
+            named = [key for key in table if key.startswith("alert.")]
+            wanted = [f"alert.{name}{end}" for name in RULES for end in ("", ".about")]
+            self.assertEqual(sorted(named), sorted(wanted), language)
+        text = (folder / "pages" / "alertrules.js").read_text().partition("];")[0]
+        self.assertEqual(re.findall(r'^  "([a-z-]+)",$', text, re.MULTILINE), list(RULES))
+
+
+class AlertsPageTests(ConsoleCase):
+    """Alerts."""
+
+    async def fire(self, *names: str) -> None:
+        """Let brokers be down that there are not."""
+        watch = self.ops.alerts
+        watch.table.adjust("broker-down", Adjusted(seconds=0))
+        watch.table.adjust("broker-gone", Adjusted(enabled=False))
+        self.patch(watch, "look", lambda rows: None)
+        self.patch(self.ops.sampler, "_looked", lambda rows: None)
+        type(watch).look(watch, [BrokerFigures("c", name, 0, f"{name}:1", False) for name in names])
+
+    @in_browser()
+    def test_badge(self, page: Page) -> None:
+        """The badge comes while the page is open, and goes when all is well."""
+        self.assertEqual(page.locator("[data-test=alarm]").count(), 0)
+        self.do(self.fire, "broker-x", "broker-y")
+        page.locator("[data-test=alarm]").get_by_text("2", exact=True).wait_for()
+        self.do(self.fire)
+        page.locator("[data-test=alarm]").wait_for(state="detached")
+
+    @in_browser()
+    def test_silence(self, page: Page) -> None:
+        """An alert is silenced with a comment: it is listed still, and counts no more; ending that undoes it."""
+        page.keyboard.press("g")
+        page.keyboard.press("e")
+        page.get_by_text("All is well").wait_for()
+        self.do(self.fire, "broker-x")
+        row = page.get_by_role("row").filter(has_text="broker-x")
+        row.get_by_text("critical").wait_for()
+        row.get_by_role("button", name="Silence").click()
+        dialog = page.get_by_role("dialog", name="Silence alerts")
+        self.assertEqual(dialog.get_by_label("About").input_value(), "broker-x")
+        dialog.get_by_label("Comment").fill("being moved")
+        dialog.get_by_role("button", name="Silence").click()
+        row.get_by_text("silenced by").wait_for()
+        page.locator("[data-test=alarm]").wait_for(state="detached")
+        self.go(page, "alerts/silences")
+        page.get_by_text("being moved").wait_for()
+        page.get_by_role("button", name="End silence").click()
+        page.get_by_text("Nothing is silenced").wait_for()
+        page.locator("[data-test=alarm]").get_by_text("1", exact=True).wait_for()
+
+    @in_browser()
+    def test_rules(self, page: Page) -> None:
+        """A rule's threshold is set in the unit that people use, and set back."""
+        self.go(page, "alerts/rules")
+        page.get_by_role("button", name="Change Disk is nearly full").click()
+        dialog = page.get_by_role("dialog", name="Disk is nearly full")
+        self.assertEqual(dialog.get_by_label("Threshold").input_value(), "85")
+        dialog.get_by_label("Threshold").fill("70")
+        dialog.get_by_role("button", name="Save").click()
+        row = page.get_by_role("row").filter(has_text="Disk is nearly full")
+        row.get_by_text("> 70%").wait_for()
+        self.assertEqual(self.ops.alerts.table.rule("disk-full").threshold, 0.7)
+        row.get_by_role("button").click()
+        page.get_by_role("button", name="As it came").click()
+        row.get_by_text("> 85%").wait_for()
+
+    @in_browser()
+    def test_history(self, page: Page) -> None:
+        """What was wrong is listed with how long it lasted."""
+        self.do(self.fire, "broker-x")
+        self.do(self.fire)
+        self.go(page, "alerts/history")
+        self.listed(page, 1, 1, 1)
+        page.get_by_role("row").filter(has_text="broker-x").get_by_text("Broker does not answer").wait_for()
