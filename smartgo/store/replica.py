@@ -101,21 +101,22 @@ class Replica:
         whole = log.whole
         view, base, end = log.window(whole)
         file_end = base + len(view)
+        last = file_end - BLANK_SIZE  # no record ends behind that
         by_key = self._queues.by_key
         odd = self._odd
         try:
             while end - whole >= BLANK_SIZE:
                 at = whole - base
                 size, magic = _start(view, at)
-                if magic in BLANK_MAGICS:
+                if magic not in MESSAGE_MAGICS:
+                    if magic not in BLANK_MAGICS:
+                        raise BadRecord(f"magic {magic & 0xFFFFFFFF:08x} at {whole} is not a record's")
                     if size != file_end - whole:
                         raise BadRecord(f"blank of {size} B at {whole}, where {file_end - whole} B are left")
                     if end == file_end:
                         whole = end
                     break
-                if magic not in MESSAGE_MAGICS:
-                    raise BadRecord(f"magic {magic & 0xFFFFFFFF:08x} at {whole} is not a record's")
-                if not BLANK_SIZE < size <= min(SIZE_LIMIT, file_end - whole - BLANK_SIZE):
+                if not BLANK_SIZE < size <= SIZE_LIMIT or size > last - whole:
                     raise BadRecord(f"size of {size} B at {whole}, {file_end - whole} B before the end of the file")
                 if size > end - whole:
                     break
@@ -132,7 +133,8 @@ class Replica:
                     else:
                         if number >= queue.reserved:
                             queue.extend(1)
-                        code = _code(queue, message)
+                        delay_ms = queue.delay_ms
+                        code = stored_tag_code(message.properties) if delay_ms is None else stored_ms + delay_ms
                         log.add_unit(queue, _pack(whole, size, code), code, stored_ms)
                 whole += size
                 log.stored_ms = stored_ms
