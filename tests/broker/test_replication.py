@@ -30,12 +30,13 @@ class Pair(Cluster):
     A registry, a master and a slave of it.
 
     @ivar slave: the slave; C{None} while it is stopped.
+    @ivar settings: the slave's, for its next start.
     """
 
     def __init__(self, slave_settings: dict[str, str] | None = None, **settings: str) -> None:
         super().__init__(None, **settings)
         self.slave: Broker | None = None
-        self._slave_settings = {**SLAVE_SETTINGS, **(slave_settings or {})}
+        self.settings = {**SLAVE_SETTINGS, **(slave_settings or {})}
         self.running = True
         self.start_slave()
 
@@ -53,7 +54,7 @@ class Pair(Cluster):
 
     def start_slave(self) -> None:
         """Start the slave; it needs a moment to follow."""
-        self.slave = Broker(self.env, self.configure(self._slave_settings))
+        self.slave = Broker(self.env, self.configure(self.settings))
         self.slave.startService()
         self.pump(0.5)
 
@@ -290,6 +291,45 @@ class FailoverTests(PairCase):
         self.assertIn("our log goes to", now.reason)
         self.assertEqual(len(self.pulled(pair)), 5)
         self.assertIn("T", pair.followed.topics)
+
+    def test_promotion(self) -> None:
+        """
+        After the loss of the master's disk the slave's store is that of a master: all is there, it takes messages, and
+        the old master follows it as an empty slave.
+        """
+        pair = self.start()
+        for number in range(5):
+            pair.send("T", b"%d" % number)
+        pair.broker.offsets.commit("CG", "T", 0, 3)
+        pair.pump(11.0)
+        pair.stop_master()
+        pair.stop_slave()
+        pair.env.files.remove_tree("/store")
+        pair.start_master(storePathRootDir="/slave")
+        pair.settings["storePathRootDir"] = "/store"
+        pair.start_slave()
+        self.assertEqual(pair.broker.offsets.query("CG", "T", 0), 3)
+        self.assertEqual(pair.send("T", b"5").code, 0)
+        pair.pump(11.0)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"%d" % number for number in range(6)])
+        self.assertEqual(*pair.logs())
+        self.assertEqual(pair.followed.offsets.query("CG", "T", 0), 3)
+
+    def test_two_slaves(self) -> None:
+        """Several slaves may follow one master."""
+        pair = self.start()
+        other = Broker(
+            pair.env,
+            pair.configure({**SLAVE_SETTINGS, "brokerId": "2", "listenPort": "10931", "storePathRootDir": "/other"}),
+        )
+        other.startService()
+        pair.pump(1.0)
+        self.assertEqual(pair.send("T").code, 0)
+        pair.pump(1.0)
+        self.assertEqual(log(other), log(pair.broker))
+        self.assertEqual(len(pair.broker.replication.now().slaves), 2)
+        other.stopService()
+        pair.pump(7.0)
 
 
 class SyncMasterTests(PairCase):
