@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from smartgo.ops.plans import PlanTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, route
+from smartgo.ops.sentences import SENTENCES
 from smartgo.ops.view import ClusterView, GroupEntry
 from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumerConnection, ConsumeType, MessageModel
@@ -42,6 +43,7 @@ Verdict = Literal[
 
 
 Facts = dict[str, Any]
+Values = dict[str, str | int]
 
 
 class ExplainQuery(WhichQuery, kw_only=True):
@@ -57,13 +59,15 @@ class Check(msgspec.Struct, rename="camel"):
     @ivar name: C{message}, C{permission}, C{group}, C{enabled}, C{members}, C{subscription}, C{filter}, C{position},
         C{retry}, C{dead}; in this order.
     @ivar outcome: C{bad} keeps the message from the group; C{note} is worth to be known.
-    @ivar detail: one sentence.
+    @ivar detail: one sentence; C{code} names it, C{values} are what fills its blanks, for other languages.
     @ivar facts: what was found, by name.
     """
 
     name: str
     outcome: Outcome
     detail: str
+    code: str
+    values: Values
     facts: dict[str, Any]
 
 
@@ -75,12 +79,13 @@ class Explanation(msgspec.Struct, rename="camel"):
         subscription leaves it out; C{retrying}: it was given back and will come again; C{dead}: it was given back too
         often; C{skipped}: the group was moved past it; C{offline}, C{not-subscribed}, C{disabled},
         C{no-permission}: so the group gets nothing.
-    @ivar summary: the same in one sentence.
+    @ivar summary: the same in one sentence; its code is C{verdict.VERDICT}, C{values} are what fills its blanks.
     @ivar message: null where it was not found.
     """
 
     verdict: Verdict
     summary: str
+    values: Values
     message: MessageRow | None
     checks: list[Check]
 
@@ -106,8 +111,9 @@ class ExplainApi:
         except Problem as problem:
             if problem.status != 404:
                 raise
-            check = Check("message", "bad", f"{problem}.", {})
-            return Explanation("no-message", f"{problem}.", None, [check])
+            values: Values = {"reason": str(problem), "group": query.group}
+            check = Check("message", "bad", said("message.missing", values), "message.missing", values, {})
+            return Explanation("no-message", said("verdict.no-message", values), values, None, [check])
         return await Explaining(
             self._view, self._reader, self._lookup, self._deliveries, self._plans, message, query.group
         ).explain()
@@ -137,21 +143,26 @@ class Explaining:
         self._checks: list[Check] = []
         self._keeps_back: Verdict | None = None
         self._filtered = False
+        self._values: Values = {}
 
     async def explain(self) -> Explanation:
         """Look at one thing after the other."""
         stored = self._message.stored
         broker = self._message.broker
-        facts = {"topic": self._topic, "broker": broker, "queueId": stored.queue_id, "offset": stored.queue_offset}
-        detail = f"It is in {self._topic}, queue {stored.queue_id} of broker {broker}, at {stored.queue_offset}."
-        self._note("message", "well", detail, facts={**facts, "storedMs": stored.stored_ms})
+        facts: Values = {
+            "topic": self._topic,
+            "broker": broker,
+            "queueId": stored.queue_id,
+            "offset": stored.queue_offset,
+        }
+        self._values.update(facts, group=self._group)
+        self._note("message", "well", "found", facts={**facts, "storedMs": stored.stored_ms})
         await self._check_permission()
         entry = (await self._view.groups.get()).get(self._group)
         if entry is None or broker not in entry.configs:
-            where = "" if entry is None else f" at broker {broker}"
-            self._note("group", "bad", f"There is no group {self._group}{where}.")
+            self._note("group", "bad", "missing" if entry is None else "elsewhere")
             return self._done("no-group")
-        self._note("group", "well", f"Group {self._group} is known at broker {broker}.")
+        self._note("group", "well", "known")
         self._check_enabled(entry)
         connection = await self._deliveries.connection(self._group)
         self._check_members(connection)
@@ -166,15 +177,23 @@ class Explaining:
         return self._done(verdict)
 
     def _note(
-        self, name: str, outcome: Outcome, detail: str, keeps: Verdict | None = None, facts: Facts | None = None
+        self,
+        name: str,
+        outcome: Outcome,
+        word: str,
+        keeps: Verdict | None = None,
+        facts: Facts | None = None,
+        **values: str | int,
     ) -> None:
-        self._checks.append(Check(name, outcome, detail, facts or {}))
+        code = f"{name}.{word}"
+        values = {**self._values, **values}
+        self._checks.append(Check(name, outcome, said(code, values), code, values, facts or {}))
         if keeps is not None and self._keeps_back is None:
             self._keeps_back = keeps
 
     def _done(self, verdict: Verdict) -> Explanation:
-        summary = _SUMMARIES[verdict].format(group=self._group, topic=self._topic)
-        return Explanation(verdict, summary, row_of(self._message), self._checks)
+        summary = said(f"verdict.{verdict}", self._values)
+        return Explanation(verdict, summary, self._values, row_of(self._message), self._checks)
 
     # -- what lets it through, or does not ---------------------------------------------------------------------
 
@@ -183,80 +202,68 @@ class Explaining:
         config = entry.configs.get(self._message.broker)
         perm = config.perm if config is not None else 0
         if perm & READABLE:
-            detail = f"Topic {self._topic} can be read at broker {self._message.broker}."
-            self._note("permission", "well", detail, facts={"perm": perm})
+            self._note("permission", "well", "readable", facts={"perm": perm})
         else:
-            detail = f"Topic {self._topic} cannot be read at broker {self._message.broker}."
-            self._note("permission", "bad", detail, "no-permission", {"perm": perm})
+            self._note("permission", "bad", "unreadable", "no-permission", {"perm": perm})
 
     def _check_enabled(self, entry: GroupEntry) -> None:
         config = entry.configs[self._message.broker]
         if config.consume_enable:
-            self._note("enabled", "well", "The group may consume.")
+            self._note("enabled", "well", "yes")
         else:
-            self._note("enabled", "bad", f"The group may not consume at broker {self._message.broker}.", "disabled")
+            self._note("enabled", "bad", "no", "disabled")
 
     def _check_members(self, connection: ConsumerConnection | None) -> None:
         if connection is None or not connection.connection_set:
-            self._note("members", "bad", "No member of the group is connected.", "offline", {"members": 0})
+            self._note("members", "bad", "none", "offline", {"members": 0})
             return
         names = sorted(one.client_id for one in connection.connection_set)
         facts = {"members": len(names), "clients": names[:20]}
-        self._note("members", "well", f"{len(names)} members are connected.", facts=facts)
+        self._note("members", "well", "one" if len(names) == 1 else "many", facts=facts, members=len(names))
 
     def _check_subscription(self, connection: ConsumerConnection) -> None:
         wants = connection.subscription_table.get(self._topic)
         if wants is None:
             topics = sorted(connection.subscription_table)
-            detail = f"The group does not subscribe to {self._topic}."
-            self._note("subscription", "bad", detail, "not-subscribed", {"topics": topics[:20]})
+            self._note("subscription", "bad", "missing", "not-subscribed", {"topics": topics[:20]})
             return
         expression = {"expression": wants.sub_string, "type": wants.expression_type}
-        self._note(
-            "subscription", "well", f"The group subscribes to {self._topic}: {wants.sub_string}.", facts=expression
-        )
+        self._note("subscription", "well", "there", facts=expression, wants=wants.sub_string)
         tag = self._message.tag
         let_in = lets_in(wants, tag)
         if let_in is None:
-            detail = f"Whether {wants.sub_string} lets it in, its broker alone knows."
-            self._note("filter", "unknown", detail, facts={"tag": tag})
+            self._note("filter", "unknown", "unknown", facts={"tag": tag}, wants=wants.sub_string)
         elif let_in:
-            self._note("filter", "well", "The subscription lets it in.", facts={"tag": tag})
+            self._note("filter", "well", "passed", facts={"tag": tag})
         else:
             self._filtered = True
-            detail = f"The subscription wants {wants.sub_string}; the message has {f'tag {tag}' if tag else 'no tag'}."
-            self._note("filter", "bad", detail, facts={"tag": tag})
+            word = "tag" if tag else "untagged"
+            self._note("filter", "bad", word, facts={"tag": tag}, wants=wants.sub_string, tag=tag or "")
 
     # -- how far the group is ----------------------------------------------------------------------------------
 
     async def _check_position(self, connection: ConsumerConnection | None) -> Verdict:
         offset = self._message.stored.queue_offset
         if connection is not None and connection.message_model is MessageModel.BROADCASTING:
-            self._note("position", "unknown", "Each member keeps for itself how far it is (broadcast).")
+            self._note("position", "unknown", "broadcast")
             return "unknown"
         position = await self._reader.committed(self._group, self._message.queue)
         facts = {"position": position, "offset": offset}
         if position is None:
             starts = None if connection is None else str(connection.consume_from_where)
-            detail = "The group has no position in this queue yet."
-            self._note("position", "note", detail, facts={**facts, "starts": starts})
+            self._note("position", "note", "missing", facts={**facts, "starts": starts})
             return self._keeps_back or ("unknown" if connection is None else "waiting")
         if position <= offset:
             ahead = offset - position
-            detail = f"The group stands at {position}, {ahead} messages before it." if ahead else "It is the next one."
-            self._note("position", "note", detail, facts={**facts, "ahead": ahead})
+            word = "ahead" if ahead else "next"
+            self._note("position", "note", word, facts={**facts, "ahead": ahead}, position=position, ahead=ahead)
             return self._keeps_back or "waiting"
         plan = self._skipping()
         if plan is not None:
-            self._note(
-                "position", "bad", f"The group was moved past it, by plan {plan}.", facts={**facts, "plan": plan}
-            )
+            self._note("position", "bad", "moved", facts={**facts, "plan": plan}, plan=plan)
             return "skipped"
-        if connection is not None and connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
-            detail = f"The group stands at {position}, past it; what its members pull is theirs to say."
-        else:
-            detail = f"The group stands at {position}, past it."
-        self._note("position", "well", detail, facts=facts)
+        pulls = connection is not None and connection.consume_type is ConsumeType.CONSUME_ACTIVELY
+        self._note("position", "well", "pulled" if pulls else "past", facts=facts, position=position)
         return "consumed"
 
     def _skipping(self) -> str | None:
@@ -286,18 +293,18 @@ class Explaining:
             newest = max(retries, key=_age)
             facts: Facts = {"times": newest.stored.reconsume_times, "copies": len(retries), **_place(newest)}
             if await self._is_to_come(newest):
-                self._note("retry", "bad", "It was given back, and will come again.", facts=facts)
+                self._note("retry", "bad", "coming", facts=facts)
                 verdict = "retrying"
             else:
-                self._note("retry", "note", "It was given back and came again; the group is past that.", facts=facts)
+                self._note("retry", "note", "over", facts=facts)
                 verdict = "consumed"
         else:
-            self._note("retry", "well", "It was not given back, as far as the index tells.")
+            self._note("retry", "well", "none")
         if letters:
-            self._note("dead", "bad", "It was given back too often, and put aside.", facts=_place(letters[-1]))
+            self._note("dead", "bad", "letter", facts=_place(letters[-1]))
             # One that was given out again after that is on its way once more.
             return verdict if verdict is not None and _age(newest) > _age(letters[-1]) else "dead"
-        self._note("dead", "well", "It is no dead letter, as far as the index tells.")
+        self._note("dead", "well", "none")
         return verdict
 
     async def _is_to_come(self, copy: Found) -> bool:
@@ -321,18 +328,6 @@ def _place(one: Found) -> Facts:
     return {"topic": one.stored.topic, "offsetId": one.stored.message_id, "storedMs": one.stored.stored_ms}
 
 
-_SUMMARIES: Final[dict[Verdict, str]] = {
-    "consumed": "Group {group} has consumed it.",
-    "waiting": "Group {group} has not come to it yet.",
-    "filtered": "The subscription of group {group} leaves it out.",
-    "retrying": "Group {group} gave it back; it will come again.",
-    "dead": "Group {group} gave it back too often; it is a dead letter now.",
-    "skipped": "Group {group} was moved past it.",
-    "offline": "Group {group} has no member connected.",
-    "not-subscribed": "Group {group} does not subscribe to {topic}.",
-    "disabled": "Group {group} may not consume.",
-    "no-permission": "Topic {topic} cannot be read.",
-    "no-message": "There is no such message.",
-    "no-group": "There is no group {group}.",
-    "unknown": "What became of it in group {group} cannot be told.",
-}
+def said(code: str, values: Values) -> str:
+    """Return a sentence with its blanks filled."""
+    return SENTENCES[code].format_map(values)

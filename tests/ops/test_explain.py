@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from smartgo.ops.explain import Verdict
+from smartgo.ops.sentences import SENTENCES
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendBackRequest
@@ -18,7 +20,10 @@ class ExplainTests(OffsetCase):
         self.front.ops.view.forget()
         message_id = message_id or self.at(0, 1)["offsetId"]
         found = self.get(f"/messages/{message_id}/explain?group={group}&topic=Orders")
-        self.assertTrue(found["summary"].endswith("."))
+        self.assertEqual(found["summary"], SENTENCES[f"verdict.{found['verdict']}"].format(**found["values"]))
+        for one in found["checks"]:
+            self.assertEqual(one["detail"], SENTENCES[one["code"]].format(**one["values"]))
+            self.assertEqual(one["code"].partition(".")[0], one["name"])
         return found["verdict"], {check["name"]: check for check in found["checks"]}
 
     def give_back(self, delay_level: int) -> None:
@@ -35,9 +40,15 @@ class ExplainTests(OffsetCase):
         verdict, checks = self.explain("other")
         self.assertEqual((verdict, list(checks)), ("no-group", ["message", "permission", "group"]))
 
+    def test_sentences(self) -> None:
+        """There is a sentence for each verdict."""
+        verdicts = {key.removeprefix("verdict.") for key in SENTENCES if key.startswith("verdict.")}
+        self.assertEqual(verdicts, {*get_args(Verdict)})
+
     def test_order(self) -> None:
         """The checks come in the order in which a message has its way."""
         self.cluster.heartbeat("audit", "Orders")
+        self.assertEqual(self.explain()[1]["members"]["detail"], "1 member is connected.")
         names = "message permission group enabled members subscription filter position retry dead"
         self.assertEqual(list(self.explain()[1]), names.split())
 

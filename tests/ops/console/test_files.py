@@ -10,6 +10,7 @@ from typing import Final
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ops.console.files import collected, console_pages
+from smartgo.ops.sentences import SENTENCES
 from tests.ops.front import Front
 
 _LITERAL: Final = re.compile(r"""\b(tn?)\(\s*"([\w.-]+)\"""")
@@ -119,6 +120,11 @@ class LanguageTests(SynchronousTestCase):
             for function, key in _LITERAL.findall(text):
                 for one in (f"{key}.one", f"{key}.other") if function == "tn" else (key,):
                     self.assertIn(one, english, path)
+
+    def test_said(self) -> None:
+        """The sentences of the server's explanations are in the tables, in English word by word."""
+        said = {key.removeprefix("said."): text for key, text in table("en").items() if key.startswith("said.")}
+        self.assertEqual(said, SENTENCES)
 
     def test_translated(self) -> None:
         """Chinese sentences are Chinese, besides names that are the same everywhere."""

@@ -63,7 +63,7 @@ function Answer({ query }) {
     ${(one) => html`<${Card}>
         <div class="verdict">
           <${Badge} tone=${TONES[one.verdict]}>${t(`verdict.${one.verdict}`)}<//>
-          <p class="verdict-text" role="status">${one.summary}</p>
+          <p class="verdict-text" role="status">${t(`said.verdict.${one.verdict}`, one.values)}</p>
           ${one.message && html`<${LinkButton} small icon="messages" href=${href(["messages", one.message.offsetId], { topic: one.message.topic, broker: one.message.broker })}>${t("explain.message")}<//>`}
           <${LinkButton} small icon="groups" href=${href(["groups", query.group])}>${query.group}<//>
         </div>
@@ -75,7 +75,7 @@ function Answer({ query }) {
             <span class="checked-mark" title=${t(`outcome.${check.outcome}`)}><${Icon} name=${icon} size=${15} /></span>
             <div>
               <h3>${t(`check.${check.name}`)}</h3>
-              <p class="soft">${check.detail}</p>
+              <p class="soft">${t(`said.${check.code}`, check.values)}</p>
               ${Object.keys(check.facts).length > 0 && html`<details><summary>${t("explain.facts")}</summary><${Facts} rows=${Object.entries(check.facts).map(([name, value]) => [name, html`<code>${shown(value)}</code>`])} /></details>`}
             </div>
           </li>`;
