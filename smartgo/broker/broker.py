@@ -259,6 +259,7 @@ class Broker(Service):
                 self.delay.offsets,
                 self.progress.changed,
                 self.address,
+                self._seek_master,
             )
             self.replication: IReplication = following
         else:
@@ -409,6 +410,10 @@ class Broker(Service):
         if self._announcing:
             self.topics.renew()
             self._announcer.register()
+
+    def _seek_master(self) -> None:
+        """Register anew: the answers say who the master is."""
+        self._announcer.register()
 
     def _facts(self) -> dict[str, str]:
         """What the store adds to the runtime information (28)."""

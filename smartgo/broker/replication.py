@@ -10,6 +10,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from smartgo.broker.announce import Ask, Registered
@@ -32,6 +33,9 @@ from smartgo.store.messagestore import MessageStore
 
 THIS_MACHINE: Final = ("127.0.0.0/8", "::1/128")
 """Who may replicate from a master that nobody else can reach."""
+
+SEEK: Final = 3.0
+"""Seconds until a slave that knows no master asks the registries again: it may have been started first."""
 
 _FOLLOWED: Final = (SlaveState.CATCHING_UP, SlaveState.FOLLOWING)
 
@@ -176,12 +180,18 @@ class Following:
         delays: MutableMapping[int, int],
         delays_changed: Callable[[], None],
         address: str,
+        seek: Callable[[], object],
     ) -> None:
         """
         @param ask: asks other brokers.
+        @param seek: has registries asked who the master is; L{registered} is told.
         @param address: C{host:port} of our main port: whoever that is said to be is not our master.
         """
         ha = configuration.ha
+        self._clock = env.clock
+        self._seek = seek
+        self._timer: IDelayedCall | None = None
+        self._opened = False
         self._fixed = ha.ha_master_address
         self._fixed_main = ha.master_address
         self._address = address
@@ -216,12 +226,17 @@ class Following:
 
     def open(self) -> Deferred[None]:
         """Follow whom we know, or whom a registry will tell us."""
+        self._opened = True
         self._slave.startService()
         self.mirror.startService()
         return succeed(None)
 
     def stop(self) -> Deferred[None]:
         """Follow no more."""
+        self._opened = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         return gatherResults([self._slave.stopService(), self.mirror.stopService()]).addCallback(lambda _: None)
 
     def registered(self, told: Registered) -> None:
@@ -236,6 +251,13 @@ class Following:
             return
         self.mirror.master = main
         self._slave.follow(replication, main)
+        if replication is None and self._opened and self._timer is None:
+            self._timer = self._clock.callLater(SEEK, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._slave.master is None:
+            self._seek()
 
     def now(self) -> Replicated:
         """Whom we follow, and how far behind we are."""

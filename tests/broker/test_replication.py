@@ -174,6 +174,19 @@ class FollowingTests(PairCase):
         pair.pump(4.0)
         self.assertEqual([one.body for one in self.pulled(pair)], [b"here"])
 
+    def test_started_first(self) -> None:
+        """A slave that was started before its master follows it some seconds after that is there."""
+        pair = self.start()
+        pair.stop_slave()
+        pair.stop_master()
+        pair.start_slave()
+        pair.pump(5.0)
+        self.assertEqual(pair.followed.replication.now().state, SlaveState.NO_MASTER)
+        pair.start_master()
+        pair.send("T", b"here")
+        pair.pump(5.0)
+        self.assertEqual([one.body for one in self.pulled(pair)], [b"here"])
+
     def test_restart(self) -> None:
         """A slave that was stopped goes on where it was, and a master that was stopped is followed again."""
         pair = self.start()
