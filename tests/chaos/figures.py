@@ -17,6 +17,7 @@ class Effect:
     @ivar begin: since the run's begin, as C{end}.
     @ivar count: how often the fault was seen to happen.
     @ivar sent_after: from the fault's end to the first send that began after it and was taken.
+    @ivar safe_after: the same, to the first that was taken with code 0.
     @ivar read_after: from the fault's begin to the first message delivered from then on.
     @ivar silence: the longest time without an acknowledgement between the fault's begin and the send after its end.
     """
@@ -27,6 +28,7 @@ class Effect:
     end: float
     count: int
     sent_after: float | None
+    safe_after: float | None
     read_after: float | None
     silence: float | None
 
@@ -42,7 +44,9 @@ def effects(events: Iterable[Event]) -> list[Effect]:
             begun[fault.name, fault.target] = fault
             continue
         first = begun.pop((fault.name, fault.target), fault)
-        back = next((ok for ok in oks if ok.t > fault.t and run.invoked[ok.value].t >= fault.t), None)
+        later = [ok for ok in oks if ok.t > fault.t and run.invoked[ok.value].t >= fault.t]
+        back = later[0] if later else None
+        safe = next((ok for ok in later if ok.code == 0), None)
         read = next((read for read in run.reads if read.t > first.t), None)
         found.append(
             Effect(
@@ -52,6 +56,7 @@ def effects(events: Iterable[Event]) -> list[Effect]:
                 fault.t,
                 fault.count,
                 None if back is None else back.t - fault.t,
+                None if safe is None else safe.t - fault.t,
                 None if read is None else read.t - first.t,
                 None if back is None else _silence(oks, first.t, back.t),
             )

@@ -26,7 +26,8 @@ def report(name: str, events: list[Event], judgement: Judgement, facts: Mapping[
     for effect in effects(events):
         lines.append(
             f"  {effect.begin:8.3f} to {effect.end:8.3f}  {effect.name}: {effect.target}; seen {effect.count} times;"
-            f" sends back {_seconds(effect.sent_after)} after its end; longest silence {_seconds(effect.silence)}"
+            f" sends back {_seconds(effect.sent_after)} after its end, with code 0 {_seconds(effect.safe_after)};"
+            f" longest silence {_seconds(effect.silence)}"
         )
     if judgement.unknown:
         lines += ["", "no verdict, because", *(f"  {reason}" for reason in judgement.unknown)]

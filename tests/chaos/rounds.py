@@ -20,13 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from tests.chaos import logs
 from tests.chaos.checker import Judgement, Verdict, check
 from tests.chaos.history import Fault, Info, Invoke, Logs, Ok, Recorder, decode
 from tests.chaos.nemesis import Fault as Nemesis
 from tests.chaos.network import Host, Network
 from tests.chaos.report import report
 from tests.chaos.workload import FinalRead, Load
+from tests.interop import logs
 from tests.interop.driver import Call, Driver
 from tests.interop.driver import Event as JavaEvent
 from tests.interop.namespaces import enter

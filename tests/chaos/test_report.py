@@ -34,6 +34,11 @@ class EffectTests(SynchronousTestCase):
         (effect,) = effects([*sent("a", 0, 5), *cut(10, 20)])
         self.assertEqual((effect.sent_after, effect.read_after, effect.silence), (None, None, None))
 
+    def test_weak(self) -> None:
+        """A send that was stored more weakly than asked for is taken, but not yet safe."""
+        (effect,) = effects([*cut(10, 20), *sent("a", 0, 21, code=11), *sent("b", 1, 24)])
+        self.assertEqual((effect.sent_after, effect.safe_after), (1.5, 4.5))
+
     def test_reads(self) -> None:
         """Reads count from the fault's begin: a slave may serve them while it lasts."""
         read = Read(t=13, who="c0", queue=QUEUE, offset=0, value="a")

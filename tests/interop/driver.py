@@ -139,7 +139,7 @@ class Driver:
         """Whether the JVM is there."""
         return self.process.returncode is None
 
-    def start(self, do: str, listener: Callable[[Event], None] | None = None, **arguments: Any) -> Call:
+    def start(self, do: str, listener: Callable[[Event], None] | None = None, /, **arguments: Any) -> Call:
         """Send one command; its events gather in the call returned, and go to C{listener} as they come."""
         number = next(self._ids)
         what = f"{self.name} {do} {arguments.get('topic') or arguments.get('name') or ''}".strip()

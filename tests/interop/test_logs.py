@@ -6,7 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.chaos.logs import Difference, compare, log_end
+from tests.interop.logs import Difference, compare, log_end
 
 SIZE = 4096
 
