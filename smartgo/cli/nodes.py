@@ -31,7 +31,8 @@ PATIENCE: Final = 20.0
 
 _CHILD: Final = "smartgo.node.child"
 _KEPT: Final = 4096  # bytes of what a node said
-_LAST_LINES: Final = 10
+_LINES_SAID: Final = 10
+_LINES_LOGGED: Final = 3
 
 Spawn = Callable[..., IProcessTransport]
 """C{spawnProcess} of the reactor."""
@@ -173,15 +174,15 @@ class Nodes:
 
     def _last_words(self, process: NodeProcess) -> list[str]:
         """Return the last lines that it said, else the last of its log."""
-        words = process.said.decode(errors="replace").splitlines()
-        if not words:
-            path = process.node.log
-            try:
-                size = self._env.files.size(path)
-                words = self._env.files.read_at(path, max(0, size - _KEPT), _KEPT).decode(errors="replace").splitlines()
-            except OSError:
-                return []
-        return words[-_LAST_LINES:]
+        if process.said:
+            return process.said.decode(errors="replace").splitlines()[-_LINES_SAID:]
+        path = process.node.log
+        try:
+            size = self._env.files.size(path)
+            end = self._env.files.read_at(path, max(0, size - _KEPT), _KEPT)
+        except OSError:
+            return []
+        return end.decode(errors="replace").splitlines()[-_LINES_LOGGED:]
 
     async def stop(self) -> None:
         """Stop what runs, one role after another, the last first; returns when all have ended."""
@@ -204,4 +205,4 @@ class Nodes:
 
 
 def _indented(lines: Sequence[str]) -> str:
-    return "".join(f"\n    {printable(line)}" for line in lines)
+    return "".join(f"\n    {printable(line.expandtabs(4))}" for line in lines)

@@ -356,6 +356,24 @@ class DevTests(SynchronousTestCase):
         self.assertIn("the others go on", errors)
         self.assertTrue(self.gone(pids))
 
+    def test_slave(self) -> None:
+        """A slave has what its master acknowledged, and hands it out when the master is killed."""
+        process, said, registry = self.dev("--slaves", "1", "--set", "brokerRole=SYNC_MASTER")
+        pids = self.pids(said)
+        self.assertEqual(sorted(pids), ["broker-a", "broker-a-slave-1", "registry-1"], said)
+        self.assertIn("SYNC_MASTER", "".join(said))
+        sent = smartgo("send", "T", "hello", "--count", "8", "-o", "json", "-r", registry)
+        self.assertEqual((sent.returncode, sent.stderr), (0, b""))
+        os.kill(pids["broker-a"], signal.SIGKILL)
+        assert process.stderr is not None
+        self.assertIn("broker-a was ended by SIGKILL", process.stderr.readline())
+        read = smartgo("consume", "T", "--from", "first", "--count", "8", "-o", "jsonl", "-r", registry)
+        self.assertEqual([json.loads(line)["body"] for line in read.stdout.splitlines()], ["hello"] * 8, read.stderr)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertTrue(self.gone(pids))
+
     def test_killed(self) -> None:
         """When the command itself is killed, its nodes stop in order."""
         process, said, _ = self.dev("--masters", "2")
