@@ -96,6 +96,10 @@ def main() -> None:
             text = run(os.path.join(binaries, "twistd"), command, "--help", cwd=away)
             expect("--config" in text, f"twistd {command} --help explains itself")
         expect("demo" in run(os.path.join(binaries, "smartgo"), "--help", cwd=away), "smartgo --help lists demo")
+        spark = os.path.join(binaries, "smartgo-spark")
+        expect("STORE_DIR" in run(spark, "--help", cwd=away), "smartgo-spark explains itself without Spark")
+        said = run(spark, "store", "--out", "report", cwd=away, ok=False)
+        expect("pip install" in said and "Traceback" not in said, "smartgo-spark says what it lacks")
         code = (
             "import smartgo.plugins, sys; from twisted.plugin import getPlugins, IPlugin; "
             "list(getPlugins(IPlugin, smartgo.plugins)); print('found', 'pyspark' in sys.modules)"
