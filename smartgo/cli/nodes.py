@@ -179,7 +179,7 @@ class Nodes:
         path = process.node.log
         try:
             size = self._env.files.size(path)
-            end = self._env.files.read_at(path, max(0, size - _KEPT), _KEPT)
+            end: bytes = self._env.files.read_at(path, max(0, size - _KEPT), _KEPT)
         except OSError:
             return []
         return end.decode(errors="replace").splitlines()[-_LINES_LOGGED:]
