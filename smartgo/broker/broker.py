@@ -398,7 +398,8 @@ class Broker(Service):
     def _follow_settings(self) -> None:
         """Let those settings be changed at run time whose followers can take a new value."""
         follow = self.settings.follow
-        follow("autoCreateTopicEnable", self.topics.set_auto_create)
+        if not self._slave:  # its topics are its master's
+            follow("autoCreateTopicEnable", self.topics.set_auto_create)
         follow("autoCreateSubscriptionGroup", lambda value: setattr(self.groups, "auto_create", value))
         follow("notifyConsumerIdsChangedEnable", lambda value: None)  # looked up where it is needed
         follow("brokerPermission", self._permit)

@@ -266,7 +266,7 @@ class Following:
             "SLAVE",
             state=slave.state,
             reason=slave.reason,
-            behind=slave.behind,
+            behind=-1 if slave.state is SlaveState.DIVERGED else slave.behind,  # offsets mean nothing then
             master=slave.master,
             tables_ms=mirror.copied_ms,
             tables_reason=mirror.reason,

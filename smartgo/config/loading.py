@@ -124,7 +124,7 @@ def _settle(
         _note_clamped(one, value, warnings)
     structs: dict[str, Any] = {table: TABLES[table](**values[table]) for table in TABLES}
     configuration = Configuration(**structs, origins=origins, warnings=warnings)
-    _note_oddities(configuration, warnings)
+    _note_oddities(configuration, warnings, tables)
     configuration = _derived(configuration, surroundings, home, tables)
     _check(configuration, tables)
     return configuration
@@ -146,7 +146,7 @@ def _note_clamped(given: Given, value: object, warnings: list[str]) -> None:
         )
 
 
-def _note_oddities(configuration: Configuration, warnings: list[str]) -> None:
+def _note_oddities(configuration: Configuration, warnings: list[str], tables: Sequence[str]) -> None:
     def warn(table: str, name: str, sentence: str) -> None:
         place = configuration.origins.get((table, name), Origin("default")).place
         warnings.append(f"{place}: {name} {sentence}")
@@ -160,6 +160,11 @@ def _note_oddities(configuration: Configuration, warnings: list[str]) -> None:
             "brokerIP1",
             f"is {broker.broker_ip1}, but the broker listens on {broker.bind_address}: set bindAddress too",
         )
+    ha = configuration.ha
+    if "broker" in tables and not broker.is_slave and not ha.ha_allow:
+        place = ha.ha_bind_address or broker.bind_address
+        if not is_loopback(place):
+            warn("ha", "haAllow", f"is empty: whoever reaches the port for slaves on {place} gets every message")
     if configuration.store.max_message_size >= configuration.limits.frame_max_length:
         warn("store", "maxMessageSize", "is not reached, as frameMaxLength ends frames before")
 

@@ -7,7 +7,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.replication import Replicated
+from smartgo.broker.replication import THIS_MACHINE, Replicated, allowed
+from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.slave import Stream
 from smartgo.schema.batch import encode_items
@@ -302,6 +303,7 @@ class FailoverTests(PairCase):
         now = pair.followed.replication.now()
         self.assertEqual(now.state, SlaveState.DIVERGED)
         self.assertIn("our log goes to", now.reason)
+        self.assertEqual(now.behind, -1)
         self.assertEqual(len(self.pulled(pair)), 5)
         self.assertIn("T", pair.followed.topics)
 
@@ -410,6 +412,17 @@ class SyncMasterTests(PairCase):
         self.assertEqual(pair.ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, back)).code, 0)
         pair.pump(2.0)
         self.assertEqual(len(pair.pull("T")[1]), 1)
+
+
+class AllowedTests(SynchronousTestCase):
+    """Who may replicate where nobody is named (reliability X6)."""
+
+    def test_default(self) -> None:
+        """This machine alone while nobody else reaches the port, else everybody; those named, and no others."""
+        self.assertEqual(allowed(HaConfig(ha_bind_address="127.0.0.1")), THIS_MACHINE)
+        self.assertEqual(allowed(HaConfig(ha_bind_address="0.0.0.0")), ())
+        named = HaConfig(ha_bind_address="127.0.0.1", ha_allow=("10.0.0.0/8",))
+        self.assertEqual(allowed(named), ("10.0.0.0/8",))
 
 
 class TailTests(PairCase):

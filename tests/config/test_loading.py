@@ -289,6 +289,20 @@ class BadValueTests(SynchronousTestCase):
         self.assertEqual(read("bindAddress=::1").ha.ha_bind_address, "::1")
         self.assertEqual(read("bindAddress=::1\nhaBindAddress=127.0.0.2").ha.ha_bind_address, "127.0.0.2")
 
+    def test_open_to_slaves(self) -> None:
+        """A port for slaves that everybody reaches, and nobody is kept away from, is worth a warning."""
+        for text, warned in (
+            ("bindAddress=0.0.0.0", True),
+            ("haBindAddress=10.0.0.1", True),
+            ("bindAddress=0.0.0.0\nhaBindAddress=127.0.0.1", False),
+            ("bindAddress=0.0.0.0\nhaAllow=10.0.0.2", False),
+            ("bindAddress=0.0.0.0\nbrokerRole=SLAVE\nbrokerId=1", False),
+            ("", False),
+        ):
+            found = [one for one in read(text).warnings if "haAllow is empty" in one]
+            self.assertEqual(len(found), int(warned), text)
+        self.assertEqual(read("bindAddress=0.0.0.0", tables=REGISTRY).warnings, [])
+
     def test_program_defaults(self) -> None:
         """What a program has for a default yields to everything else, and counts as a default."""
         defaults = {"brokerId": "1"}
@@ -339,7 +353,7 @@ class BadValueTests(SynchronousTestCase):
         """An address for clients elsewhere, while the broker listens to this machine alone, is a warning."""
         self.assertEqual(len(read("brokerIP1=broker.mq.svc").warnings), 1)
         for text in ("brokerIP1=10.0.0.7\nbindAddress=0.0.0.0", "brokerIP1=127.0.0.2", "brokerIP1=localhost"):
-            self.assertEqual(read(text).warnings, [])
+            self.assertEqual([one for one in read(text).warnings if "haAllow" not in one], [])
 
     def test_clamped(self) -> None:
         """The registration period is moved into its range, as in RocketMQ, and said so; inside nothing is said."""
