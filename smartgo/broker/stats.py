@@ -89,6 +89,7 @@ class BrokerStats:
         self.put = Mornings(day, now)
         self.got = Mornings(day, now)
         self.put_size = 0
+        self.got_size = 0
         self.put_failures = 0
         self.overflowed = 0
         self._put_rate = Rate(now)
@@ -122,6 +123,7 @@ class BrokerStats:
         if self._seconds() >= self._due:
             self._tick()
         self.got.total += count
+        self.got_size += size
         self._got_rate.current += count
         self._found_rate.current += 1
         flow = self._gets.get((topic, group)) or self._new(self._gets, (topic, group))
@@ -304,6 +306,7 @@ class BrokerStats:
             "msgGetTotalTodayNow": str(self.got.total),
             "putMessageTimesTotal": str(self.put.total),
             "putMessageSizeTotal": str(self.put_size),
+            "getMessageSizeTotal": str(self.got_size),
             "putMessageAverageSize": str(self.put_size / self.put.total if self.put.total else 0.0),
             "putMessageFailedTimes": str(self.put_failures),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from smartgo.client.administration.deliveries import TrackState
@@ -16,8 +16,6 @@ from smartgo.schema.codes import ResponseCode
 State = Literal["consumed", "filtered", "waiting", "pull", "broadcast", "offline", "unknown"]
 
 _ON_THE_WAY: Final = 1.0  # seconds for the broker to say that it has waited in vain
-_GROUPS: Final = 1000
-"""Groups of a topic that are asked about, at most."""
 _WORDS: Final[Mapping[TrackState, tuple[State, str | None]]] = {
     TrackState.CONSUMED: ("consumed", None),
     TrackState.CONSUMED_BUT_FILTERED: ("filtered", "it wants {0.wants}"),
@@ -43,9 +41,12 @@ class Deliveries:
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
-    async def states(self, message: Found) -> list[GroupDelivery]:
-        """Say for each group that reads the message's topic what became of it, as RocketMQ's tools do."""
-        groups = (await self._view.admin.topics.groups(message.stored.topic))[:_GROUPS]
+    async def groups(self, message: Found) -> list[str]:
+        """Return the groups that read a message's topic."""
+        return await self._view.admin.topics.groups(message.stored.topic)
+
+    async def states(self, message: Found, groups: Sequence[str]) -> list[GroupDelivery]:
+        """Say for each of some groups that read the message's topic what became of it, as RocketMQ's tools do."""
         address = (await self._view.broker(message.broker)).address
         offset = message.stored.queue_offset
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
-from smartgo.errors import CallFailed
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import Brokers, GroupName, GroupPath, MemberPath
 from smartgo.ops.problems import Problem
 from smartgo.ops.progress import GroupProgress, Progress
 from smartgo.ops.routes import ADMIN, READ, Call, route
+from smartgo.ops.survey import UNKNOWN, GroupState, GroupSurvey
 from smartgo.ops.topics import Done
 from smartgo.ops.view import ClusterView, GroupEntry, each
 from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
@@ -208,17 +209,27 @@ class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=Tru
 class GroupsApi:
     """Consumer groups."""
 
-    def __init__(self, view: ClusterView, progress: GroupProgress) -> None:
+    def __init__(self, view: ClusterView, progress: GroupProgress, survey: GroupSurvey) -> None:
         self._view = view
         self._progress = progress
+        self._survey = survey
 
     @route("GET", "/groups", scope=READ, query=GroupsQuery, answer=Page[GroupRow])
     async def list(self, call: Call[None, GroupsQuery, None]) -> Page[GroupRow]:
-        """List groups; sorted by name, retryMax or brokers."""
+        """
+        List groups; sorted by name, retryMax, brokers, lag, lagMs, consumeTps or members.
+
+        By one of the last four all groups are asked how they are, now and then; then C{progress} is there anyway, some
+        seconds old, and groups of which brokers do not tell stand at the lower end.
+        """
         query = call.query
         entries = list((await self._view.groups.get()).values())
         if query.broker:
             entries = [one for one in entries if query.broker in one.configs]
+        if query.sort.removeprefix("-") in _SURVEYED:
+            survey = await self._survey.all.get()
+            known = [_filled(_row(one), survey.get(one.name, UNKNOWN)) for one in entries]
+            return page_of(known, query, _SURVEYED, lambda one: one.name, "name")
         page = page_of(entries, query, _SORTS, lambda one: one.name, "name")
         rows = [_row(one) for one in page.items]
         if query.progress:
@@ -226,11 +237,7 @@ class GroupsApi:
         return Page(rows, page.total, page.next)
 
     async def _complete(self, row: GroupRow) -> None:
-        try:
-            await self._add_members(row)
-            row.progress = await self._progress.progress(row.name, rates=False)
-        except CallFailed:
-            row.progress = None  # gone since the list was made, or its broker does not answer: the rest counts
+        _filled(row, await self._survey.one(row.name))
 
     async def _add_members(self, row: GroupRow) -> Any:
         connection = await self._view.admin.groups.connections(row.name)
@@ -463,6 +470,11 @@ def _row(entry: GroupEntry) -> GroupRow:
     )
 
 
+def _filled(row: GroupRow, state: GroupState) -> GroupRow:
+    row.members, row.model, row.progress = state
+    return row
+
+
 def _subscriptions(data: Any) -> list[Subscription]:
     return sorted(
         (
@@ -484,6 +496,12 @@ _TOPIC_SORTS: Final = {
     "lag": lambda one: one.lag,
     "queues": lambda one: one.queues,
     "lastMs": lambda one: one.last_ms or 0,
+}
+_SURVEYED: Final[Mapping[str, Callable[[GroupRow], float]]] = {
+    "lag": lambda one: -1 if one.progress is None else one.progress.lag,
+    "lagMs": lambda one: -1 if one.progress is None else one.progress.lag_ms,
+    "consumeTps": lambda one: -1 if one.progress is None else one.progress.consume_tps,
+    "members": lambda one: -1 if one.members is None else one.members,
 }
 _LAG_SORTS: Final = {
     "queue": lambda one: (one.topic, one.broker, one.queue_id),

@@ -23,7 +23,7 @@ from smartgo.ops.content import (
     view_of,
 )
 from smartgo.ops.deliveries import Deliveries
-from smartgo.ops.lists import Page
+from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.problems import Problem
@@ -41,6 +41,13 @@ class MessagePath(msgspec.Struct):
 
 class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """What else says which message is meant: a unique id alone is found with its topic only."""
+
+    topic: OptionalTopic = ""
+    broker: OptionalBroker = ""
+
+
+class StatesQuery(ListQuery, kw_only=True):
+    """Which groups, by C{q} in their names; and which message is meant, as elsewhere."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""
@@ -183,17 +190,19 @@ class MessagesApi:
         "/messages/{id}/groups",
         scope=READ,
         path_type=MessagePath,
-        query=WhichQuery,
+        query=StatesQuery,
         answer=Page[GroupState],
         refuses=_GONE,
     )
-    async def groups(self, call: Call[MessagePath, WhichQuery, None]) -> Page[GroupState]:
-        """Say what became of a message in each group that reads its topic, by the names of the groups."""
-        states = await self._deliveries.states(await self._found(call))
-        rows = [GroupState(group, state, detail) for group, state, detail in states]
-        return Page(rows, len(rows))
+    async def groups(self, call: Call[MessagePath, StatesQuery, None]) -> Page[GroupState]:
+        """Say what became of a message in groups that read its topic; sorted by group. Those of the page are asked."""
+        message = await self._found(call)
+        groups = await self._deliveries.groups(message)
+        page = page_of(groups, call.query, {"group": str}, str, "group")
+        states = await self._deliveries.states(message, page.items)
+        return Page([GroupState(group, state, detail) for group, state, detail in states], page.total, page.next)
 
-    async def _found(self, call: Call[MessagePath, WhichQuery, Any]) -> Found:
+    async def _found(self, call: Call[MessagePath, Any, Any]) -> Found:
         return await self._lookup.by_id(call.path.id, call.query.topic, call.query.broker)
 
     # -- again -------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from smartgo.ops.jobs import JobsApi, JobTable
 from smartgo.ops.messaging import message_resources
 from smartgo.ops.plans import PlanTable
 from smartgo.ops.progress import GroupProgress
+from smartgo.ops.queues import QueueReader
 from smartgo.ops.sampler import Sampler
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
@@ -137,8 +138,8 @@ class Ops(Service):
             TokensApi(self.tokens),
             AuditApi(self.audit),
             ClusterApi(env.clock, self.client, self.view),
-            TopicsApi(self.view),
-            GroupsApi(self.view, progress),
+            TopicsApi(self.view, QueueReader(self.client, self.view)),
+            GroupsApi(self.view, progress, survey),
             EventsApi(env.clock, self.sampler, progress),
             AlertsApi(env.clock, self.alerts),
             JobsApi(self.jobs),

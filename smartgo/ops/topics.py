@@ -14,9 +14,10 @@ from smartgo.errors import CallFailed
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import Brokers, QueueCount, TopicName, TopicPath
 from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.view import ClusterView, TopicEntry, each
-from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.topics import check_topic
 
 Perm = Literal["read-write", "read", "write", "none"]
@@ -92,6 +93,7 @@ class QueueRow(msgspec.Struct, rename="camel"):
 
     @ivar min_offset: of the first message that is kept; C{max_offset} of the next that comes.
     @ivar last_ms: when the last message was stored, wall clock; null where there is none.
+    @ivar first_ms: when the first one was that is kept; null where there is none, or where it was not asked for.
     """
 
     broker: str
@@ -100,6 +102,7 @@ class QueueRow(msgspec.Struct, rename="camel"):
     max_offset: int
     messages: int
     last_ms: int | None
+    first_ms: int | None = None
 
 
 class RouteBroker(msgspec.Struct, rename="camel"):
@@ -140,6 +143,15 @@ class TopicsQuery(ListQuery, kw_only=True):
     amounts: TopicsAmounts = False
 
 
+QueuesAges = Annotated[bool, Meta(description="Add when the first message of each queue of the page was stored.")]
+
+
+class QueuesQuery(ListQuery, kw_only=True):
+    """Which queues."""
+
+    ages: QueuesAges = False
+
+
 class TopicBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """The settings of a topic."""
 
@@ -165,8 +177,9 @@ class Done(msgspec.Struct, rename="camel"):
 class TopicsApi:
     """Topics."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, reader: QueueReader) -> None:
         self._view = view
+        self._reader = reader
 
     @route("GET", "/topics", scope=READ, query=TopicsQuery, answer=Page[TopicRow])
     async def list(self, call: Call[None, TopicsQuery, None]) -> Page[TopicRow]:
@@ -283,11 +296,11 @@ class TopicsApi:
         "/topics/{name}/queues",
         scope=READ,
         path_type=TopicPath,
-        query=ListQuery,
+        query=QueuesQuery,
         answer=Page[QueueRow],
         refuses=_GONE,
     )
-    async def queues(self, call: Call[TopicPath, ListQuery, None]) -> Page[QueueRow]:
+    async def queues(self, call: Call[TopicPath, QueuesQuery, None]) -> Page[QueueRow]:
         """List the queues of a topic; sorted by queue, messages, maxOffset or lastMs."""
         entry = await self._view.topic(call.path.name)
         stats = await self._view.admin.topics.stats(entry.name)
@@ -302,7 +315,17 @@ class TopicsApi:
             )
             for queue, one in stats.offset_table.items()
         ]
-        return page_of(rows, call.query, _QUEUE_SORTS, lambda one: one.broker, "queue")
+        page = page_of(rows, call.query, _QUEUE_SORTS, lambda one: one.broker, "queue")
+        if call.query.ages:
+            await each([one for one in page.items if one.messages], lambda row: self._add_first(entry.name, row))
+        return page
+
+    async def _add_first(self, topic: str, row: QueueRow) -> None:
+        try:
+            first = await self._reader.pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
+        except CallFailed:
+            return  # one that cannot be read does not keep the others from being shown
+        row.first_ms = first.messages[0].stored.stored_ms if first.messages else None
 
     @route(
         "GET",

@@ -135,6 +135,7 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertEqual(shown["msgPutTotalTodayNow"], "60")
         self.assertEqual(shown["msgGetTotalTodayNow"], "40")
         self.assertEqual(shown["putMessageSizeTotal"], "12000")
+        self.assertEqual(shown["getMessageSizeTotal"], "8000")
         self.assertEqual(shown["putMessageAverageSize"], "200.0")
         self.assertEqual(shown["putMessageFailedTimes"], "1")
         self.assertEqual(shown["putTps"].split()[0], "3.0")

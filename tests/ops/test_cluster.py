@@ -72,6 +72,10 @@ class TopicTests(ClusterCase):
         self.front.cluster.pump(1.0)
         page = self.get("/topics/Orders/queues?sort=-messages")
         self.assertEqual([(one["queueId"], one["messages"]) for one in page["items"]], [(1, 1), (0, 0)])
+        self.assertEqual([one["firstMs"] for one in page["items"]], [None, None])
+        page = self.get("/topics/Orders/queues?sort=-messages&ages=true")
+        self.assertEqual([one["firstMs"] == one["lastMs"] for one in page["items"]], [True, True])
+        self.assertGreater(page["items"][0]["firstMs"], 0)
         self.assertEqual(self.get("/topics/Orders/route")["queues"][0]["writeQueues"], 2)
 
     def test_list(self) -> None:
@@ -126,6 +130,32 @@ class GroupTests(ClusterCase):
         row = self.get("/groups?q=audit&progress=true")["items"][0]
         self.assertEqual((row["members"], row["progress"]["lag"], row["model"]), (1, 3, "CLUSTERING"))
         self.assertEqual(self.get("/topics/Orders/groups")["items"], ["audit"])
+
+    def test_by_lag(self) -> None:
+        """Groups are sorted by how they are over all pages; those of which nobody tells stand at the lower end."""
+        cluster = self.front.cluster
+        self.order("POST", "/topics", {"name": "Orders", "readQueues": 1, "writeQueues": 1})
+        for _ in range(5):
+            cluster.send("Orders")
+        for number, group in enumerate(("far", "near", "done"), 1):
+            header = UpdateOffsetRequest(
+                consumer_group=group, topic="Orders", queue_id=0, commit_offset=number * 5 // 3
+            )
+            cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+            self.order("POST", "/groups", {"name": group})
+        cluster.heartbeat("near", "Orders")
+        cluster.pump(1.0)
+
+        def names(sort: str, more: str = "") -> list[str]:
+            return [one["name"] for one in self.get(f"/groups?sort={sort}{more}")["items"]]
+
+        self.assertEqual(names("-lag", "&limit=2"), ["far", "near"])
+        self.assertEqual(names("-lag", "&limit=1&offset=1"), ["near"])
+        self.assertEqual(names("-members", "&limit=1"), ["near"])
+        self.assertEqual(names("lag", "&q=ne"), ["done", "near"])
+        self.assertEqual(names("consumeTps", "&q=near"), ["near"])
+        row = self.get("/groups?sort=-lag&limit=1")["items"][0]
+        self.assertEqual((row["progress"]["lag"], row["members"]), (4, 0))
 
     def test_members(self) -> None:
         """Members are listed, and those that are not there are not found."""

@@ -213,6 +213,8 @@ class DeliveryTests(MessageCase):
         for group, offset in (("audit", 2), ("odd", 2), ("late", 1), ("gone", 2)):
             self.commit(offset, group)
         self.assertEqual(self.states(), {"audit": "consumed", "odd": "filtered", "late": "waiting", "gone": "offline"})
+        page = self.get(f"/messages/{self.at(0, 1)['offsetId']}/groups?limit=1&sort=-group")
+        self.assertEqual(([one["group"] for one in page["items"]], page["total"]), (["odd"], 4))
 
     def test_directly(self) -> None:
         """A connected member consumes a message at once; one that is not connected is not found."""

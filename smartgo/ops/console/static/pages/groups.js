@@ -39,11 +39,11 @@ function List({ query }) {
   const told = (one, draw) => (known.has(one.name) ? draw(known.get(one.name)) : html`<span class="faint">…</span>`);
   const columns = [
     { id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a> ${!one.consumeEnabled && html`<${Badge} tone="bad">${t("group.disabled")}<//>`}` },
-    { id: "members", title: t("column.members"), num: true, cell: (one) => told(one, ({ members }) => (members === 0 ? html`<span class="faint">0</span>` : number(members))) },
+    { id: "members", title: t("column.members"), sort: "members", num: true, cell: (one) => told(one, ({ members }) => (members === 0 ? html`<span class="faint">0</span>` : number(members))) },
     { id: "model", title: t("column.model"), hide: true, cell: (one) => told(one, ({ model }) => (model ? t(`model.${model.toLowerCase()}`) : html`<span class="faint">–</span>`)) },
-    { id: "lag", title: t("column.lag"), num: true, cell: (one) => told(one, ({ progress }) => number(progress?.lag)) },
-    { id: "time", title: t("column.lagTime"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => (progress ? duration(progress.lagMs / 1000) : "–")) },
-    { id: "tps", title: t("column.consumeRate"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => rate(progress?.consumeTps)) },
+    { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => told(one, ({ progress }) => number(progress?.lag)) },
+    { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, hide: true, cell: (one) => told(one, ({ progress }) => (progress ? duration(progress.lagMs / 1000) : "–")) },
+    { id: "tps", title: t("column.consumeRate"), sort: "consumeTps", num: true, hide: true, cell: (one) => told(one, ({ progress }) => rate(progress?.consumeTps)) },
     { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => drain(progress)) },
     { id: "retry", title: t("column.retryMax"), sort: "retryMax", num: true, hide: true, cell: (one) => number(one.retryMax) },
   ];

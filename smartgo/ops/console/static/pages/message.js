@@ -7,7 +7,7 @@ import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Code, Copy, Empty, Facts, Failure, LinkButton, Loaded, Page, Skeleton, Tabs } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, href } from "../app/router.js";
-import { Table } from "../app/table.js";
+import { RemoteTable, Table } from "../app/table.js";
 import { NameField } from "./topicfield.js";
 
 const TABS = ["body", "properties", "record", "delivery"];
@@ -190,9 +190,8 @@ const STATES = { consumed: "good", waiting: "info", filtered: "warn", pull: "pla
 
 function Delivery({ message }) {
   const which = { topic: message.topic, broker: message.broker };
-  const groups = useResource((abort) => get(path`/messages/${message.offsetId}/groups`, which, abort), [message.offsetId]);
   const columns = [
-    { id: "group", title: t("column.group"), cell: (one) => html`<a class="name" href=${href(["groups", one.group])}>${one.group}</a>` },
+    { id: "group", title: t("column.group"), sort: "group", cell: (one) => html`<a class="name" href=${href(["groups", one.group])}>${one.group}</a>` },
     { id: "state", title: t("column.state"), cell: (one) => html`<${Badge} tone=${STATES[one.state]}>${t(`delivery.${one.state}`)}<//>` },
     { id: "detail", title: t("delivery.detail"), hide: true, cell: (one) => html`<span class="soft">${one.detail ?? t(`delivery.${one.state}.text`)}</span>` },
     {
@@ -209,9 +208,17 @@ function Delivery({ message }) {
     openDialog(t("delivery.consume"), (close) => html`<${Consume} message=${message} group=${group} close=${close} />`);
   }
   return html`<${Card} flush>
-    <${Loaded} from=${groups}>
-      ${(page) => (page.items.length ? html`<${Table} columns=${columns} rows=${page.items} label=${t("message.tab.delivery")} rowKey=${(one) => one.group} />` : html`<${Empty} icon="groups" title=${t("delivery.none")}>${t("delivery.none.text")}<//>`)}
-    <//>
+    <${RemoteTable}
+      where=${path`/messages/${message.offsetId}/groups`}
+      query=${which}
+      prefix="g"
+      columns=${columns}
+      defaultSort="group"
+      label=${t("message.tab.delivery")}
+      filterText=${t("group.filter")}
+      rowKey=${(one) => one.group}
+      empty=${html`<${Empty} icon="groups" title=${t("delivery.none")}>${t("delivery.none.text")}<//>`}
+    />
   <//>`;
 }
 

@@ -109,23 +109,13 @@ function Queues({ name }) {
     { id: "min", title: t("column.minOffset"), num: true, hide: true, cell: (one) => number(one.minOffset) },
     { id: "max", title: t("column.maxOffset"), num: true, sort: "maxOffset", cell: (one) => number(one.maxOffset) },
     { id: "messages", title: t("column.messages"), num: true, sort: "messages", cell: (one) => number(one.messages) },
-    { id: "first", title: t("column.retained"), num: true, hide: true, cell: (one) => html`<${Retained} topic=${name} queue=${one} />` },
+    { id: "first", title: t("column.retained"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.firstMs} relative />` },
     { id: "last", title: t("column.lastMessage"), num: true, sort: "lastMs", cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
     { id: "look", title: "", tight: true, cell: (one) => one.messages > 0 && html`<a href=${href(["messages"], { topic: name, broker: one.broker, queue: one.queueId, offset: one.maxOffset - 1 })}>${t("topic.look")}</a>` },
   ];
   return html`<${Card} flush>
-    <${RemoteTable} where=${path`/topics/${name}/queues`} columns=${columns} defaultSort="queue" label=${t("topic.tab.queues")} every=${10000} rowKey=${(one) => `${one.broker} ${one.queueId}`} />
+    <${RemoteTable} where=${path`/topics/${name}/queues`} query=${{ ages: true }} columns=${columns} defaultSort="queue" label=${t("topic.tab.queues")} every=${10000} rowKey=${(one) => `${one.broker} ${one.queueId}`} />
   <//>`;
-}
-
-// Since when a queue keeps its messages: when the first of them was stored.
-function Retained({ topic, queue }) {
-  const { broker, queueId, minOffset: offset } = queue;
-  const first = useResource(
-    (abort) => (queue.messages ? get("/messages/peek", { topic, broker, queueId, offset, count: 1 }, abort) : null),
-    [topic, broker, queueId, offset, queue.messages > 0],
-  );
-  return html`<${Time} ms=${first.data?.items[0]?.storedMs} relative />`;
 }
 
 function Readers({ name }) {
