@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
+import sys
 import time
+import urllib.error
+import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests import golden_store
-from tests.interop.case import Cluster, InteropCase, driver
+from tests.interop.case import PORTS, Cluster, InteropCase, driver
 from tests.interop.driver import rocketmq_home
 from tests.interop.jars import GENERATIONS, java_command
 from tests.interop.peers import ROCKETMQ
+from tests.interop.process import Process
 from tests.interop.test_stores import GOLDEN_PORT, GOLDEN_SETTINGS, golden_port_is_free
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 _ROLLBACK = 12
 _LIMIT = 64
@@ -32,6 +40,64 @@ def mqadmin(generation: str, home: str, *arguments: str) -> str:
     command = java_command(*flags, "-cp", path, "org.apache.rocketmq.tools.command.MQAdminStartup", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
+
+
+def smartgo(*arguments: str, home: str) -> subprocess.CompletedProcess[str]:
+    """Run our command as a process of its own."""
+    os.makedirs(home, exist_ok=True)
+    command = [sys.executable, "-m", "smartgo.cli.main", *arguments]
+    environment = {**os.environ, "PYTHONPATH": ROOT, "HOME": home}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+class Ops:
+    """Our REST API before a cluster, as a process of its own."""
+
+    def __init__(self, namesrv: str, home: str) -> None:
+        self._url = f"http://127.0.0.1:{PORTS.take(1)}/api/v1"
+        word = "interop-word"
+        digest = hashlib.sha256(word.encode()).hexdigest()
+        self._headers = {"Authorization": f"Bearer {word}", "Content-Type": "application/json"}
+        command = [
+            sys.executable, "-m", "twisted", "smartgo-ops", "--registry", namesrv,
+            "--listen", self._url.split("/")[2], "--set", f"opsTokens=interop:admin:{digest}",
+            "--set", f"opsPath={home}/ops",
+        ]  # fmt: skip
+        self._process = Process("ops", command, home, {"PYTHONPATH": ROOT})
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.ask("GET", "/cluster")
+                return
+            except OSError:
+                if time.monotonic() > deadline or self._process.returncode is not None:
+                    raise AssertionError(self._process.tail) from None
+                time.sleep(0.2)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the JSON of an answer, a problem's too."""
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self._url + path, data, self._headers, method=method)
+        try:
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+    def members(self, group: str) -> Any:
+        """Return who is connected for a group that is new: what the API knows of groups is up to 2 s old."""
+        deadline = time.monotonic() + 20
+        while True:
+            told = self.ask("GET", f"/groups/{group}/clients")
+            if told.get("items"):
+                return told["items"]
+            if time.monotonic() > deadline:
+                raise AssertionError(told)
+            time.sleep(0.5)
+
+    def end(self) -> None:
+        """Leave nothing running."""
+        self._process.kill()
 
 
 def told(text: str) -> dict[str, str]:
@@ -190,6 +256,44 @@ class LiveSearchTests(InteropCase):
                 generation, home, "queryMsgById", *server, *more, "-i", one["offsetMsgId"], "-g", group, "-d", "nobody"
             )
             self.assertIn(f"The Consumer <{group}> <nobody> not online", text)
+            client.ask("push.stop", name=group)
+
+    def test_consume_directly_by_ours(self) -> None:
+        """A member in Java consumes a message once more for our command line, and for our REST API."""
+        running = self.shared()
+        where = {"namesrv": running.namesrv}
+        ops = Ops(running.namesrv, self.home)
+        self.addCleanup(ops.end)
+        for generation in ("4.9", "5.3"):
+            client = driver(generation)
+            topic, group = self.name("direct"), self.name("directly")
+            client.ask("topic", topic=topic, queues=1, address=running.broker.address, **where)
+            (one,) = client.start("send", topic=topic, count=1, keys="d", **where).all_of("sent")
+            consumer = client.start("push", name=group, group=group, topics={topic: "*"}, **where)
+            consumer.wait_for("message", 1, 30)
+            (member,) = ops.members(group)
+            done = smartgo(
+                "msg", "push", one["offsetMsgId"], "--group", group, "--client", member["clientId"], "--yes",
+                "--registry", running.namesrv, "-o", "json", home=self.home,
+            )  # fmt: skip
+            self.assertEqual(json.loads(done.stdout)["consumeResult"], "CR_SUCCESS", done)
+            consumer.wait_for("message", 2, 10)
+            order = {"group": group, "clientId": member["clientId"]}
+            for message_id in (one["offsetMsgId"], one["msgId"]):
+                told = ops.ask("POST", f"/messages/{message_id}/consume?topic={topic}", order)
+                self.assertEqual((told["result"], told["well"]), ("CR_SUCCESS", True), told)
+            consumer.wait_for("message", 4, 10)
+            self.assertEqual({event["msgId"] for event in consumer.of("message")}, {one["msgId"]})
+            refused = ops.ask(
+                "POST", f"/messages/{one['msgId']}/consume?topic={topic}", {**order, "clientId": "nobody"}
+            )
+            self.assertEqual(refused["code"], "client-not-found")
+            done = smartgo(
+                "msg", "push", one["offsetMsgId"], "--group", group, "--client", "nobody", "--yes",
+                "--registry", running.namesrv, home=self.home,
+            )  # fmt: skip
+            self.assertIn(f"The Consumer <{group}> <nobody> not online", done.stderr)
+            self.assertNotEqual(done.returncode, 0)
             client.ask("push.stop", name=group)
 
     def test_track(self) -> None:
