@@ -70,9 +70,17 @@ function Node({ one }) {
           <div><dt>${t("figure.disk")}</dt><dd>${percent(one.diskRatio)}</dd></div>
           <div><dt>${t("cluster.version")}</dt><dd>${one.version ?? "–"}</dd></div>
           <div><dt>${t("cluster.uptime")}</dt><dd>${one.bootMs ? duration((Date.now() - one.bootMs) / 1000) : "–"}</dd></div>
-        </dl>`
+          ${one.slaves.map((slave) => html`<div key=${slave.address}><dt>${t("cluster.slave")}</dt><dd title=${slave.address}>${behind(slave.behind)}</dd></div>`)}
+          ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${behind(one.following.behind)}</dd></div>`}
+        </dl>
+        ${one.following?.reason && html`<p class="sub tone-bad">${one.following.reason}</p>`}`
       : html`<p class="sub tone-bad">${one.error}</p>`}
   </a>`;
+}
+
+function behind(size) {
+  if (size === null) return "–";
+  return size === 0 ? t("cluster.level") : t("cluster.behind", { size: bytes(size) });
 }
 
 const CLEANS = ["queues", "topics", "log"];
