@@ -160,6 +160,19 @@ class FollowingTests(PairCase):
         (seen,) = pair.broker.replication.now().slaves
         self.assertEqual(seen.confirmed, pair.broker.store.log_bounds()[1])
 
+    def test_held(self) -> None:
+        """A pull that a slave holds is answered as soon as the message has come from the master."""
+        pair = self.start()
+        pair.send("T", b"1")
+        pair.pump(4.0)
+        found: list[Any] = []
+        pair.client.ask(SLAVE, pull_command("T", 0, 1, sys_flag=6), 30.0).addBoth(found.append)
+        pair.pump(1.0)
+        self.assertEqual(found, [])
+        pair.send("T", b"2")
+        pair.pump(0.1)
+        self.assertEqual([one.body for answer in found for one in records(answer.body)], [b"2"])
+
     def test_route(self) -> None:
         """The registry gives clients both addresses, each under its broker id."""
         pair = self.start()

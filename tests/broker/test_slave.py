@@ -134,6 +134,22 @@ class SlaveRoleTests(SynchronousTestCase):
             self.assertEqual((header.min_offset, header.max_offset, header.suggest_which_broker_id), (0, 5, 0))
             self.assertEqual(cluster.broker.store.bounds(OFFSET_MOVED_EVENT, 0), (0, 0))
 
+    def test_suggests(self) -> None:
+        """
+        With slaveReadEnable the group's settings say whom to ask next, else the master; after an offset that is not
+        there the group's broker, either way.
+        """
+        for enabled, near, far in (("true", 4, 2), ("false", 0, 0)):
+            cluster = self.slave(slaveReadEnable=enabled)
+            cluster.broker.groups.update(
+                SubscriptionGroupConfig(group_name="CG", broker_id=4, which_broker_when_consume_slowly=2)
+            )
+            self.assertEqual(self.pulled(cluster, 0)[1].suggest_which_broker_id, near)
+            self.assertEqual(self.pulled(cluster, 77)[1].suggest_which_broker_id, 4)
+            result = cluster.broker.store.read("T", 0, 0, _LIMIT, None)._replace(suggest_slave=True)
+            self.patch(cluster.broker.store, "read", lambda *args, result=result: result)
+            self.assertEqual(self.pulled(cluster, 0)[1].suggest_which_broker_id, far)
+
     def test_delayed(self) -> None:
         """Delayed messages that are due are not delivered."""
         env = FakeEnvironment()
