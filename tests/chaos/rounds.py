@@ -161,10 +161,16 @@ class Round:
         self.smartgo("topic", "create", topic, "--queues", str(queues))
         self._topics[topic] = [f"{topic}@{broker}:{queue}" for broker in brokers for queue in range(queues)]
 
-    def smartgo(self, *words: str) -> str:
-        """Run the command that users have, on the client's host, and return what it printed."""
-        command = f"{shlex.quote(sys.executable)} -m smartgo.cli.main {shlex.join(words)} --registry {self.registries}"
-        return self.hosts["client"].run("env", f"PYTHONPATH={_ROOT}", "sh", "-c", command)
+    def smartgo(self, *words: str, registries: str = "") -> str:
+        """
+        Run the command that users have, on the client's host, and return what it printed.
+
+        @param registries: whom it is to ask, by default all.
+        @raise NetworkFailed: it failed.
+        """
+        command = f"{shlex.quote(sys.executable)} -m smartgo.cli.main {shlex.join(words)}"
+        where = f"--registry {shlex.quote(registries or self.registries)}"
+        return self.hosts["client"].run("env", f"PYTHONPATH={_ROOT}", "sh", "-c", f"{command} {where}")
 
     # -- clients ---------------------------------------------------------------------------------------------
 
