@@ -54,6 +54,7 @@ SOON: Final = 0.5
 TIMEOUT: Final = 6.0
 """Seconds that the master gets for an answer."""
 
+_HASTENED_LIMIT: Final = 20_000  # topics that the master does not tell of
 _AT_ONCE: Final = 32  # offsets given to the master side by side
 _FOR_GOOD: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST)  # it will never take this offset
 
@@ -121,7 +122,7 @@ class Mirror(Service):
 
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
         """The log has messages of a topic; ask for it once if it is new."""
-        if topic in self._topics or topic in self._hastened:
+        if topic in self._topics or topic in self._hastened or len(self._hastened) >= _HASTENED_LIMIT:
             return
         self._hastened.add(topic)
         self._whole = False
