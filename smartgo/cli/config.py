@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 
 from smartgo.cli.embedded import surroundings
-from smartgo.cli.output import OUTPUT, TEXT, Columns, print_rows
+from smartgo.cli.output import OUTPUT, TEXT, Columns, moment, print_rows
+from smartgo.cli.rest import Api, Asking, api_options
 from smartgo.cli.running import Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
 from smartgo.cli.texts import examples, read_pairs
@@ -51,6 +52,22 @@ class Described(msgspec.Struct, frozen=True):
     meaning: str
 
 
+_CHANGED: Final[Columns[dict[str, Any]]] = {
+    "setting": lambda row: row["name"],
+    "before": lambda row: row["before"],
+    "after": lambda row: row["value"],
+    "from": lambda row: f"{row['origin']} {row['place']}".rstrip(),
+}
+_HISTORY: Final[Columns[dict[str, Any]]] = {
+    "id": lambda row: row["id"],
+    "when": lambda row: moment(row["atMs"]),
+    "who": lambda row: row["who"],
+    "setting": lambda row: row["name"],
+    "before": lambda row: row["before"],
+    "after": lambda row: row["after"],
+    "kept": lambda row: row["kept"],
+    "undone by": lambda row: row["undoneBy"],
+}
 _COLUMNS: Columns[Row] = {"setting": lambda row: row.name, "value": lambda row: row.value}
 
 
@@ -58,12 +75,13 @@ _COLUMNS: Columns[Row] = {"setting": lambda row: row.name, "value": lambda row: 
     epilog=examples(
         "smartgo config show broker-a",
         "smartgo config set broker-a flushDiskType=SYNC_FLUSH --dry-run",
+        "smartgo config history",
         "smartgo config check /etc/smartgo/broker.conf",
         "smartgo config describe flushDiskType",
     )
 )
 def config() -> None:
-    """See and change settings of running brokers and registries; check a file before it is used."""
+    """See and change settings of running brokers and registries, take changes back; check a file before it is used."""
 
 
 @config.command(
@@ -95,16 +113,38 @@ def show(cluster: Cluster, broker: str | None, server: str | None, part: str, ou
     epilog=examples(
         "smartgo config set broker-a fileReservedTime=48 --dry-run",
         "smartgo config set --registries orderMessageEnable=true",
+        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --keep",
     ),
 )
 @click.argument("words", nargs=-1, required=True, metavar="[BROKER] NAME=VALUE...")
 @click.option("--registries", is_flag=True, help="Of all registries, in place of a broker.")
+@click.option("--keep", is_flag=True, help="Over restarts too; with --api. Over the remoting protocol brokers decide.")
 @DRY_RUN
 @YES
 @OUTPUT
+@api_options
 @cluster_options
-def set_(cluster: Cluster, words: tuple[str, ...], registries: bool, dry_run: bool, yes: bool, output: str) -> None:
-    """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before."""
+def set_(
+    cluster: Cluster,
+    asking: Asking,
+    words: tuple[str, ...],
+    registries: bool,
+    keep: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before.
+
+    Brokers take changes over the remoting protocol only where access control is on; the process whose REST API --api
+    names takes them from an admin's token.
+    """
+    if asking.url is not None:
+        changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words)
+        _set_over_api(asking, changes, keep, dry_run, yes, output)
+        return
+    if keep:
+        raise click.UsageError("--keep goes with --api")
     broker = "" if registries else words[0]
     changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
     if not changes or "=" in broker:
@@ -142,6 +182,66 @@ def set_(cluster: Cluster, words: tuple[str, ...], registries: bool, dry_run: bo
             click.echo("Nothing was done: this was a dry run.")
 
     cluster.do(work)
+
+
+def _named(rows: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{one['name']}={one['value']}" for one in rows)
+
+
+def _set_over_api(
+    asking: Asking, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
+) -> None:
+    async def work(api: Api) -> None:
+        body = {"changes": changes, "keep": keep, "dryRun": True}
+        rows = await api.order("PATCH", "/config", body)
+        if not dry_run:
+            until = "from now on" if keep else "until the next start"
+            confirm(f"{_named(rows)} will hold {until}.", yes)
+            rows = await api.order("PATCH", "/config", {**body, "dryRun": False})
+        print_rows(output, rows, _CHANGED)
+        if output == TEXT and dry_run:
+            click.echo("Nothing was done: this was a dry run.")
+
+    asking.do(work)
+
+
+@config.command(
+    "history",
+    epilog=examples("smartgo config history", "smartgo config history --setting brokerPermission -o json"),
+)
+@click.option("--setting", default="", metavar="NAME", help="Those of one setting alone.")
+@click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
+@OUTPUT
+@api_options
+def history(asking: Asking, setting: str, count: int, output: str) -> None:
+    """List what was changed of a process while it ran, the newest first."""
+
+    async def work(api: Api) -> None:
+        rows = (await api.get("/config/history", limit=count, setting=setting))["items"]
+        print_rows(output, rows, _HISTORY, "Nothing was changed.")
+
+    asking.do(work)
+
+
+@config.command("undo", epilog=examples("smartgo config undo 7 --dry-run", "smartgo config undo 7 --yes"))
+@click.argument("id", type=click.IntRange(0))
+@DRY_RUN
+@YES
+@OUTPUT
+@api_options
+def undo(asking: Asking, id: int, dry_run: bool, yes: bool, output: str) -> None:
+    """Take back change ID of "smartgo config history"; shown is what was before, and what is then."""
+
+    async def work(api: Api) -> None:
+        rows = await api.order("POST", f"/config/history/{id}/undo", {"dryRun": True})
+        if not dry_run:
+            confirm(f"{_named(rows)} will hold again.", yes)
+            rows = await api.order("POST", f"/config/history/{id}/undo", {})
+        print_rows(output, rows, _CHANGED)
+        if output == TEXT and dry_run:
+            click.echo("Nothing was done: this was a dry run.")
+
+    asking.do(work)
 
 
 @config.command(

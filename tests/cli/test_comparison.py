@@ -7,9 +7,12 @@ import posixpath
 import re
 import shlex
 
+from smartgo.broker.changes import Who
 from smartgo.cli.main import SECTIONS
+from smartgo.node.ops import LocalNode
 from tests.cli.case import ClusterCase
 from tests.golden_store import read
+from tests.ops.front import Front
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "cli-comparison.rst")
 COLUMNS = 6
@@ -37,6 +40,12 @@ class ComparisonTests(ClusterCase):
             "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
         )
         self.cluster.pump(1.0)
+        self.front = Front(
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+        )
+        self.addCleanup(self.front.stop_api)
+        self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
+        self.cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("boss"))
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())

@@ -10,12 +10,16 @@ import click
 import msgspec
 import yaml
 
+from smartgo.broker.changes import Who
 from smartgo.cli.main import cli
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
+from smartgo.node.ops import LocalNode
+from smartgo.ops.alerts.rules import Look
 from tests.broker.cluster import REGISTRY
 from tests.cli.case import ClusterCase
 from tests.golden_store import read
+from tests.ops.front import Front
 
 ID = "0" * 32
 NOBODY = "127.0.0.1:1"
@@ -68,6 +72,13 @@ COMMANDS = {
     "config set": "broker-a brokerPermission=6 --dry-run",
     "config check": "/broker.conf",
     "config describe": "flushDiskType",
+    "config history": "",
+    "config undo": "1 --dry-run",
+    "alert list": "",
+    "alert history": "",
+    "alert rules": "",
+    "alert silence": "disk-full",
+    "alert end": "1",
     "kv ls": "N",
     "kv get": "N k",
     "kv put": "N k2 v2",
@@ -127,6 +138,16 @@ class EveryTests(ClusterCase):
         )
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
+        self.front = Front(
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+        )
+        self.addCleanup(self.front.stop_api)
+        self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
+        self.cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("boss"))
+        alerts = self.front.ops.alerts.table
+        alerts.add_silence("disk-full", "", 1 << 60, "boss", 0, "")
+        for dead in (0, 5):
+            alerts.observe(Look(dead={"audit": dead}), self.env.clock.wall_ms(), self.env.clock.seconds())
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())
