@@ -29,6 +29,9 @@ MASTER = 0
 EXPIRY = 120.0
 """Seconds of silence after which a broker is taken for dead."""
 
+RESERVED = 10.0
+"""Seconds for which a master's name is kept for it when its connection has ended: time to connect again."""
+
 READ, WRITE = 4, 2
 """Bits of a topic's permission."""
 
@@ -130,6 +133,8 @@ class RouteTable:
         self._live: dict[str, _Live] = {}
         self._addresses_of: dict[int, set[str]] = {}
         """C{id} of a channel to what was registered over it; the live entries keep the channels alive."""
+        self._reserved: dict[str, tuple[str, float]] = {}
+        """Names of brokers whose master's connection has ended: that one's address, and until when it may come back."""
 
     # -- what brokers do -----------------------------------------------------------------------------------
 
@@ -148,6 +153,7 @@ class RouteTable:
         self._check_names(one)
         advertised = self._read_advertised(one.advertised)
         self._check_free(one, channel)
+        self._check_reserved(one)
         topics = {name: config for name, config in one.topics.items() if _TOPIC.fullmatch(name)}
         self._check_room(one, topics)
 
@@ -200,13 +206,17 @@ class RouteTable:
         return True
 
     def channel_gone(self, channel: object) -> list[BrokerSeen]:
-        """Forget what was registered over a connection that ended; return it."""
+        """Forget what was registered over a connection that ended; return it. A master may come back for a while."""
         addresses = sorted(self._addresses_of.get(id(channel), ()))
-        return [self._drop(address) for address in addresses]
+        gone = [self._drop(address) for address in addresses]
+        until = self._seconds() + RESERVED
+        self._reserved.update({one.name: (one.address, until) for one in gone if one.broker_id == MASTER})
+        return gone
 
     def expire(self) -> list[tuple[BrokerSeen, object]]:
         """Forget who has been silent for too long; return them with their channels, which the caller closes."""
         now = self._seconds()
+        self._reserved = {name: one for name, one in self._reserved.items() if one[1] > now}
         silent = [one for one in self._live.values() if now - one.heard > self._expiry]
         return [(self._drop(one.address), one.channel) for one in silent]
 
@@ -339,6 +349,19 @@ class RouteTable:
                     f"it keeps the name until it stops or is silent for {self._expiry:g} s",
                     other.address,
                 )
+
+    def _check_reserved(self, one: Registration) -> None:
+        if one.broker_id != MASTER or one.name not in self._reserved:
+            return
+        address, until = self._reserved[one.name]
+        left = until - self._seconds()
+        if address != one.address and left > 0:
+            raise NameTaken(
+                f"the connection of {address}, the master of broker {one.name}, has just ended; it has {left:.0f} s to"
+                " come back",
+                address,
+            )
+        del self._reserved[one.name]
 
     def _check_room(self, one: Registration, topics: Mapping[str, TopicConfig]) -> None:
         if one.address not in self._live and len(self._live) >= self._max_brokers:

@@ -260,13 +260,31 @@ class RivalTests(RouteTests):
         self.assertEqual(self.table.expire(), [])
 
     def test_second_after_the_end(self) -> None:
-        """As soon as the first's connection has ended, or it said farewell, the second may have it."""
+        """When the first has said farewell the second may have it; when its connection has ended, 10 s later."""
         self.register(A1)
-        self.table.channel_gone(A1)
+        self.table.unregister(A1, "a", 0)
         self.register(A2)
-        self.table.unregister(A2, "a", 0)
-        self.register(A3)
-        self.assertEqual(self.addresses(), {"a": {0: A3}})
+        self.table.channel_gone(A2)
+        self.clock.advance(9.9)
+        error = self.assertRaises(NameTaken, self.register, A3)
+        self.assertEqual((error.holder, self.addresses()), (A2, {}))
+        self.register(A3, broker_id=1)
+        self.clock.advance(0.1)
+        self.register(A1)
+        self.assertEqual(self.addresses(), {"a": {0: A1, 1: A3}})
+
+    def test_first_comes_back(self) -> None:
+        """The first may come back within that time, and keeps the name then."""
+        self.register(A1)
+        for _ in range(3):
+            self.table.channel_gone(A1)
+            self.clock.advance(5)
+            self.assertRaises(NameTaken, self.register, A2)
+            self.register(A1)
+        self.table.channel_gone(A1)
+        self.clock.advance(30)
+        self.table.expire()
+        self.assertEqual(self.table._reserved, {})
 
     def test_heartbeats_hold(self) -> None:
         """Registrations and version queries keep the first alive."""
