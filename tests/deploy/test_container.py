@@ -64,8 +64,13 @@ class ComposeTests(DeployCase):
         self.services: dict[str, dict[str, Any]] = self.document["services"]
 
     def test_commands(self) -> None:
-        """Every program understands its command line; all brokers know all registries, and no two are the same."""
+        """
+        Every program understands its command line; all brokers know all registries, no two are the same, and who asks
+        from this machine is told the port that is published here.
+        """
         tokens = "ops:admin:" + "0" * 64
+        (network,) = self.document["networks"].values()
+        gateway = network["ipam"]["config"][0]["gateway"]
         seen = set()
         for name, service in self.services.items():
             words = [
@@ -81,11 +86,14 @@ class ComposeTests(DeployCase):
             self.assertLessEqual({"registry-1", "registry-2"}, set(service["depends_on"]), name)
             if name.startswith("broker"):
                 seen.add((found.broker.broker_name, found.broker.broker_id))
+                port = found.broker.listen_port
+                self.assertEqual(service["ports"], [f"127.0.0.1:{port}:{port}"], name)
+                self.assertEqual(found.broker.advertised_addresses, f"{gateway}/32=127.0.0.1:{port}", name)
                 self.assertEqual(found.store.store_path_root_dir, "/var/lib/smartgo/store")
         self.assertEqual(seen, {("broker-a", 0), ("broker-b", 0), ("broker-a", 1)})
 
     def test_forms(self) -> None:
-        """Each has a volume of its own, time to stop, and no more rights than it needs; the console alone is open."""
+        """Each has its own volume, time to stop, no more rights than it needs, and is open to this machine alone."""
         volumes = []
         for name, service in self.services.items():
             (volume,) = service["volumes"]
@@ -93,7 +101,7 @@ class ComposeTests(DeployCase):
             self.assertTrue(volume.endswith(":/var/lib/smartgo"), name)
             self.assertGreater(int(service["stop_grace_period"].rstrip("s")), 10)
             self.assertEqual((service["cap_drop"], service["read_only"], service["image"]), (["ALL"], True, "smartgo"))
-            self.assertEqual(service.get("ports", []), [f"127.0.0.1:{OPS_PORT}:{OPS_PORT}"] * (name == "console"))
+            self.assertTrue(all(port.startswith("127.0.0.1:") for port in service["ports"]), name)
             build = service["build"]
             path = os.path.normpath(os.path.join(DEPLOY, build["context"]))
             self.assertEqual(path, ROOT)
