@@ -176,6 +176,31 @@ class Pause:
         return min(self._seen, still)
 
 
+class WrongAnswers:
+    """A process is killed, and one that answers nonsense stands at its port until it is back."""
+
+    name = "wrong answers"
+
+    def __init__(self, node: Node, what: str) -> None:
+        self.target = what
+        self._node = node
+        self._answered = 0
+
+    def begin(self) -> None:
+        plan = self._node.plan
+        self._node.kill()
+        command = [*enter(plan.network), sys.executable, "-m", "tests.chaos.wrongregistry", str(plan.port)]
+        self._process = Process("wrong-registry", command, plan.home, {"PYTHONPATH": str(_ROOT)}, on_line=self._count)
+
+    def end(self) -> int:
+        self._process.kill()
+        self._node.start()
+        return self._answered
+
+    def _count(self, line: bytes) -> None:
+        self._answered += 1
+
+
 class Kill:
     """A process is killed, and started again at the end."""
 

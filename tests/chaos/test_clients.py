@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tests.chaos.case import BACK, LONG, told
 from tests.chaos.history import History
-from tests.chaos.nemesis import Cut, Kill, Pause
+from tests.chaos.nemesis import Cut, Kill, Pause, WrongAnswers
 from tests.chaos.network import NetworkFailed
 from tests.chaos.rounds import Round, until
 from tests.chaos.test_replicas import ReplicaCase
@@ -177,6 +177,21 @@ class RegistryTests(ReplicaCase):
             run.pause(60 if LONG else 35)
             errors = self.errors(run, begin)
             run.figure("one of two registries silent: failed sends", "0", str(errors))
+            self.assertEqual(errors, 0)
+        self.finish(run, java)
+
+    def test_wrong(self) -> None:
+        """A registry that answers nonsense costs no send: what clients know they keep, and the other one is asked."""
+        run = self.two("registry-wrong")
+        run.load(_TOPIC)
+        java = self.java(run)
+        run.await_sends(200)
+        with run.fault(WrongAnswers(run.nodes["registry"], "registry")):
+            run.pause(_REFRESH)
+            refreshed = run.recorder.now
+            run.pause(90 if LONG else 35)
+            errors = self.errors(run, refreshed)
+            run.figure("one of two registries answers nonsense: failed sends after the refresh", "0", str(errors))
             self.assertEqual(errors, 0)
         self.finish(run, java)
 

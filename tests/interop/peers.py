@@ -326,13 +326,15 @@ def chosen() -> Peer:
     return {"smartgo": SMARTGO, "rocketmq": ROCKETMQ}[os.environ.get("SMARTGO_INTEROP_PEER", "smartgo")]
 
 
-def ask(plan: Plan, code: int) -> bytes | None:
+def ask(plan: Plan, code: int, fields: Mapping[str, str] | None = None, content: bytes = b"") -> bytes | None:
     """
-    Send one request without fields and return the body of its answer; C{None} when nobody listens, the answer is an
-    error or there is none in two seconds. Written by hand: it must not depend on what is tested.
+    Send one request and return the body of its answer; C{None} when nobody listens, the answer is an error or there is
+    none in two seconds. Written by hand: it must not depend on what is tested.
     """
-    header = json.dumps({"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409}).encode()
-    frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+    told = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409, "extFields": fields or {}}
+    header = json.dumps(told).encode()
+    length = 4 + len(header) + len(content)
+    frame = length.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + content
     try:
         with connect(plan.network, (plan.host, plan.port), 2) as plain:
             plain.settimeout(2)
