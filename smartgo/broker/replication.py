@@ -242,8 +242,11 @@ class Following:
     def registered(self, told: Registered) -> None:
         """
         Follow whom a registry says, where nothing else was configured. While none says anything the last one stays:
-        registries forget a master that is away, and it is likely to come back.
+        registries forget a master that is away, and it is likely to come back. So does one that is being followed: of
+        two registries one may have missed a change.
         """
+        if not self.deserted:
+            return
         replication = self._fixed or told.ha_address or self._slave.master
         main = self._fixed_main or told.master_address or self.mirror.master or _port_before(self._fixed)
         if main == self._address:

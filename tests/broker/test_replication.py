@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.announce import Registered
 from smartgo.broker.broker import Broker
 from smartgo.broker.replication import THIS_MACHINE, Replicated, allowed
 from smartgo.config.settings import HaConfig
@@ -200,6 +201,26 @@ class FollowingTests(PairCase):
         pair.send("T", b"here")
         pair.pump(5.0)
         self.assertEqual([one.body for one in self.pulled(pair)], [b"here"])
+
+    def test_moved(self) -> None:
+        """A master is followed as long as it is there, whatever registries say; then whom they say."""
+        pair = self.start()
+        elsewhere = Registered("127.0.0.1:20911", "127.0.0.1:20912")
+        pair.followed.replication.registered(elsewhere)
+        pair.pump(1.0)
+        self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+        pair.stop_master()
+        pair.followed.replication.registered(Registered(None, None))
+        self.assertEqual(pair.followed.replication.now().master, "127.0.0.1:10912")
+        pair.followed.replication.registered(elsewhere)
+        self.assertEqual(pair.followed.replication.now().master, "127.0.0.1:20912")
+
+    def test_own_address(self) -> None:
+        """A slave that is said to be its own master follows nobody."""
+        pair = self.start()
+        pair.stop_master()
+        pair.followed.replication.registered(Registered(SLAVE, "127.0.0.1:10922"))
+        self.assertEqual(pair.followed.replication.now().master, "127.0.0.1:10912")
 
     def test_restart(self) -> None:
         """A slave that was stopped goes on where it was, and a master that was stopped is followed again."""
