@@ -68,7 +68,7 @@ class LocalNodeTests(SynchronousTestCase):
             [(one.name, one.well) for one in self.node.checks()],
             [("registry", True), ("broker", True), ("store", True)],
         )
-        self.patch(self.cluster.broker.store, "_trouble", "the disk is full")
+        self.cluster.broker.store.hold_back("the disk is full")
         bad = [one for one in self.node.checks() if not one.well]
         self.assertEqual([one.name for one in bad], ["store"])
 

@@ -29,7 +29,7 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual(self.front.get("/ready"), {"ready": True, "checks": []})
         found = self.front.get("/ready", token=self.token)
         self.assertEqual([one["name"] for one in found["checks"]], ["registry", "broker", "store"])
-        self.patch(self.front.cluster.broker.store, "_refusal", "the disk is full")
+        self.front.cluster.broker.store.hold_back("the disk is full")
         answer = self.front.ask("GET", "/ready")
         self.assertEqual((answer.status, answer.code), (503, "not-ready"))
         self.assertNotIn(b"disk", answer.content)
