@@ -46,7 +46,7 @@ class ScaleTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.admin = Admin()
-        self.api = TopicsApi(ClusterView(FakeClock(), cast("Any", self.admin)))
+        self.api = TopicsApi(ClusterView(FakeClock(), cast("Any", self.admin)), cast("Any", None))
 
     def page(self, **query: Any) -> Any:
         """One page of the list."""
