@@ -100,7 +100,8 @@ class Diagnosis:
             yield Finding(
                 OK, f"registry {address}", f"answers; brokers it knows: {len(self._seen[address].broker_addr_table)}"
             )
-        tables = {address: set(_addresses(info)) for address, info in self._seen.items()}
+        # By names: which address a broker has may depend on the registry's address that was asked.
+        tables = {address: set(_processes(info)) for address, info in self._seen.items()}
         everything = set().union(*tables.values()) if tables else set()
         if tables and not everything:
             yield Finding(
@@ -148,10 +149,10 @@ class Diagnosis:
             return
         known = {one for info in self._seen.values() for one in _addresses(info)}
         advertised = f"{settings.get('brokerIP1')}:{settings.get('listenPort')}"
-        if address in known or advertised in known:
-            yield Finding(
-                OK, subject, f"answers, and is registered as {advertised if advertised in known else address}"
-            )
+        others = [rule.rpartition("=")[2] for rule in settings.get("advertisedAddresses", "").split(";")]
+        registered = [one for one in (advertised, address, *others) if one in known]
+        if registered:
+            yield Finding(OK, subject, f"answers, and is registered as {registered[0]}")
             return
         yield Finding(
             PROBLEM,
@@ -177,8 +178,8 @@ class Diagnosis:
                     found.verdict,
                     subject,
                     f"advertises {place.address}, and {found.what}",
-                    "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach, or "
-                    + found.advice,
+                    "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach, or"
+                    " advertisedAddresses where there is none for all, or " + found.advice,
                 )
                 continue
             took = self._env.clock.seconds() - began
@@ -364,6 +365,14 @@ class Diagnosis:
 
 def _addresses(info: ClusterInfo) -> list[str]:
     return [address for data in info.broker_addr_table.values() for address in data.broker_addrs.values()]
+
+
+def _processes(info: ClusterInfo) -> list[str]:
+    return [
+        name if number == MASTER else f"{name} (slave {number})"
+        for name, data in info.broker_addr_table.items()
+        for number in data.broker_addrs
+    ]
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,10 +12,12 @@ from twisted.python.failure import Failure
 from smartgo.cli.portprobe import Answer, probe
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
+from smartgo.config.loading import Surroundings, load
+from smartgo.node.registry import Registry
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import UnregisterBrokerRequest
-from tests.broker.cluster import BROKER, REGISTRY
+from tests.broker.cluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
 
 
@@ -45,7 +47,9 @@ def port(case: CommandCase, number: int, words: bytes | None) -> None:
 HTTP2 = bytes.fromhex("000006040000000000000400ffffff")
 
 
-class DoctorTests(ClusterCase):
+class Examining(ClusterCase):
+    """Tests that examine a cluster."""
+
     def examine(self, *arguments: str, status: int = 0) -> dict[tuple[str, str], str]:
         """What is found: by verdict and subject, in words with the advice."""
         result = self.invoke("doctor", "-o", "json", *arguments, status=status)
@@ -53,6 +57,8 @@ class DoctorTests(ClusterCase):
             (one["verdict"], one["subject"]): f"{one['what']} | {one['advice']}" for one in json.loads(result.stdout)
         }
 
+
+class DoctorTests(Examining):
     def test_well(self) -> None:
         """A cluster that is well has no problem, and says what was looked at."""
         found = self.examine()
@@ -171,6 +177,41 @@ class DoctorTests(ClusterCase):
         """A low limit of open files is noted."""
         self.patch(self.env.host, "open_file_limit", lambda: 1024)
         self.assertIn("1,024", self.examine()["note", "this machine"])
+
+
+class TwoRegistriesTests(Examining):
+    """Two registries."""
+
+    def setUp(self) -> None:
+        """One of them at first, and the broker."""
+        CommandCase.setUp(self)
+        self.names = f"{REGISTRY};127.0.0.1:9877"
+        self.cluster = Cluster(self.env, namesrvAddr=self.names, advertisedAddresses="@:9877=localhost:10911")
+        self.addCleanup(self.cluster.stop)
+
+    def second(self) -> None:
+        """Start the other."""
+        flags = {**SMALL, "registry.listenPort": "9877", "kvConfigPath": "/kv2.json"}
+        registry = Registry(self.env, load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags))
+        registry.startService()
+        self.addCleanup(self.cluster.pump, 7.0)
+        self.addCleanup(registry.stopService)
+
+    def test_missing(self) -> None:
+        """A broker that one of the registries does not know is named."""
+        self.second()
+        self.cluster.broker._announcer.running = 0  # it tells nobody
+        found = self.examine("-r", self.names, status=1)
+        self.assertIn("does not know broker-a", found["problem", "registry 127.0.0.1:9877"])
+
+    def test_each_its_address(self) -> None:
+        """That they tell different addresses of a broker, as it wants, is no fault."""
+        self.second()
+        self.cluster.pump(11.0)
+        found = self.examine("-r", self.names)
+        self.assertEqual({verdict for verdict, _ in found}, {"ok"})
+        found = self.examine("-r", "127.0.0.1:9877", "--broker", BROKER)
+        self.assertIn("is registered as localhost:10911", found["ok", f"broker {BROKER}"])
 
 
 class ProbeTests(CommandCase):
