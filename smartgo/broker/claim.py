@@ -1,8 +1,8 @@
 """
 Whether this broker may serve as the master of its name, by what the registries say (reliability H6). Without any I/O.
 
-Our registries keep a name for the master that registered it, until it leaves, its connection ends or 120 s of silence
-are over, and refuse everybody else. RocketMQ's never refuse. From their words follows:
+Our registries keep a name for the master that registered it, until it leaves, its connection has ended for 10 s, or
+120 s of silence are over, and refuse everybody else. RocketMQ's never refuse. From their words follows:
 
 ============= ============================================= ==========================================================
 state         what happens                                  follows
@@ -57,6 +57,7 @@ class Claim:
         self._fraction = fraction
         self.standing = Standing.SERVING
         self._new = True
+        self._since = 0.0  # what registries were asked before says nothing, in seconds of the clock
         self._stood_still = 0.0  # seconds; above 0: what we ask about
         self._taken: dict[str, float] = {}  # registry to when we asked it
         self._refusals: dict[str, tuple[float, str]] = {}  # registry to when it refused last, and why
@@ -69,6 +70,7 @@ class Claim:
 
     def _ask(self, registries: Collection[str]) -> None:
         self._waiting = set(registries)
+        self._since = self._seconds()
         self._new = True
         self.standing = Standing.ASKING if registries else Standing.SERVING
 
@@ -120,8 +122,10 @@ class Claim:
         """
         A registry has us as the master.
 
-        @param asked: when it was asked, in seconds of the clock.
+        @param asked: when it was asked, in seconds of the clock. An answer may have waited for the end of a standstill.
         """
+        if asked < self._since:
+            return
         self._taken[registry] = asked
         self._refusals.pop(registry, None)
         self._heard(registry)

@@ -117,6 +117,19 @@ class ClaimTests(SynchronousTestCase):
         self.claim.refused("r2", "no")
         self.assertIs(self.claim.standing, Standing.STANDING_BACK)
 
+    def test_old_answer(self) -> None:
+        """An answer to what was asked before a standstill says nothing about what came to pass during it."""
+        self.settled()
+        asked = self.now
+        self.now += 200
+        self.assertTrue(self.claim.lapsed(200))
+        for one in R:
+            self.claim.taken(one, asked)
+        self.assertIsNotNone(self.claim.reason)
+        self.claim.taken("r1", self.now)
+        self.claim.missed("r2")
+        self.assertIsNone(self.claim.reason)
+
     def test_replaced_meanwhile(self) -> None:
         """Who was replaced during a standstill yields at the first refusal."""
         self.settled()
