@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.broker.terms import durability
 from smartgo.cli.embedded import Embedded, configuration_of, surroundings
-from smartgo.cli.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, plan
+from smartgo.cli.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, plan, settings_in
 from smartgo.cli.nodes import NodeProcess, Nodes
 from smartgo.cli.output import Columns, print_table
 from smartgo.cli.running import STORE_FAILED, Refusal
@@ -132,10 +132,12 @@ class LocalCluster:
         @raise Refusal: a node does not start, or the last has ended.
         @raise SmartgoError: the settings cannot be followed.
         """
-        nodes = plan(self._env, self._root, shape, listen, registry_listen, read_settings(settings))
+        given = read_settings(settings)
+        nodes = plan(self._env, self._root, shape, listen, registry_listen, given)
         broker = next(self._load(BROKER, node.flags) for node in nodes if node.role != REGISTRY_ROLE)
         registries = ";".join(node.address for node in nodes if node.role == REGISTRY_ROLE)
-        console = self._console(registries, ops, broker.broker.listen_port + 2)
+        flags = settings_in(given, ("ops", "tls")) | {"namesrvAddr": registries}
+        console = self._console(flags, ops, broker.broker.listen_port + 2)
         from twisted.internet import reactor
 
         processes = Nodes(self._env, reactor.spawnProcess, _warn)
@@ -159,8 +161,8 @@ class LocalCluster:
     def _load(self, tables: Sequence[str], flags: Mapping[str, str]) -> Configuration:
         return load(surroundings(self._env), tables, self._config, self._content, flags)
 
-    def _console(self, registries: str, ops: str | None, usual: int) -> Ops | None:
-        flags = {"namesrvAddr": registries, "ops.opsPath": os.path.join(self._root, "ops")}
+    def _console(self, flags: dict[str, str], ops: str | None, usual: int) -> Ops | None:
+        flags.setdefault("ops.opsPath", os.path.join(self._root, "ops"))
         if ops:
             flags["ops.opsListen"] = ops_setting(ops)
         configuration = self._load(FRONT, flags)

@@ -38,6 +38,10 @@ _OWN: Final = frozenset({
 })  # fmt: skip
 """Settings that differ from node to node, and so cannot be said for all of them."""
 
+_BROKER: Final = tuple(table for table in BROKER if table != "ops")
+_REGISTRY: Final = tuple(table for table in REGISTRY if table != "ops")
+"""No node serves a REST API; the one before them all has these settings."""
+
 _LOOPBACK: Final = "127.0.0.1"
 _BROKER_STEP: Final = 10
 
@@ -114,8 +118,13 @@ def plan(
     flags = flags or {}
     check_settings(flags)
     ports = _Ports(env)
-    registries = []
-    host, places = ports.take(registry_listen, REGISTRY_ROLE, 9876, shape.registries, 1, (0,))
+    registries = list(_registries(ports, root, shape.registries, registry_listen, settings_in(flags, _REGISTRY)))
+    known = {**settings_in(flags, _BROKER), "namesrvAddr": ";".join(node.address for node in registries)}
+    return [*registries, *_brokers(env, ports, root, shape, listen, known)]
+
+
+def _registries(ports: _Ports, root: str, count: int, listen: str | None, flags: Mapping[str, str]) -> Iterator[Node]:
+    host, places = ports.take(listen, REGISTRY_ROLE, 9876, count, 1, (0,))
     for number, port in enumerate(places, 1):
         name = f"registry-{number}"
         folder = posixpath.join(root, name)
@@ -124,11 +133,14 @@ def plan(
             "registry.listenPort": str(port),
             "kvConfigPath": posixpath.join(folder, "kvConfig.json"),
         }
-        registries.append(Node(name, REGISTRY_ROLE, _address(host, port), folder, {**_known(flags, REGISTRY), **own}))
-    known = {**_known(flags, BROKER), "namesrvAddr": ";".join(node.address for node in registries)}
+        yield Node(name, REGISTRY_ROLE, _address(host, port), folder, {**flags, **own})
+
+
+def _brokers(
+    env: IEnvironment, ports: _Ports, root: str, shape: Shape, listen: str | None, flags: Mapping[str, str]
+) -> Iterator[Node]:
     count = shape.masters * (1 + shape.slaves)
     host, places = ports.take(listen, "broker", 10911, count, _BROKER_STEP, (-2, 0, 1))
-    brokers = []
     for port, (name, rank) in zip(places, _names(shape), strict=True):
         own = {
             "broker.bindAddress": host,
@@ -142,12 +154,11 @@ def plan(
             name = f"{name}-slave-{rank}"
         folder = posixpath.join(root, name)
         store = posixpath.join(folder, "store")
-        own |= {"storePathRootDir": store, "storePathCommitLog": posixpath.join(store, "commitlog")}
-        settings = {**known, **own}
-        if not env.files.list(posixpath.join(store, "commitlog")):  # one that is there has its own file size
+        log = posixpath.join(store, "commitlog")
+        settings = {**flags, **own, "storePathRootDir": store, "storePathCommitLog": log}
+        if not env.files.list(log):  # one that is there has its own file size
             settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
-        brokers.append(Node(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings))
-    return [*registries, *brokers]
+        yield Node(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, int]]:
@@ -157,13 +168,13 @@ def _names(shape: Shape) -> Iterator[tuple[str, int]]:
             yield f"broker-{chr(ord('a') + number)}", rank
 
 
-def _known(flags: Mapping[str, str], tables: Sequence[str]) -> dict[str, str]:
-    """The settings of some tables, by table and name; those of the REST API are nobody's, as no node serves one."""
-    found = {}
-    for given in from_flags(flags, ALL):
-        if given.setting.table in tables and given.setting.table != "ops":
-            found[f"{given.setting.table}.{given.setting.name}"] = str(given.value)
-    return found
+def settings_in(flags: Mapping[str, str], tables: Sequence[str]) -> dict[str, str]:
+    """Return the settings that are in some tables, by table and name."""
+    return {
+        f"{given.setting.table}.{given.setting.name}": str(given.value)
+        for given in from_flags(flags, ALL)
+        if given.setting.table in tables
+    }
 
 
 def _address(host: str, port: int) -> str:

@@ -17,7 +17,7 @@ from twisted.internet.error import ProcessDone, ProcessExitedAlready, ProcessTer
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.localcluster import MASTER_ROLE, REGISTRY_ROLE, SLAVE_ROLE, Node, Shape, plan
+from smartgo.cli.localcluster import MASTER_ROLE, REGISTRY_ROLE, SLAVE_ROLE, Node, Shape, plan, settings_in
 from smartgo.cli.nodes import PATIENCE, NodeProcess, Nodes
 from smartgo.cli.running import Refusal
 from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings, load
@@ -104,6 +104,9 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(self.settings(master).broker.broker_role, "SYNC_MASTER")
         self.assertEqual(self.settings(slave).broker.broker_role, "SLAVE")
         self.assertEqual(self.settings(slave).store.flush_disk_type, "SYNC_FLUSH")
+        self.assertEqual(settings_in({"opsDebug": "true", "flushDiskType": "x"}, ("ops",)), {"ops.opsDebug": "true"})
+        for node in self.plan(1, 1, 1, flags={"opsDebug": "true"}):
+            self.assertFalse([name for name in node.flags if "ops" in name])
         for name, value in (("brokerName", "x"), ("listenPort", "1"), ("nobodyKnows", "1"), ("brokerRole", "slave")):
             self.assertRaises(SettingError, self.plan, 1, 1, 1, flags={name: value})
 
@@ -321,6 +324,15 @@ class DevTests(SynchronousTestCase):
             process.kill()
             process.communicate()
 
+    def told(self, process: subprocess.Popen[str], *sentences: str) -> None:
+        """Wait until these were said on standard error, one after another."""
+        assert process.stderr is not None
+        for sentence in sentences:
+            line = process.stderr.readline()
+            while sentence not in line:
+                self.assertTrue(line, sentence)
+                line = process.stderr.readline()
+
     def pids(self, said: list[str]) -> dict[str, int]:
         """The processes of the table, by node."""
         rows = [line.split() for line in said if self.data in line and " " in line.strip()]
@@ -348,12 +360,10 @@ class DevTests(SynchronousTestCase):
         found = [json.loads(line) for line in read.stdout.splitlines()]
         self.assertEqual((len(found), {one["broker"] for one in found}), (8, {"broker-a", "broker-b"}), read.stderr)
         os.kill(pids["registry-1"], signal.SIGKILL)
-        assert process.stderr is not None
-        self.assertIn("registry-1 was ended by SIGKILL", process.stderr.readline())
+        self.told(process, "registry-1 was ended by SIGKILL", "the others go on")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
-        self.assertIn("the others go on", errors)
         self.assertTrue(self.gone(pids))
 
     def test_slave(self) -> None:
@@ -365,8 +375,7 @@ class DevTests(SynchronousTestCase):
         sent = smartgo("send", "T", "hello", "--count", "8", "-o", "json", "-r", registry)
         self.assertEqual((sent.returncode, sent.stderr), (0, b""))
         os.kill(pids["broker-a"], signal.SIGKILL)
-        assert process.stderr is not None
-        self.assertIn("broker-a was ended by SIGKILL", process.stderr.readline())
+        self.told(process, "broker-a was ended by SIGKILL", "the others go on")
         read = smartgo("consume", "T", "--from", "first", "--count", "8", "-o", "jsonl", "-r", registry)
         self.assertEqual([json.loads(line)["body"] for line in read.stdout.splitlines()], ["hello"] * 8, read.stderr)
         process.send_signal(signal.SIGINT)
