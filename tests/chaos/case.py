@@ -24,6 +24,7 @@ from tests.interop import jars
 _TOLD = os.environ.get("SMARTGO_CHAOS", "0")
 LONG = _TOLD == "long"
 SEED = int(os.environ.get("SMARTGO_CHAOS_SEED", "1"))
+TOPIC = "Chaos"
 BACK = 35.0
 """Seconds after a fault within which clients must be served again (reliability F13, F15, F16)."""
 
@@ -51,6 +52,15 @@ class ChaosCase(SynchronousTestCase):
         made = Round(name, os.path.join(os.path.abspath(path), name), SEED)
         self.addCleanup(made.close)
         return made
+
+    def one_broker(self, name: str) -> Round:
+        """Return a round in which a registry and a master run, and which has a topic."""
+        run = self.round(name)
+        run.registry()
+        run.broker("master")
+        run.start()
+        run.topic(TOPIC)
+        return run
 
     def needs_java(self) -> None:
         """Skip where the official client cannot run. @raise SkipTest"""

@@ -94,6 +94,11 @@ class Loss:
         return sum(drop.end() for drop in self._drops)
 
 
+def link_faults(one: Host, other: Host) -> list[Fault]:
+    """Return what can be wrong with the link between two hosts without its being slow."""
+    return [Cut(one, other), OneWayCut(one, other), OneWayCut(other, one), Loss(one, other)]
+
+
 class SlowLink:
     """What a host sends is held to a rate."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from unittest import SkipTest
 
-from tests.chaos.case import BACK, LONG, ChaosCase
+from tests.chaos.case import BACK, LONG, TOPIC, ChaosCase
 from tests.chaos.nemesis import Cut, Pause
 from tests.chaos.rounds import Round, until
 from tests.interop.peers import Node, ask
 
-_TOPIC = "Chaos"
 _SEND = 10
 _LEASE = 120.0
 """Seconds for which a registry keeps a name for a master it no longer hears of."""
@@ -20,7 +19,7 @@ def takes(node: Node) -> bool:
     """Return whether a broker takes a message that is sent to it, whatever the registries say."""
     fields = {
         "producerGroup": "probe",
-        "topic": _TOPIC,
+        "topic": TOPIC,
         "defaultTopic": "TBW102",
         "defaultTopicQueueNums": "4",
         "queueId": "0",
@@ -40,11 +39,7 @@ class TwoMastersTests(ChaosCase):
 
     def started(self, name: str) -> Round:
         """Return a round in which a registry and a master run, and a replacement is ready to be started."""
-        run = self.round(name)
-        run.registry()
-        run.broker("master")
-        run.start()
-        run.topic(_TOPIC)
+        run = self.one_broker(name)
         run.broker("replacement")
         return run
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.chaos.case import LONG, ChaosCase, times, told
+from tests.chaos.case import LONG, TOPIC, ChaosCase, times, told
 from tests.chaos.history import History
-from tests.chaos.nemesis import Cut, Delay, DiskDeleted, Emptied, Kill, Loss, OneWayCut, Pause, SlowLink
-from tests.chaos.nemesis import Fault as Nemesis
+from tests.chaos.nemesis import Delay, DiskDeleted, Emptied, Kill, Pause, SlowLink, link_faults
 from tests.chaos.rounds import Round, until
 from tests.interop import logs
 
-_TOPIC = "Chaos"
 _PAUSES = (5, 60, 180) if LONG else (5,)  # seconds
 _MIB = 1 << 20
 _SAFE = {"brokerRole": "SYNC_MASTER", "flushDiskType": "SYNC_FLUSH"}
@@ -44,8 +42,8 @@ class ReplicaCase(ChaosCase):
 
     def follow(self, run: Round) -> None:
         """Create the topic and wait until the slave has what the master has."""
-        run.topic(_TOPIC)
-        seed = run.load(_TOPIC, label="seed", limit=20)
+        run.topic(TOPIC)
+        seed = run.load(TOPIC, label="seed", limit=20)
         seed.wait(60)
         stores = run.stores("master", "slave")
         until(lambda: logs.log_end(stores[0]) == logs.log_end(stores[1]), 60, "the slave's first bytes")
@@ -79,7 +77,7 @@ class SlaveTests(ReplicaCase):
     def test_killed(self) -> None:
         """A slave that is killed, again and again, during sends costs none, and has the same bytes in the end."""
         run = self.running("slave-killed")
-        run.load(_TOPIC, group="chaos-push", readers="chaos-readers")
+        run.load(TOPIC, group="chaos-push", readers="chaos-readers")
         for _ in range(times(2, 20)):
             run.await_sends(self.random.randrange(50, 400))
             with run.fault(Kill(run.nodes["slave"], "slave")):
@@ -90,7 +88,7 @@ class SlaveTests(ReplicaCase):
     def test_emptied(self) -> None:
         """A slave that loses its store during sends begins with the master's last file and has the same bytes."""
         run = self.running("slave-emptied", size=_MIB)
-        run.load(_TOPIC, group="chaos-push", size=2048)
+        run.load(TOPIC, group="chaos-push", size=2048)
         for _ in range(times(1, 5)):
             run.await_sends(600)
             with run.fault(Emptied(run.nodes["slave"], "slave")):
@@ -105,9 +103,9 @@ class SlaveTests(ReplicaCase):
         run = self.running("slave-behind", size=64 * _MIB)
         slave = run.nodes["slave"]
         slave.stop()
-        run.load(_TOPIC, label="lag", producers=8, rate=0, size=size, limit=behind // size).wait(600)
+        run.load(TOPIC, label="lag", producers=8, rate=0, size=size, limit=behind // size).wait(600)
         stores = run.stores("master", "slave")
-        run.load(_TOPIC, producers=8, rate=320, size=size)  # 20 MiB/s, or what the machine does
+        run.load(TOPIC, producers=8, rate=320, size=size)  # 20 MiB/s, or what the machine does
         run.await_sends(50)
         slave.start()
         begin, ends = run.recorder.now, [logs.log_end(store) for store in stores]
@@ -126,7 +124,7 @@ class SlaveTests(ReplicaCase):
     def test_weak_answers(self) -> None:
         """While a SYNC_MASTER's slave is gone sends are answered 11 or 12, soon; with code 0 when it is back (F14)."""
         run = self.running("slave-gone", {"brokerRole": "SYNC_MASTER"})
-        run.load(_TOPIC, timeout=10.0, attempts=1)
+        run.load(TOPIC, timeout=10.0, attempts=1)
         run.await_sends(100)
         with run.fault(Kill(run.nodes["slave"], "slave")):
             begin = run.recorder.now
@@ -153,7 +151,7 @@ class MasterLostTests(ReplicaCase):
         safe = lost = 0
         for number in range(count):
             run = self.running(f"disk-deleted-{number}", _SAFE)
-            run.load(_TOPIC, producers=8, rate=0)
+            run.load(TOPIC, producers=8, rate=0)
             run.await_sends(self.random.randrange(100, 600))
             with run.fault(DiskDeleted(run.nodes["master"], "master")):
                 run.pause(0.5)
@@ -173,7 +171,7 @@ class PauseTests(ReplicaCase):
     def paused(self, what: str) -> None:
         """Have one of them stand still for each of the times; nothing is lost, and there is one master."""
         run = self.running(f"pause-{what}", {"brokerRole": "SYNC_MASTER"})
-        run.load(_TOPIC, group="chaos-push", readers="chaos-readers")
+        run.load(TOPIC, group="chaos-push", readers="chaos-readers")
         run.await_sends(100)
         for seconds in _PAUSES:
             with run.fault(Pause(run.nodes[what], f"{what} for {seconds} s")):
@@ -207,17 +205,9 @@ class LinkTests(ReplicaCase):
         run.start()
         self.follow(run)
         master, slave = run.hosts["master"], run.hosts["slave"]
-        run.load(_TOPIC, producers=16, size=2048, timeout=10.0, attempts=1, group="chaos-push")
+        run.load(TOPIC, producers=16, size=2048, timeout=10.0, attempts=1, group="chaos-push")
         run.await_sends(100)
-        faults: list[Nemesis] = [
-            Cut(master, slave),
-            OneWayCut(master, slave),
-            OneWayCut(slave, master),
-            Loss(master, slave),
-            SlowLink(master),
-            delay,
-        ]
-        for fault in faults:
+        for fault in (*link_faults(master, slave), SlowLink(master), delay):
             with run.fault(fault):
                 run.pause(30 if LONG else 6)
             self.safe(run)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from tests.chaos.case import BACK, LONG, ChaosCase, times
-from tests.chaos.nemesis import Cut, Delay, Kill, Loss, OneWayCut, Pause, SlowLink
-from tests.chaos.nemesis import Fault as Nemesis
+from tests.chaos.case import LONG, TOPIC, ChaosCase, times
+from tests.chaos.nemesis import Delay, Kill, Pause, SlowLink, link_faults
 from tests.chaos.rounds import Round
 
-_TOPIC = "Chaos"
 _PAUSES = (5, 60, 180) if LONG else (5,)  # seconds
 
 
 class BrokerTests(ChaosCase):
     """A master without slaves, under ASYNC_FLUSH."""
-
-    def started(self, name: str) -> Round:
-        """Return a round in which a registry and a broker run; there is a topic, and clients send and read."""
-        run = self.round(name)
-        run.registry()
-        run.broker("master")
-        run.start()
-        run.topic(_TOPIC)
-        return run
 
     def ended(self, run: Round) -> None:
         """End the loads, read everything and judge."""
@@ -31,28 +20,28 @@ class BrokerTests(ChaosCase):
 
     def test_quiet(self) -> None:
         """Without faults the run is valid, and no send fails: the machinery itself loses nothing."""
-        run = self.started("quiet")
-        run.load(_TOPIC, group="chaos-push", readers="chaos-readers")
+        run = self.one_broker("quiet")
+        run.load(TOPIC, group="chaos-push", readers="chaos-readers")
         run.await_sends(300)
         self.ended(run)
 
     def test_kill(self) -> None:
         """However often the broker is killed under load, nothing acknowledged is lost (F1)."""
-        run = self.started("kill")
-        run.load(_TOPIC, producers=16, rate=0, group="chaos-push", readers="chaos-readers")
+        run = self.one_broker("kill")
+        run.load(TOPIC, producers=16, rate=0, group="chaos-push", readers="chaos-readers")
         for _ in range(times(3, 200)):
             run.await_sends(self.random.randrange(100, 1000))
             with run.fault(Kill(run.nodes["master"], "master")):
                 pass
         run.await_sends(100)
-        self.assert_back(run, BACK)
+        self.assert_back(run)
         self.ended(run)
 
     def test_pause(self) -> None:
         """While broker or registry stand still nothing is lost, and clients are back soon (F13)."""
         for what in ("master", "registry"):
-            run = self.started(f"pause-{what}")
-            run.load(_TOPIC, group="chaos-push", readers="chaos-readers")
+            run = self.one_broker(f"pause-{what}")
+            run.load(TOPIC, group="chaos-push", readers="chaos-readers")
             run.await_sends(100)
             for seconds in _PAUSES:
                 with run.fault(Pause(run.nodes[what], f"{what} for {seconds} s")):
@@ -70,19 +59,11 @@ class BrokerTests(ChaosCase):
         delay = Delay(run.hosts["client"], run.home)
         self.addCleanup(delay.close)
         run.start()
-        run.topic(_TOPIC)
-        run.load(_TOPIC, group="chaos-push", readers="chaos-readers")
+        run.topic(TOPIC)
+        run.load(TOPIC, group="chaos-push", readers="chaos-readers")
         run.await_sends(100)
         client, master = run.hosts["client"], run.hosts["master"]
-        faults: list[Nemesis] = [
-            Cut(client, master),
-            OneWayCut(client, master),
-            OneWayCut(master, client),
-            Loss(client, master),
-            SlowLink(master),
-            delay,
-        ]
-        for fault in faults:
+        for fault in (*link_faults(client, master), SlowLink(master), delay):
             with run.fault(fault):
                 run.pause(20 if LONG else 5)
             run.await_sends(100)
