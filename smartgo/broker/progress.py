@@ -22,6 +22,11 @@ from smartgo.store.interfaces import IMessageStore
 
 SLICE: Final = 256
 """Queues that are looked at before anything else has its turn."""
+_TOGETHER: Final = 4096  # times that the store is asked for at once: each question waits for a thread
+
+_Consumed = tuple[
+    tuple[str, int, int], OffsetWrapper
+]  # the place of the last message consumed, and what tells its time
 
 
 class GroupProgress:
@@ -73,40 +78,46 @@ class GroupProgress:
 
         @param queues: how many queues of a topic to look at.
         """
-        slice_: list[tuple[TopicConfig, int]] = []
-        size = 0
+        measured: list[ConsumeStats] = []
+        consumed: list[_Consumed] = []
+        looked = 0
         for topic in topics:
             config = self._topics.get(topic)
             if config is None or not self.reads(group, topic):
                 continue
-            slice_.append((config, queues(config)))
-            size += queues(config)
-            if size >= SLICE:
-                for stats in await self._measured(group, slice_):
-                    yield stats
-                slice_, size = [], 0
+            measured.append(self._look(group, topic, queues(config), consumed))
+            looked += queues(config)
+            if looked >= SLICE:
+                looked = 0
                 await self._turn()
-        for stats in await self._measured(group, slice_):
+            if len(consumed) >= _TOGETHER:
+                await self._date(consumed)
+                for stats in measured:
+                    yield stats
+                measured, consumed = [], []
+        await self._date(consumed)
+        for stats in measured:
             yield stats
 
-    async def _measured(self, group: str, configs: Iterable[tuple[TopicConfig, int]]) -> list[ConsumeStats]:
-        measured = []
-        consumed = []  # the place of the last message consumed, and what is to say when that was stored
-        for config, queues in configs:
-            topic = config.topic_name
-            stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
-            measured.append(stats)
-            for queue_id in range(queues):
-                offset = max(0, self._offsets.query(group, topic, queue_id) or 0)
-                stats.offset_table[self.queue(topic, queue_id)] = one = OffsetWrapper(
-                    broker_offset=self._store.bounds(topic, queue_id)[1], consumer_offset=offset, pull_offset=offset
-                )
-                if offset > 0:
-                    consumed.append(((topic, queue_id, offset - 1), one))
+    def _look(self, group: str, topic: str, queues: int, consumed: list[_Consumed]) -> ConsumeStats:
+        """Measure a group in a topic, except for times: those to be looked up are added to C{consumed}."""
+        name, bounds = self._broker_name, self._store.bounds
+        stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
+        offsets = self._offsets.queues(group, topic)
+        for queue_id in range(queues):
+            offset = max(0, offsets.get(queue_id, 0))
+            stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(
+                bounds(topic, queue_id)[1], offset, offset
+            )
+            if offset > 0:
+                consumed.append(((topic, queue_id, offset - 1), one))
+        return stats
+
+    async def _date(self, consumed: list[_Consumed]) -> None:
+        """Say when the last messages that were consumed had been stored."""
         times = await self._store.stored_times([place for place, _ in consumed])
         for (_, one), stored_ms in zip(consumed, times, strict=True):
             one.last_timestamp = max(0, stored_ms)
-        return measured
 
     def _turn(self) -> Deferred[None]:
         """Let the reactor do what waits."""
