@@ -30,7 +30,8 @@ from smartgo.errors import (
     TopicNotExist,
 )
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
-from smartgo.registry.routes import NameTaken, Registration, RouteTable
+from smartgo.registry.registration import NameTaken, Registration
+from smartgo.registry.routes import RouteTable
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies

@@ -11,20 +11,15 @@ master for a broker name, one name for an address, as long as the first is alive
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 from zope.interface import implementer
 
-from smartgo.errors import BadName, RequestRefused
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
+from smartgo.registry.registration import MASTER, NameTaken, Registered, Registration, TableFull, is_plain
 from smartgo.schema.advertised import Advertised, Asker
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
-
-MASTER = 0
-"""The broker id of a master."""
 
 EXPIRY = 120.0
 """Seconds of silence after which a broker is taken for dead."""
@@ -37,51 +32,6 @@ READ, WRITE = 4, 2
 
 UNIT, UNIT_SUB = 1, 2
 """Bits of a topic's sys flag."""
-
-_NOTHING_ELSE = Advertised.parse("")
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,255}")
-_TOPIC = re.compile(r"[^\s\x00-\x1f\x7f]{1,512}")  # a host name as topic, a retry topic of a long group: all are seen
-_ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f;,]{1,255}:[0-9]{1,5}")
-
-
-class NameTaken(RequestRefused):
-    """
-    A broker name or address that a living process holds (reliability H6).
-
-    @ivar holder: that one's C{host:port}.
-    """
-
-    def __init__(self, message: str, holder: str) -> None:
-        super().__init__(message)
-        self.holder = holder
-
-
-class TableFull(RequestRefused):
-    """More brokers or topics than the registry may hold."""
-
-
-class Registration(NamedTuple):
-    """What one broker says of itself."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    version: DataVersion
-    """Of C{topics}; differs when they changed."""
-    topics: Mapping[str, TopicConfig]
-    digest: bytes = b""
-    """Of all else, so that a repetition can be told without reading it; empty for none."""
-    advertised: str = ""
-    """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
-
-
-class Registered(NamedTuple):
-    """What a slave is told of its master; empty for masters, and where no master is known."""
-
-    master_address: str | None
-    ha_address: str | None
 
 
 class _Live(msgspec.Struct):
@@ -150,11 +100,10 @@ class RouteTable:
         seen = self._live.get(one.address)
         if seen is not None and _unchanged(seen, one):
             return self._refresh(seen, one, channel)
-        self._check_names(one)
-        advertised = self._read_advertised(one.advertised)
+        advertised = one.check()
         self._check_free(one, channel)
         self._check_reserved(one)
-        topics = {name: config for name, config in one.topics.items() if _TOPIC.fullmatch(name)}
+        topics = one.known_topics()
         self._check_room(one, topics)
 
         if seen is not None and seen.name != one.name:
@@ -317,16 +266,6 @@ class RouteTable:
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _check_names(self, one: Registration) -> None:
-        if not _NAME.fullmatch(one.cluster) or not _NAME.fullmatch(one.name):
-            raise BadName("clusterName and brokerName must be 1 to 255 characters without blanks")
-        if not _ADDRESS.fullmatch(one.address):
-            raise BadName("brokerAddr must be host:port")
-        if one.ha_address and not _ADDRESS.fullmatch(one.ha_address):
-            raise BadName("haServerAddr must be host:port")
-        if one.broker_id < MASTER:
-            raise BadName("brokerId must not be negative")
-
     def _check_free(self, one: Registration, channel: object) -> None:
         here = self._live.get(one.address)
         if here is not None and here.name != one.name and here.channel is not channel and self._alive(here):
@@ -370,14 +309,6 @@ class RouteTable:
             new = sum(topic not in self._queues for topic in topics)
             if len(self._queues) + new > self._max_topics:
                 raise TableFull(f"with {new} more topics there would be more than {self._max_topics}")
-
-    def _read_advertised(self, text: str) -> Advertised:
-        if not text:
-            return _NOTHING_ELSE
-        try:
-            return Advertised.parse(text)
-        except ValueError as error:
-            raise BadName(f"advertised addresses: {error}") from None
 
     def _alive(self, one: _Live) -> bool:
         return self._seconds() - one.heard <= self._expiry
@@ -481,5 +412,5 @@ def _unchanged(seen: _Live, one: Registration) -> bool:
         and seen.broker_id == one.broker_id
         and seen.cluster == one.cluster
         and seen.advertised.text == one.advertised
-        and (one.ha_address == seen.ha_address or not one.ha_address or bool(_ADDRESS.fullmatch(one.ha_address)))
+        and (one.ha_address == seen.ha_address or not one.ha_address or is_plain(one.ha_address))
     )

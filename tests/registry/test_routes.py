@@ -10,7 +10,8 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadName
 from smartgo.registry.interfaces import IRoutes
-from smartgo.registry.routes import EXPIRY, NameTaken, Registered, Registration, RouteTable, TableFull
+from smartgo.registry.registration import NameTaken, Registered, Registration, TableFull
+from smartgo.registry.routes import EXPIRY, RouteTable
 from smartgo.schema.bodies import DataVersion, QueueData, TopicConfig
 
 A1, A2, A3 = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"

@@ -7,7 +7,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.settings import RegistryConfig
 from smartgo.errors import BrokenTable
-from smartgo.registry.routes import EXPIRY, NameTaken, Registration
+from smartgo.registry.registration import NameTaken, Registration
+from smartgo.registry.routes import EXPIRY
 from smartgo.registry.service import RegistryService
 from smartgo.schema.bodies import DataVersion, TopicConfig
 from tests.fakes import FakeEnvironment
