@@ -64,16 +64,21 @@ class RunningLoad:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def stop(self) -> None:
-        """Have it end what it does; returns when it is gone."""
+    def stop(self) -> int:
+        """Have it end what it does; returns its exit code when it is gone."""
         self._process.close_input()
-        self._process.wait_ended(60)
+        return self._process.wait_ended(60)
 
     def wait(self, timeout: float) -> None:
         """Wait until it has sent all that it was to send."""
         code = self._process.wait_ended(timeout)
         if code:
             raise ProcessFailed(f"{self._process.name} ended with {code}:\n{self._process.tail}")
+
+    @property
+    def tail(self) -> str:
+        """The end of what it said on standard error."""
+        return self._process.tail[-500:]
 
     def kill(self) -> None:
         """End it at once; for clean-up."""
@@ -214,8 +219,13 @@ class Round:
         host = self.hosts["client"]
         text = msgspec.json.encode(plan).decode()
         command = [*enter(host.network), sys.executable, "-m", "tests.chaos.workload", text]
-        environment = {"PYTHONPATH": str(_ROOT)}
-        return Process(name, command, self.home, environment, on_line=lambda line: self.recorder.add(decode(line)))  # type: ignore[arg-type]
+        return Process(name, command, self.home, {"PYTHONPATH": str(_ROOT)}, on_line=self._told)
+
+    def _told(self, line: bytes) -> None:
+        try:
+            self.recorder.add(decode(line))
+        except msgspec.DecodeError as error:
+            self.recorder.note(f"a line that is no event ({error}): {line[:80]!r}", missing=True)
 
     def await_sends(self, count: int, timeout: float = 60.0) -> float:
         """Wait for so many further acknowledgements and return the seconds that it took."""
@@ -242,9 +252,11 @@ class Round:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def stop_loads(self) -> None:
-        """End all loads of ours."""
+        """End all loads of ours; one that had ended in an error may not have told everything."""
         while self._loads:
-            self._loads.pop().stop()
+            load = self._loads.pop()
+            if code := load.stop():
+                self.recorder.note(f"a load ended with {code}: {load.tail}", missing=True)
 
     def final_read(self, name: str, whole: bool = True) -> None:
         """Read every queue of one broker twice."""
