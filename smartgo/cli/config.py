@@ -184,23 +184,26 @@ def set_(
     cluster.do(work)
 
 
-def _named(rows: list[dict[str, Any]]) -> str:
-    return ", ".join(f"{one['name']}={one['value']}" for one in rows)
+async def _look_and_do(
+    api: Api, method: str, path: str, body: Mapping[str, Any], when: str, dry_run: bool, yes: bool, output: str
+) -> None:
+    """Say what would be changed, ask whether to go on, do it. @param when: end of the question's first sentence."""
+    rows = await api.order(method, path, {**body, "dryRun": True})
+    if not dry_run:
+        named = ", ".join(f"{one['name']}={one['value']}" for one in rows)
+        confirm(f"{named} will hold {when}.", yes)
+        rows = await api.order(method, path, body)
+    print_rows(output, rows, _CHANGED)
+    if output == TEXT and dry_run:
+        click.echo("Nothing was done: this was a dry run.")
 
 
 def _set_over_api(
     asking: Asking, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
     async def work(api: Api) -> None:
-        body = {"changes": changes, "keep": keep, "dryRun": True}
-        rows = await api.order("PATCH", "/config", body)
-        if not dry_run:
-            until = "from now on" if keep else "until the next start"
-            confirm(f"{_named(rows)} will hold {until}.", yes)
-            rows = await api.order("PATCH", "/config", {**body, "dryRun": False})
-        print_rows(output, rows, _CHANGED)
-        if output == TEXT and dry_run:
-            click.echo("Nothing was done: this was a dry run.")
+        when = "from now on" if keep else "until the next start"
+        await _look_and_do(api, "PATCH", "/config", {"changes": changes, "keep": keep}, when, dry_run, yes, output)
 
     asking.do(work)
 
@@ -233,13 +236,7 @@ def undo(asking: Asking, id: int, dry_run: bool, yes: bool, output: str) -> None
     """Take back change ID of "smartgo config history"; shown is what was before, and what is then."""
 
     async def work(api: Api) -> None:
-        rows = await api.order("POST", f"/config/history/{id}/undo", {"dryRun": True})
-        if not dry_run:
-            confirm(f"{_named(rows)} will hold again.", yes)
-            rows = await api.order("POST", f"/config/history/{id}/undo", {})
-        print_rows(output, rows, _CHANGED)
-        if output == TEXT and dry_run:
-            click.echo("Nothing was done: this was a dry run.")
+        await _look_and_do(api, "POST", f"/config/history/{id}/undo", {}, "again", dry_run, yes, output)
 
     asking.do(work)
 

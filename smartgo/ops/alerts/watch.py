@@ -27,7 +27,7 @@ from smartgo.tablefile import TableFile
 
 SLOW: Final = 30.0
 """Seconds between two looks at groups, dead letters and registries; more where such a look takes long."""
-REST: Final = 20
+REST: Final = 50
 """Times as long as such a look took, nothing is asked."""
 GONE: Final = 86_400.0
 """Seconds after which a broker that has left is forgotten."""
