@@ -41,7 +41,7 @@ from smartgo.broker.query import QueryProcessor
 from smartgo.broker.queueadmin import QueueAdmin
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.rebalance import LockTable, RebalanceProcessor
-from smartgo.broker.replication import Following, IReplication, Leading
+from smartgo.broker.replication import Following, Leading, Replication
 from smartgo.broker.replication import facts as replication_facts
 from smartgo.broker.send import SendProcessor
 from smartgo.broker.stats import BrokerStats
@@ -261,7 +261,7 @@ class Broker(Service):
                 self.address,
                 self._seek_master,
             )
-            self.replication: IReplication = following
+            self.replication: Replication = following
         else:
             self.store.subscribe(self.delay)
             self.replication = Leading(env, configuration, self.store, self._rounds.complaints)

@@ -91,7 +91,7 @@ def facts(now: Replicated, end: int) -> dict[str, str]:
     }
 
 
-class IReplication(Protocol):
+class Replication(Protocol):
     """What a broker does with either."""
 
     processors: Sequence[IRequestProcessor]
