@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -398,10 +399,20 @@ class Broker(Service):
     def _follow_settings(self) -> None:
         """Let those settings be changed at run time whose followers can take a new value."""
         follow = self.settings.follow
-        if not self._slave:  # its topics are its master's
-            follow("autoCreateTopicEnable", self.topics.set_auto_create)
-        follow("autoCreateSubscriptionGroup", lambda value: setattr(self.groups, "auto_create", value))
+        follow("autoCreateTopicEnable", self.topics.set_auto_create)
         follow("notifyConsumerIdsChangedEnable", lambda value: None)  # looked up where it is needed
+        simple: tuple[tuple[str, object, str], ...] = (
+            ("autoCreateSubscriptionGroup", self.groups, "auto_create"),
+            ("longPollingEnable", self._pull, "long_polling"),
+            ("shortPollingTimeMills", self._pull, "short_polling"),
+            ("traceOn", self._send, "trace_on"),
+            ("maxTopics", self.topics, "limit"),
+            ("maxQueuesPerTopic", self.topics, "queue_limit"),
+            ("maxHeldPulls", self.hold, "limit"),
+            ("maxHeldPullsPerConnection", self.hold, "peer_limit"),
+        )
+        for name, part, attribute in simple:
+            follow(name, partial(setattr, part, attribute))
         follow("brokerPermission", self._permit)
 
     def _permit(self, permission: int) -> None:

@@ -60,6 +60,7 @@ class PullHold:
     All parked pulls of a broker (limits: reliability L16).
 
     @ivar count: how many are parked.
+    @ivar limit: how many may be, C{peer_limit} of one connection; changed while the broker runs.
     """
 
     def __init__(self, clock: IClock, limit: int = 65536, peer_limit: int = 16384) -> None:
@@ -68,8 +69,8 @@ class PullHold:
         @param peer_limit: how many of one connection.
         """
         self._clock = clock
-        self._limit = limit
-        self._peer_limit = peer_limit
+        self.limit = limit
+        self.peer_limit = peer_limit
         self._by_queue: dict[tuple[str, int], dict[Parked, None]] = {}
         self._by_peer: dict[IPeer, dict[Parked, None]] = {}
         self._buckets: dict[int, dict[Parked, None]] = {}
@@ -97,7 +98,7 @@ class PullHold:
         """
         mine = self._by_peer.setdefault(peer, {})
         queue: tuple[str, int] | None = (topic, queue_id)
-        if self.count >= self._limit or len(mine) >= self._peer_limit:
+        if self.count >= self.limit or len(mine) >= self.peer_limit:
             queue = None
             seconds = min(seconds, _OVER_LIMIT_SECONDS)
         answer = Held(lambda _: self._cancelled(held))

@@ -80,7 +80,8 @@ class PullProcessor(Processor):
     """
     Answers consumers that ask for messages.
 
-    @ivar readable: the broker's permission has the read bit; changed while it runs.
+    @ivar readable: the broker's permission has the read bit; changed while it runs, as the next two.
+    @ivar long_polling: a pull is held as long as it asks; otherwise for C{short_polling} seconds.
     """
 
     codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
@@ -130,8 +131,8 @@ class PullProcessor(Processor):
         self._store_host = store_host
         self.readable = readable
         self._slave_read = slave_read
-        self._long_polling = long_polling
-        self._short_polling = short_polling
+        self.long_polling = long_polling
+        self.short_polling = short_polling
         self._slave = slave
         self._correct = correct
         self._deserted = deserted
@@ -256,7 +257,7 @@ class PullProcessor(Processor):
         group: SubscriptionGroupConfig,
         filter: IMessageFilter | None,
     ) -> Deferred[Answer]:
-        seconds = header.suspend_timeout_millis / 1000 if self._long_polling else self._short_polling
+        seconds = header.suspend_timeout_millis / 1000 if self.long_polling else self.short_polling
         return self._hold.park(
             peer,
             header.topic,

@@ -45,7 +45,8 @@ class SendProcessor(Processor):
     """
     Takes what producers send.
 
-    @ivar writable: the broker's permission has the write bit; changed while it runs.
+    @ivar writable: the broker's permission has the write bit; changed while it runs, as C{trace_on}.
+    @ivar trace_on: producers are told that traces are wanted.
     """
 
     codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
@@ -85,7 +86,7 @@ class SendProcessor(Processor):
         self._id_prefix = store_host.hex().upper()
         self.writable = writable
         self._region = region
-        self._trace_on = trace_on
+        self.trace_on = trace_on
         self._cluster = cluster
         self._sync = sync
         self._rewriter = Rewriter({names.CLUSTER: cluster})
@@ -163,7 +164,7 @@ class SendProcessor(Processor):
             queue_id,
             appended.queue_offset,
             self._region,
-            self._trace_on,
+            self.trace_on,
         )
 
     # -- the answer ------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class SendProcessor(Processor):
             queue_id,
             appended.queue_offset,
             self._region,
-            self._trace_on,
+            self.trace_on,
         )
 
     def _answer_later(self, status: PutStatus, request: Command, appended: Appended, queue_id: int) -> Answer:
@@ -188,7 +189,7 @@ class SendProcessor(Processor):
             return self._answer(request, appended, queue_id)
         # Stored, but weaker than asked: the answer carries the whole header all the same (D2).
         header = SendResponse(
-            self._ids(appended), queue_id, appended.queue_offset, region=self._region, trace_on=self._trace_on
+            self._ids(appended), queue_id, appended.queue_offset, region=self._region, trace_on=self.trace_on
         )
         return request.answer(status, REMARKS.get(status), header)
 

@@ -63,6 +63,7 @@ class TopicTable:
 
     @ivar get: C{get(name)} returns the L{TopicConfig} or C{None}; a dict lookup, for the hot path.
     @ivar version: changes with every change of the table; registries compare it.
+    @ivar limit: topics that sends may create, C{queue_limit} queues of a topic; changed while the broker runs.
     """
 
     _log = Logger()
@@ -92,9 +93,9 @@ class TopicTable:
         self._file = file
         self._fallback = fallback
         self._sync = sync
-        self._limit = limit
+        self.limit = limit
         self._pace = Pace(clock, per_second)
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
         self._default_queues = default_queues
         self._table: dict[str, TopicConfig] = {}
         self._removed: dict[str, int] = {}
@@ -157,13 +158,13 @@ class TopicTable:
             return known
         check_topic(topic)
         model = self._table.get(template) if template else None
-        queues = 0 if model is None else min(queue_nums, model.write_queue_nums, self._queue_limit)
+        queues = 0 if model is None else min(queue_nums, model.write_queue_nums, self.queue_limit)
         if model is None or not model.perm & INHERIT or queues <= 0:
             if topic.startswith(RETRY_PREFIX):
                 return self.create_for_group(topic, 1)
             raise TopicNotExist(f"topic[{topic}] not exist, apply first please!")
-        if self._ordinary >= self._limit:
-            raise RequestRefused(f"topic[{topic}] is not created: there are {self._limit} topics already")
+        if self._ordinary >= self.limit:
+            raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
         if not self._pace.take(peer.address.rpartition(":")[0]):
             raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
         config = TopicConfig(
@@ -212,8 +213,8 @@ class TopicTable:
         if self.is_system(name):
             raise RequestRefused(f"The topic[{name}] is conflict with system topic.")
         for what, count in ("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums):
-            if not 0 <= count <= self._queue_limit:
-                raise RequestRefused(f"{what} {count} of topic[{name}] is outside 0..{self._queue_limit}")
+            if not 0 <= count <= self.queue_limit:
+                raise RequestRefused(f"{what} {count} of topic[{name}] is outside 0..{self.queue_limit}")
         if not 0 <= config.perm <= 15:
             raise RequestRefused(f"perm {config.perm} of topic[{name}] is outside 0..15")
         self._put(config)

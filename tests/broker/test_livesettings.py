@@ -15,7 +15,7 @@ from smartgo.config.settings import BrokerConfig
 from smartgo.config.sources import Origin
 from smartgo.errors import BadBody, BrokenTable, RequestRefused
 from smartgo.tablefile import TableFile
-from tests.broker.cluster import Cluster
+from tests.broker.cluster import BROKER, Cluster, pull_command
 from tests.fakes import FakeEnvironment
 
 PATH = "/store/config/changedSettings.json"
@@ -213,6 +213,60 @@ class KeptPermissionTests(SynchronousTestCase):
         self.addCleanup(again.stop)
         self.assertEqual(again.send("Unknown").code, 17)
         self.assertEqual(again.pull("TBW102")[0].code, 16)
+
+
+class FollowedTests(SynchronousTestCase):
+    """Settings that a broker follows."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.stop)
+
+    def change(self, **changes: str) -> None:
+        """Change some."""
+        self.cluster.broker.settings.change(changes.items(), BOSS)
+
+    def test_topics(self) -> None:
+        """No more topics, and queues of one, are made than the limits of now allow."""
+        self.cluster.send("First")
+        self.change(maxTopics="1", maxQueuesPerTopic="2")
+        self.assertIn("there are 1 topics already", self.cluster.send("Second").remark or "")
+        self.change(maxTopics="100")
+        self.assertEqual(self.cluster.send("Second").code, 0)
+        config = self.cluster.broker.topics.get("Second")
+        assert config is not None
+        self.assertEqual(config.write_queue_nums, 2)
+
+    def test_polling(self) -> None:
+        """Without long polling a pull that finds nothing is held for the short time of now."""
+        self.cluster.send("T")
+        self.change(longPollingEnable="false", shortPollingTimeMills="3000")
+        held: list[object] = []
+        self.cluster.client.ask(BROKER, pull_command("T", 1, 0, sys_flag=6), 30.0).addBoth(held.append)
+        self.cluster.pump(2.5)
+        self.assertEqual(held, [])
+        self.cluster.pump(1.5)
+        self.assertEqual(len(held), 1)
+
+    def test_held(self) -> None:
+        """Pulls past the limit of now are answered after a second."""
+        self.cluster.send("T")
+        self.change(maxHeldPulls="1")
+        held: list[object] = []
+        for queue in (1, 2):
+            self.cluster.client.ask(BROKER, pull_command("T", queue, 0, sys_flag=6), 30.0).addBoth(held.append)
+        self.cluster.pump(2.0)
+        self.assertEqual(len(held), 1)
+        self.change(maxHeldPulls="1000", maxHeldPullsPerConnection="1")
+        self.cluster.client.ask(BROKER, pull_command("T", 2, 0, sys_flag=6), 30.0).addBoth(held.append)
+        self.cluster.pump(2.0)
+        self.assertEqual(len(held), 2)
+
+    def test_traces(self) -> None:
+        """Producers are told whether traces are wanted now."""
+        self.assertEqual(self.cluster.send("T").fields["TRACE_ON"], "true")
+        self.change(traceOn="false")
+        self.assertEqual(self.cluster.send("T").fields["TRACE_ON"], "false")
 
 
 class ChangesTests(SynchronousTestCase):
