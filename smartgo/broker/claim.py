@@ -2,19 +2,17 @@
 Whether this broker may serve as the master of its name, by what the registries say (reliability H6). Without any I/O.
 
 Our registries keep a name for the master that registered it, until it leaves, its connection has ended for 10 s, or
-120 s of silence are over, and refuse everybody else. RocketMQ's never refuse. From their words follows:
+120 s of silence are over, and refuse everybody else. RocketMQ's never refuse. From their words follows::
 
-============= ============================================= ==========================================================
-state         what happens                                  follows
-============= ============================================= ==========================================================
-ASKING        all have answered or not, one takes us        SERVING
-ASKING        none answers, at the start                    SERVING: brokers work without registries (H7)
-ASKING        none answers, after a standstill              ASKING: another may have our name, and we would not know
-any           a registry refuses us, who are new            STANDING_BACK: we leave those that took us
-SERVING       the same, and we are not new                  SERVING for 10 to 15 s; STANDING_BACK if it goes on refusing
-SERVING       a standstill outlasts what a registry grants  ASKING
-STANDING_BACK no registry refuses us any more               ASKING
-============= ============================================= ==========================================================
+    state          what happens                                  follows
+
+    ASKING         all have answered or not, one takes us        SERVING
+    ASKING         none answers, at the start                    SERVING: brokers work without registries (H7)
+    ASKING         none answers, after a standstill              ASKING: another may have our name unknown to us
+    any            a registry refuses us, who are new            STANDING_BACK: we leave those that took us
+    SERVING        the same, and we are not new                  SERVING for 10 to 15 s, then STANDING_BACK
+    SERVING        a standstill outlasts what a registry grants  ASKING
+    STANDING_BACK  no registry refuses us any more               ASKING
 
 New is who has not been taken by every registry that answers. So one who comes to a taken name yields at once, even
 where another registry does not know of the first. After a split of the registries two may hold the name, each at its

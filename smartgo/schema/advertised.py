@@ -2,13 +2,11 @@
 Several addresses of one broker: which of them a client is told depends on where it asks from.
 
 Text form, in the setting C{advertisedAddresses} and in a field of REGISTER_BROKER that RocketMQ's registry does not
-look at: C{WHERE=HOST:PORT}, several separated by C{;}. The most specific WHERE that fits counts, in this order:
+look at: C{WHERE=HOST:PORT}, several separated by C{;}. The most specific WHERE that fits counts, in this order::
 
-============================ ===============================================================
-C{@192.0.2.1:9876}, C{@:9876} asked the registry at this address and port, or this port
-C{@192.0.2.1}                 asked the registry at this address
-C{10.1.0.0/16}, C{10.1.2.3}   asked from this network or address; the longest prefix counts
-============================ ===============================================================
+    @192.0.2.1:9876, @:9876  asked the registry at this address and port, or this port
+    @192.0.2.1               asked the registry at this address
+    10.1.0.0/16, 10.1.2.3    asked from this network or address; the longest prefix counts
 
 Addresses are those of the connection's two ends as the registry sees them, behind whatever translates addresses.
 """
