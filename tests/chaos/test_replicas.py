@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 
 from tests.chaos.case import LONG, TOPIC, ChaosCase, times, told
@@ -163,6 +165,61 @@ class MasterLostTests(ReplicaCase):
             run.close()
         run.figure("rounds in which the master's disk was deleted", str(count), str(count))
         run.figure("messages answered with code 0 and lost", "0", f"{lost} of {safe}")
+
+
+class DivergedTests(ReplicaCase):
+    """H3: a master that comes back with another log than the slave has."""
+
+    def came_back(self, run: Round) -> None:
+        """The master runs with a wrong log: nothing counts as safe, and the slave keeps every byte it has."""
+        slave = run.nodes["slave"]
+        kept = logs.digest(slave.plan.store)
+        until(lambda: "nothing is copied or removed until" in slave.tail(), 60, "the slave says that the logs differ")
+        run.load(TOPIC, label="late", attempts=1, timeout=10.0)
+        run.await_sends(50)
+        run.pause(5)
+        run.stop_loads()
+        codes = {ok.code for ok in History(run.recorder.events).acked.values() if ok.value.startswith("late-")}
+        run.figure("answers of SYNC_MASTER while the logs differ", "11 or 12", str(sorted(codes)))
+        self.assertTrue(codes)
+        self.assertLessEqual(codes, {11, 12})
+        self.assertEqual(logs.digest(slave.plan.store), kept, "the slave's log changed")
+
+    def test_older(self) -> None:
+        """A master that lost the end of its log and went on is not followed; the slave keeps what it alone has."""
+        run = self.running("diverged-older", {"brokerRole": "SYNC_MASTER"})
+        master = run.nodes["master"]
+        master.stop()
+        older = master.plan.store + "-older"
+        shutil.copytree(master.plan.store, older)
+        master.start()
+        run.load(TOPIC, label="kept")
+        self.safe(run)
+        run.stop_loads()
+        run.equal("master", "slave")
+        master.kill()
+        shutil.rmtree(master.plan.store)
+        os.rename(older, master.plan.store)
+        master.start()
+        self.came_back(run)
+        self.judged(run)
+
+    def test_empty(self) -> None:
+        """A master that comes back with nothing is not followed; the slave keeps its log and its topics."""
+        run = self.running("diverged-empty", _SAFE)
+        run.load(TOPIC, label="kept")
+        self.safe(run)
+        run.stop_loads()
+        run.nodes["master"].kill()
+        shutil.rmtree(run.nodes["master"].plan.store)
+        run.nodes["master"].start()
+        self.came_back(run)
+        self.judged(run)
+
+    def judged(self, run: Round) -> None:
+        """Read the slave, without the messages that came to the wrong master: it has everything that was safe."""
+        run.final_read("slave")
+        run.judge(without="late-")
 
 
 class PauseTests(ReplicaCase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,15 @@ def log_end(store: str) -> int:
                 if held:
                     return start + at + len(held)
     return min(files)
+
+
+def digest(store: str) -> str:
+    """Return a digest of all bytes of a log, from its begin to its end."""
+    files = _files(store)
+    found = hashlib.sha256()
+    for _, held, _ in _pieces(files, {}, min(files), log_end(store)):
+        found.update(held)
+    return found.hexdigest()
 
 
 def _files(store: str) -> dict[int, Path]:

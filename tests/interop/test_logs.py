@@ -6,7 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.interop.logs import Difference, compare, log_end
+from tests.interop.logs import Difference, compare, digest, log_end
 
 SIZE = 4096
 
@@ -56,6 +56,13 @@ class CompareTests(SynchronousTestCase):
         """The end lies behind the last byte that is not zero; that of an empty log is its begin."""
         self.assertEqual(log_end(self.store({SIZE: b"a\0\0a", 2 * SIZE: b""})), SIZE + 4)
         self.assertEqual(log_end(self.store({SIZE: b""})), SIZE)
+
+    def test_digest(self) -> None:
+        """The digest changes with any byte, and not with files that lie ready."""
+        one = self.store({0: b"a" * SIZE, SIZE: b"b"})
+        self.assertEqual(digest(one), digest(self.store({0: b"a" * SIZE, SIZE: b"b", 2 * SIZE: b""})))
+        for other in ({0: b"a" * SIZE, SIZE: b"c"}, {0: b"a" * SIZE}, {0: b"a" * SIZE, SIZE: b"bb"}):
+            self.assertNotEqual(digest(one), digest(self.store(other)))
 
     def test_none(self) -> None:
         """A store without a log cannot be compared."""
