@@ -96,7 +96,12 @@ class NodeProcess(ProcessProtocol):
 
 
 class Nodes:
-    """All nodes of a cluster."""
+    """
+    All nodes of a cluster.
+
+    @ivar running: those that run, in the order in which they were started.
+    @ivar over: fires when the last has ended by itself.
+    """
 
     def __init__(self, env: IEnvironment, spawn: Spawn, say: Callable[[str], object]) -> None:
         """
@@ -110,7 +115,6 @@ class Nodes:
         self._stopping = False
         self.running: list[NodeProcess] = []
         self.over: Deferred[None] = Deferred()
-        """Fires when the last node has ended by itself."""
 
     async def start(self, nodes: Sequence[Node], config: str = "") -> list[NodeProcess]:
         """
