@@ -73,6 +73,19 @@ class _Exchange(Protocol):
         transport.abortConnection()
 
 
+class _Made(Factory):
+    """Gives the one protocol that was made already, which may know a factory of its own."""
+
+    noisy = False
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def buildProtocol(self, addr: object) -> Any:
+        """Give it."""
+        return self._made
+
+
 class Api:
     """The API of one process."""
 
@@ -127,10 +140,9 @@ class Api:
         made: Any = exchange
         if self._tls is not None:
             made = TLSMemoryBIOProtocol(self._tls.factory(self._host), exchange)
-        factory = Factory.forProtocol(lambda: made)
         timer: IDelayedCall | None = None
         try:
-            await self._env.network.connect(self._host, self._port, factory, TIMEOUT)
+            await self._env.network.connect(self._host, self._port, _Made(made), TIMEOUT)
             timer = self._env.clock.callLater(TIMEOUT, exchange.abort)
             return await exchange.answered
         except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:

@@ -24,6 +24,7 @@ class TLSTests(SynchronousTestCase):
         network = RealNetwork(None)
         ports = [network.free_port() for _ in range(2)]
         self.registry = f"127.0.0.1:{ports[1]}"
+        self.api = f"https://127.0.0.1:{ports[0] + 2}"
         settings = {
             "tls.server.mode": "enforcing", "tls.server.certPath": self.made.certificate,
             "tls.server.keyPath": self.made.key, "tls.enable": "true",
@@ -71,3 +72,6 @@ class TLSTests(SynchronousTestCase):
         self.assertIn("No problem", self.run_it("doctor"))
         self.assertIn("TLS", self.run_it("doctor", "-r", self.registry, status=1))
         self.run_it("topic", "ls", "-r", self.registry, "--tls", status=75)  # the system does not trust it
+        rules = self.run_it("alert", "rules", "--api", self.api, "--api-ca", self.made.authority)
+        self.assertIn("broker-down", rules)
+        self.assertIn("TLS", self.run_it("alert", "rules", "--api", self.api, status=75))

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import watch
-from smartgo.ops.alerts.table import Summary
+from smartgo.ops.alerts.table import Adjusted, Summary
 from smartgo.ops.alerts.watch import GONE, AlertWatch
 from smartgo.ops.sampler import FIGURES, BrokerFigures
 from smartgo.schema.message import Message
@@ -265,3 +265,19 @@ class AlertsTests(AlertsCase):
         self.assertIn(("broker-down", "broker-x", "firing"), self.alerts())
         self.assertEqual(self.watch.summary().silenced, 1)
         self.assertEqual(self.watch.table.rule("broker-down").seconds, 0)
+
+
+class OutsideTests(SynchronousTestCase):
+    """A front before a cluster, in a process of its own."""
+
+    def test_outside(self) -> None:
+        """It notices what is wrong with brokers, groups and registries; it has no process to be wrong."""
+        front = Front()
+        self.addCleanup(front.stop)
+        front.cluster.pump(5.0)
+        token = front.admin()
+        watched = front.ops.alerts
+        watched.table.adjust("broker-down", Adjusted(seconds=0))
+        watched.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", False)])
+        rows = front.get("/alerts", token=token)["items"]
+        self.assertEqual([one["rule"] for one in rows], ["broker-down"])
