@@ -7,7 +7,7 @@ process may have it, RocketMQ's brokers included, whose files these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from twisted.application.service import Service
@@ -475,10 +475,10 @@ class MessageStore(Service):
         self._commitlog.retreat(end)
         self._flusher.retreat(end)
 
-    def _drop(self, topic: str, below: int) -> None:
-        """Forget a topic that was deleted at the master."""
+    def _drop(self, topic: str, below: int, but: Collection[QueueKey]) -> None:
+        """Forget a topic that was deleted at the master, but for queues that it has anew."""
         self._log.info("topic {topic} was deleted at the master, and begins anew at {below}", topic=topic, below=below)
-        self._removal.drop(topic, below).addErrback(
+        self._removal.drop(topic, below, but).addErrback(
             lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
         )
 

@@ -8,14 +8,14 @@ recovery knows from the table of queues that the topic is gone.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from twisted.internet.defer import Deferred, succeed
 
 from smartgo.env.interfaces import IFiles, IThreads
 from smartgo.store.checkpointer import Checkpointer
-from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues
+from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.mappedfile import OpenMappings
 
@@ -50,14 +50,15 @@ class Removal:
         for path in left_queues(self._files, self._root):
             self._files.remove_tree(path)
 
-    def drop(self, topic: str, below: int) -> Deferred[None]:
+    def drop(self, topic: str, below: int, but: Collection[QueueKey] = ()) -> Deferred[None]:
         """
         Drop the queues of a topic; fires when their files are gone.
 
         @param below: physical offset; the records of the topic below it are those that it is deleted with.
+        @param but: queues that stay: all that they have lies behind that.
         @raise OSError: through the Deferred: the files could not be moved or removed.
         """
-        doomed = [queue for queue in self._queues if queue.topic == topic]
+        doomed = [queue for queue in self._queues if queue.topic == topic and queue.key not in but]
         if not doomed:
             return succeed(None)
         self._checkpointer.deleted[topic] = below

@@ -7,14 +7,15 @@ out to be no record is taken back, and zeroed.
 
 Queue offsets are the master's: a unit goes to the place that its record names. So a queue may begin in the middle, as
 in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that its topic was
-deleted at the master; what the topic had here is dropped. Else, as nothing protects that number, what
-L{smartgo.store.sequence} says holds here too: one record that is out of step costs one message, two or more that count
-on from further ahead are believed, and messages without units stand in for what is between.
+deleted at the master; what the topic had here is dropped, but for queues that may be of the topic that came after it.
+Else, as nothing protects that number, what L{smartgo.store.sequence} says holds here too: one record that is out of
+step costs one message, two or more that count on from further ahead are believed, and messages without units stand in
+for what is between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from twisted.logger import Logger
@@ -53,12 +54,12 @@ class Replica:
         queues: ConsumeQueues,
         begin: Callable[[int], None],
         retreat: Callable[[int], None],
-        drop: Callable[[str, int], None],
+        drop: Callable[[str, int, Collection[QueueKey]], None],
     ) -> None:
         """
         @param begin: lets an empty log begin at a physical offset.
         @param retreat: takes back what lies behind a physical offset.
-        @param drop: forgets a topic whose records below a physical offset were deleted.
+        @param drop: forgets a topic whose records below a physical offset were deleted, but for some queues.
         """
         self._commitlog = log
         self._queues = queues
@@ -67,6 +68,7 @@ class Replica:
         self._drop = drop
         self._odd: dict[QueueKey, Odd] = {}
         self._complained: set[QueueKey] = set()
+        self._begun: dict[QueueKey, int] = {}  # queues that are new here to where their first record lies
 
     def append(self, offset: int, data: bytes | memoryview) -> None:
         """
@@ -127,6 +129,7 @@ class Replica:
                     queue = by_key.get(key)
                     if queue is None:
                         queue = self._queues.create(*key)
+                        self._begun[key] = whole
                     number = message.queue_offset
                     if number != queue.next_offset or (odd and key in odd):
                         self._out_of_step(queue, message)
@@ -158,8 +161,9 @@ class Replica:
             self._begin_queue(queue, one.offset)
             self._add(queue, one)
         elif one.offset == 0:
-            self._drop(queue.topic, one.physical)
+            self._forget_topic(queue, one.physical)
             self._add(self._queues.create(*queue.key), one)
+            self._begun[queue.key] = one.physical
         elif one.offset == end or (held is not None and one.offset == end + 1):
             self._add(queue, one)
         elif held is not None and held.offset + 1 == one.offset and end < held.offset <= end + LONGEST_GAP:
@@ -187,6 +191,31 @@ class Replica:
             queue.begin_at(offset)
         except OSError as error:
             raise queue.no_room(error) from error
+
+    def _forget_topic(self, queue: ConsumeQueue, end: int) -> None:
+        """
+        Drop what a topic had that was deleted at the master some time before physical offset C{end}.
+
+        That was after the last message of C{queue}. A queue that began later than that may be of the topic of the same
+        name that came then: it stays.
+        """
+        last = queue.unit(queue.visible - 1) if queue.visible else None
+        known = self._begun.get(queue.key, 0) if last is None else last.commitlog_offset
+        kept = {
+            one.key: begin
+            for one in self._queues
+            if one.topic == queue.topic and one is not queue and (begin := self._begin_of(one)) > known
+        }
+        self._drop(queue.topic, min(end, *kept.values()) if kept else end, kept)
+
+    def _begin_of(self, queue: ConsumeQueue) -> int:
+        """Return where the first message of a queue lies that begins at 0; -1 for another queue."""
+        if queue.minimum:
+            return -1
+        if queue.key in self._begun:
+            return self._begun[queue.key]
+        first = queue.unit(0)
+        return -1 if first is None else first.commitlog_offset
 
     def _add(self, queue: ConsumeQueue, *records: Odd) -> None:
         """

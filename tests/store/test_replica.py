@@ -837,6 +837,31 @@ class StepTests(ReplicaTestCase):
             self.assertEqual(self.read(self.slave(env)), [0])
             self.assertEqual(env.files.list(f"{ROOT}/smartgo.deleted"), [])
 
+    def test_deleted_and_begun_elsewhere(self) -> None:
+        """Messages that a topic of the same name has already got in a queue that is new stay when an old one begins."""
+        for after_flush in (False, True):
+            env = FakeEnvironment()
+            slave = self.slave(env, sync_flush=after_flush)
+            log = self.log(0, 1, 2)
+            self.feed(slave, log)
+            log += self.log(0, 1, begin=len(log), queue_id=1)
+            log += self.log(0, begin=len(log))
+            for at in range(len(log) - 400, len(log), 100):
+                slave.append_raw(slave.log_bounds()[1], log[slave.log_bounds()[1] : at])
+            env.clock.advance(0)
+            self.feed(slave, log)
+            log += self.log(2, begin=len(log), queue_id=1)
+            self.feed(slave, log)
+            for machine in (env, killed(env), power_off(env)):
+                if machine is env:
+                    self.stopped(slave)
+                reopened = self.slave(machine)
+                self.feed(reopened, log)
+                self.assertEqual(
+                    (self.read(reopened), reopened.bounds("T", 0), reopened.bounds("T", 1)), ([0], (0, 1), (0, 3))
+                )
+                self.assertEqual([one.queue_offset for one in self.read_all(reopened, "T", 1)], [0, 1, 2])
+
     def test_deleted_here(self) -> None:
         """A topic that is deleted here while a record of it comes keeps that record."""
         env = FakeEnvironment()
