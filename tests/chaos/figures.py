@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.chaos.history import Event, Fault, History, Ok, Read
+from tests.chaos.history import Event, Fault, History, Ok
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,6 @@ class Effect:
     @ivar count: how often the fault was seen to happen.
     @ivar sent_after: from the fault's end to the first send that began after it and was taken.
     @ivar safe_after: the same, to the first that was taken with code 0.
-    @ivar read_after: from the fault's begin to the first message delivered from then on.
     @ivar silence: the longest time without an acknowledgement between the fault's begin and the send after its end.
     """
 
@@ -29,7 +28,6 @@ class Effect:
     count: int
     sent_after: float | None
     safe_after: float | None
-    read_after: float | None
     silence: float | None
 
 
@@ -47,7 +45,6 @@ def effects(events: Iterable[Event]) -> list[Effect]:
         later = [ok for ok in oks if ok.t > fault.t and run.invoked[ok.value].t >= fault.t]
         back = later[0] if later else None
         safe = next((ok for ok in later if ok.code == 0), None)
-        read = next((read for read in run.reads if read.t > first.t), None)
         found.append(
             Effect(
                 fault.name,
@@ -57,7 +54,6 @@ def effects(events: Iterable[Event]) -> list[Effect]:
                 fault.count,
                 None if back is None else back.t - fault.t,
                 None if safe is None else safe.t - fault.t,
-                None if read is None else read.t - first.t,
                 None if back is None else _silence(oks, first.t, back.t),
             )
         )
@@ -67,8 +63,3 @@ def effects(events: Iterable[Event]) -> list[Effect]:
 def _silence(oks: list[Ok], begin: float, end: float) -> float:
     moments = [begin, *(ok.t for ok in oks if begin <= ok.t <= end), end]
     return max(later - earlier for earlier, later in itertools.pairwise(moments))
-
-
-def rate(events: Iterable[Event], begin: float, end: float, kind: type[Ok] | type[Read] = Ok) -> float:
-    """Return how many acknowledgements, or deliveries, a second there were between two moments."""
-    return sum(isinstance(event, kind) and begin <= event.t < end for event in events) / (end - begin)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.chaos.checker import check
-from tests.chaos.figures import effects, rate
-from tests.chaos.history import Event, Fault, Info, Invoke, Note, Read
+from tests.chaos.figures import effects
+from tests.chaos.history import Event, Fault, Info, Invoke, Note
 from tests.chaos.report import report
-from tests.chaos.test_checker import QUEUE, read_finally, sent
+from tests.chaos.test_checker import read_finally, sent
 
 
 def cut(begin: float, end: float, count: int = 1) -> list[Event]:
@@ -30,30 +30,19 @@ class EffectTests(SynchronousTestCase):
         self.assertAlmostEqual(effect.silence or 0, 10.4)
 
     def test_never(self) -> None:
-        """Without a send after it there is no figure, and so for reads."""
+        """Without a send after it there is no figure."""
         (effect,) = effects([*sent("a", 0, 5), *cut(10, 20)])
-        self.assertEqual((effect.sent_after, effect.read_after, effect.silence), (None, None, None))
+        self.assertEqual((effect.sent_after, effect.safe_after, effect.silence), (None, None, None))
 
     def test_weak(self) -> None:
         """A send that was stored more weakly than asked for is taken, but not yet safe."""
         (effect,) = effects([*cut(10, 20), *sent("a", 0, 21, code=11), *sent("b", 1, 24)])
         self.assertEqual((effect.sent_after, effect.safe_after), (1.5, 4.5))
 
-    def test_reads(self) -> None:
-        """Reads count from the fault's begin: a slave may serve them while it lasts."""
-        read = Read(t=13, who="c0", queue=QUEUE, offset=0, value="a")
-        (effect,) = effects([*cut(10, 20), read])
-        self.assertEqual(effect.read_after, 3)
-
     def test_again(self) -> None:
         """A fault that comes twice is told twice."""
         events = [*cut(10, 20), *sent("a", 0, 21), *cut(30, 40), *sent("b", 1, 45)]
         self.assertEqual([effect.sent_after for effect in effects(events)], [1.5, 5.5])
-
-    def test_rate(self) -> None:
-        """A rate counts what came between two moments."""
-        events = [event for n in range(10) for event in sent(str(n), n, n)]
-        self.assertEqual(rate(events, 2, 6), 1.0)
 
 
 class ReportTests(SynchronousTestCase):
