@@ -135,7 +135,7 @@ class TokenTable:
         Make a token; return it, what its owner must keep, and what fires when it is saved.
 
         @param seconds: how long it holds; 0 for good.
-        @raise Problem: 400, the name is taken for good; 409, there is one of that name, or there are too many; or nobody
+        @raise Problem: 400, no token may have that name; 409, there is one of it, or there are too many, or nobody
             could undo this.
         """
         if name in RESERVED:
