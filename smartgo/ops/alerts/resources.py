@@ -128,10 +128,13 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     comment: SilenceComment = ""
 
 
+SilenceId = Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="The silence's id.")]
+
+
 class SilencePath(msgspec.Struct):
     """One silence."""
 
-    id: Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="The silence's id.")]
+    id: SilenceId
 
 
 @implementer(IStreamSource)
