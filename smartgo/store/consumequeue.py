@@ -182,6 +182,19 @@ class ConsumeQueue:
             position += part
         self.visible += count
 
+    def find_written(self, count: int) -> None:
+        """
+        Take C{count} units for visible that a killed process wrote behind the last one, all into one file.
+
+        They may be in the page cache alone, and so may the file's name.
+        """
+        file = self.files.find(self.visible * UNIT_SIZE)
+        if file is not None:
+            file.fresh = True
+            self._dirty[file] = None
+        self.visible += count
+        self.next_offset = self.reserved = self.visible
+
     def forget(self) -> None:
         """Be empty: all files are gone."""
         self._tail = None

@@ -284,7 +284,7 @@ class Rebuild:
             view = queue.view(queue.visible, (len(units) - done) // UNIT_SIZE)
             if view is not None and view == units[done : done + len(view)]:
                 count = len(view) // UNIT_SIZE
-                self._set_end(queue, queue.visible + count)
+                queue.find_written(count)
             else:
                 size = len(units) - done if view is None else len(view)
                 size = min(size, queue.files.file_size)

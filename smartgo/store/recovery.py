@@ -355,7 +355,8 @@ class Recovery:
         self._sync_log(tail)
         for file in queues.dirty:
             self._mappings.mapping(file).sync()
-        for directory in fresh_directories(queues.dirty):
+        # What a killed process has made may have its name in the page cache alone.
+        for directory in {self._layout.log_directory, *fresh_directories(queues.dirty)}:
             files.sync_directory(directory)
         for file in queues.dirty:
             file.fresh = False

@@ -22,6 +22,7 @@ from tests.store.stores import (
     ROOT,
     StoreTestCase,
     content,
+    held,
     killed,
     message,
     power_off,
@@ -107,6 +108,19 @@ class KilledTests(RecoveryTestCase):
             self.assertEqual(appended.queue_offset, number * 21)
             sent += [b"%d" % number, *self.fill(store, 20)]
             env = killed(env)
+
+    def test_then_power_failure(self) -> None:
+        """What a killed process left in the page cache is on the disk once the store is open again."""
+        store = self.start(self.env)
+        sent = self.fill(store, 1)
+        self.env.clock.advance(2)
+        with held(self.env, "flush"):
+            sent += self.fill(store, 33)  # the queue's second file is begun
+            env = killed(self.env)
+        store = self.start(env)
+        sent += self.fill(store, 1)
+        env.clock.advance(2)
+        self.assertEqual(self.bodies(self.start(power_off(env))), sent)
 
     def test_inside_a_copy(self) -> None:
         """Killed while a record is copied, at any byte: the end is before it, its bytes are saved and zeroed (F5)."""
