@@ -10,7 +10,8 @@ Our registries keep a name for the master that registered it, until it leaves, i
     ASKING         none answers, at the start                    SERVING: brokers work without registries (H7)
     ASKING         none answers, after a standstill              ASKING: another may have our name unknown to us
     any            a registry refuses us, who are new            STANDING_BACK: we leave those that took us
-    SERVING        the same, and we are not new                  SERVING for 10 to 15 s, then STANDING_BACK
+    SERVING        the same, another has us, we are not new      SERVING for 10 to 15 s, then STANDING_BACK
+    SERVING        the same, and no other has us any more        STANDING_BACK
     SERVING        a standstill outlasts what a registry grants  ASKING
     STANDING_BACK  no registry refuses us any more               ASKING
 
@@ -28,7 +29,7 @@ from typing import Final
 LEASE: Final = 120.0
 """Seconds for which a registry keeps a name after it heard of its holder."""
 PATIENCE: Final = 10.0
-"""Seconds for which who was the master goes on although a registry refuses him; half as many more, by chance."""
+"""Seconds for which who is master elsewhere goes on although a registry refuses him; half as many more, by chance."""
 
 
 class Standing(Enum):
@@ -135,7 +136,8 @@ class Claim:
         self._refusals[registry] = (now, why)
         if self._patient_until is None:
             self._patient_until = now + PATIENCE * (1 + self._fraction() / 2)
-        if self.standing is not Standing.STANDING_BACK and (self._new or now >= self._patient_until):
+        elsewhere = any(now - asked <= LEASE for asked in self._taken.values())
+        if self.standing is not Standing.STANDING_BACK and (self._new or not elsewhere or now >= self._patient_until):
             self.standing = Standing.STANDING_BACK
             self._new = True
         self._heard(registry)

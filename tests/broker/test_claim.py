@@ -50,7 +50,7 @@ class ClaimTests(SynchronousTestCase):
         self.assertEqual(self.claim.reason, "registry r1 does not let this broker be a master: b is the master")
 
     def test_patience(self) -> None:
-        """Who was the master goes on for 10 to 15 s against a refusal, and for good when it ends before."""
+        """Who is the master elsewhere goes on for 10 to 15 s against a refusal, and for good when it ends before."""
         for chance, seconds in ((0.0, 10.0), (1.0, 15.0)):
             self.claim = Claim(lambda: self.now, lambda chance=chance: chance)  # type: ignore[misc]
             self.claim.begin(R)
@@ -62,11 +62,30 @@ class ClaimTests(SynchronousTestCase):
                 self.claim.refused("r1", "no")
                 self.assertIs(self.claim.standing, Standing.SERVING)
                 if until:
-                    self.claim.taken("r1", self.now)
                     self.now += 100
+                    self.settled()
             self.now += 0.2
             self.claim.refused("r1", "no")
             self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+
+    def test_nobody_has_us(self) -> None:
+        """Who was the master yields at once when no registry has him any more: the other serves already."""
+        self.settled()
+        self.claim.refused("r1", "b is the master")
+        self.assertIs(self.claim.standing, Standing.SERVING)
+        self.claim.refused("r2", "b is the master")
+        self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+
+    def test_one_is_dead(self) -> None:
+        """What a registry said that has been silent for more than 120 s does not help against a refusal."""
+        for silent, standing in ((LEASE, Standing.SERVING), (LEASE + 1, Standing.STANDING_BACK)):
+            self.claim.begin(R)
+            self.settled()
+            self.now += silent
+            self.claim.missed("r2")
+            self.claim.refused("r1", "b is the master")
+            self.assertIs(self.claim.standing, standing)
+            self.claim.taken("r1", self.now)
 
     def test_who_is_asked(self) -> None:
         """Who stands back leaves those that have him and asks those that refuse him, no others."""
