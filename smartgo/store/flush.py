@@ -103,6 +103,9 @@ class Flusher:
         """The log ends at C{end} again: what will be appended there is not what was flushed, or is being flushed."""
         self.flushed = min(self.flushed, end)
         self._covered = min(self._covered, end)
+        self._waiters = deque(one._replace(end=min(one.end, end)) for one in self._waiters)
+        if not self._running:
+            self._tell()
 
     def appended(self, end: int) -> None:
         """A run of appends ended at C{end}; cheap."""
@@ -215,9 +218,12 @@ class Flusher:
         if self._dirty_since is not None:
             self._again(self._clock.seconds() - self._dirty_since)
         self._on_flushed(usage)  # first, so that whoever is told OK can read what it sent
-        waiters = self._waiters
-        while waiters and waiters[0].end <= end:
-            told = waiters.popleft().told
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell those who wait for what is flushed."""
+        while self._waiters and self._waiters[0].end <= self.flushed:
+            told = self._waiters.popleft().told
             if not told.called:  # a caller may have cancelled it
                 told.callback(PutStatus.OK)
 

@@ -13,7 +13,7 @@ from smartgo.schema.index import Geometry
 from smartgo.schema.message import PREPARED, ROLLBACK, Message, pack_host
 from smartgo.schema.record import BLANK_MAGIC, BLANK_SIZE, encode, encode_blank
 from smartgo.schema.topics import SCHEDULE_TOPIC
-from smartgo.store.interfaces import ReadStatus
+from smartgo.store.interfaces import PutStatus, ReadStatus
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -24,6 +24,7 @@ from tests.store.stores import (
     ROOT,
     StoreTestCase,
     content,
+    held,
     killed,
     message,
     power_off,
@@ -408,6 +409,27 @@ class BadTests(ReplicaTestCase):
                 self.assertEqual(slave.log_bounds(), (0, at), name)
                 self.feed(slave, good + record + after, size)
                 self.assertEqual(self.bodies(slave)[-2:], [b"the next", b"one more"], name)
+
+    def test_flush_is_waited_for(self) -> None:
+        """Who waits for a flush of what is taken back waits for what is left; the store can be stopped meanwhile."""
+        source = self.source(10)
+        at = source.ends[3]
+        for held_back in (False, True):
+            env = FakeEnvironment()
+            slave = self.slave(env)
+            with held(env, "flush"):
+                slave.append_raw(0, source.log[: at + 50])
+                env.clock.advance(0.5)
+                waiting = slave.flush()
+                if held_back:
+                    stopping = slave.stopService()
+                else:
+                    env.threads.release("flush", 1)
+                    waiting = slave.flush()
+                    self.assertRaises(BadRecord, slave.append_raw, at + 50, bytes(1000))
+            if held_back:
+                self.assertEqual(self.now(stopping), None)
+            self.assertEqual((self.now(waiting), slave.flushed), (PutStatus.OK, at))
 
     def test_known_early(self) -> None:
         """What can be no record is known from its first 8 bytes."""
