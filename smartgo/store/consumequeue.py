@@ -186,11 +186,12 @@ class ConsumeQueue:
         """
         Take C{count} units for visible that a killed process wrote behind the last one, all into one file.
 
-        They may be in the page cache alone, and so may the file's name.
+        They may be in the page cache alone, and so may the name of a file that begins with them.
         """
-        file = self.files.find(self.visible * UNIT_SIZE)
+        position = self.visible * UNIT_SIZE
+        file = self.files.find(position)
         if file is not None:
-            file.fresh = True
+            file.fresh = file.fresh or file.base == position
             self._dirty[file] = None
         self.visible += count
         self.next_offset = self.reserved = self.visible
