@@ -2,11 +2,13 @@
 A slave's copy of its master's tables: topics (21), consumer offsets (43), delivery positions (45), groups (201).
 
 Rules: C{ha.md} section 4, C{reliability.md} H5. The master's main port is asked 3 s after the start and every 10 s,
-sooner for a topic that the log has and the table lacks. Two rules are stricter than RocketMQ's:
+sooner for a topic that the log has and the table lacks. Three rules are stricter than RocketMQ's:
 
  - Tables come only from a master whose log is followed just now, and goes as far as ours (28). One that came back with
    an empty disk would otherwise empty the tables of the only broker that still has them.
  - Offsets that groups committed here while the master was away are given to it before its own older ones count.
+ - Delivery positions count when our log has come as far as the master's was then. What it had delivered may not have
+   come yet: should we become the master before, nobody would deliver that again.
 
 While no master can be asked, a topic of which the log brought messages is readable with default settings: it was
 created after the last copy, and its messages may be nowhere else.
@@ -100,6 +102,7 @@ class Mirror(Service):
         self._timer: IDelayedCall | None = None
         self._running: Deferred[None] = succeed(None)
         self._hastened: set[str] = set()
+        self._delivered: tuple[dict[int, int], int] | None = None  # positions, and how far the master's log was then
         self._whole = False  # the log has no topics that the table lacks, as far as we can tell
         self.master: str | None = None
         self.copied_ms = -1
@@ -142,10 +145,12 @@ class Mirror(Service):
     async def _look(self) -> bool:
         master = self.master
         if master is None or not self._followed():
+            self._delivered = None  # the next one may have another log
             self._note("no master is followed")
             return False
         try:
-            if not await self._is_ahead(master):
+            end = self._store.log_bounds()[1]
+            if await self._end_of(master) < end:  # we have all from it
                 self._note(f"{master} has less of the log than we have")
                 return False
             for step in self._copy_topics, self._copy_groups, self._copy_delays, self._copy_offsets:
@@ -185,12 +190,11 @@ class Mirror(Service):
             raise PeerRefused(answer.code, answer.remark or "")
         return answer
 
-    async def _is_ahead(self, master: str) -> bool:
-        """Whether the master's log goes as far as ours does, as one that we have all from must."""
-        end = self._store.log_bounds()[1]
+    async def _end_of(self, master: str) -> int:
+        """Ask how far the master's log goes; -1 where it does not say."""
         answer = await self._ask(master, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
         told = KVTable.decode(answer.body).table.get("commitLogMaxOffset", "")
-        return told.isdecimal() and int(told) >= end
+        return int(told) if told.isdecimal() else -1
 
     # -- tables ------------------------------------------------------------------------------------------------
 
@@ -228,9 +232,15 @@ class Mirror(Service):
             self._groups.replace_all(theirs.data_version, theirs.subscription_group_table)
 
     async def _copy_delays(self, master: str) -> None:
-        answer = await self._ask(master, Command.request(RequestCode.GET_ALL_DELAY_OFFSET))
-        theirs = DelayOffsetTable.decode(answer.body).offset_table if answer.body else {}
-        if theirs != self._delays and self._followed():
+        if self._delivered is None:
+            answer = await self._ask(master, Command.request(RequestCode.GET_ALL_DELAY_OFFSET))
+            theirs = DelayOffsetTable.decode(answer.body).offset_table if answer.body else {}
+            if theirs == self._delays:
+                return
+            self._delivered = theirs, await self._end_of(master)
+        theirs, end = self._delivered
+        if self._store.log_bounds()[1] >= end and self._followed():
+            self._delivered = None
             self._delays.clear()
             self._delays.update(theirs)
             self._delays_changed()

@@ -111,6 +111,11 @@ class MirrorTests(SynchronousTestCase):
         if slave.mirror.running:
             slave.stop()
 
+    def log_end(self) -> int:
+        """How far the master's log goes."""
+        end: int = self.master.store.log_bounds()[1]
+        return end
+
     def commit(self, group: str, offset: int, queue_id: int = 0) -> None:
         """A group is so far on the master, in a topic that there is."""
         self.master.offsets.commit(group, "T", queue_id, offset)
@@ -124,6 +129,7 @@ class MirrorTests(SynchronousTestCase):
         slaves = self.slave, self.start(FAST)
         self.pump(2.9)
         for slave in slaves:
+            slave.store.end = self.log_end()
             self.assertEqual((len(slave.topics), slave.mirror.copied_ms), (0, -1))
         self.pump(0.5)
         for slave in slaves:
@@ -147,6 +153,27 @@ class MirrorTests(SynchronousTestCase):
         self.assertEqual(len(self.slave.topics), 0)
         self.assertIn("NEW", self.slave.groups)
         self.assertEqual(self.slave.delay_changes, 2)
+
+    def test_delivered(self) -> None:
+        """How far the master has delivered counts once the log has come that far, with what was delivered."""
+        self.cluster.send("T")
+        self.slave.store.end = self.log_end() - 1
+        self.master.delay.offsets[3] = 11
+        self.pump(3.1)
+        self.assertEqual((self.slave.delays, self.slave.mirror.reason), ({}, ""))
+        self.slave.store.end += 1
+        self.cluster.send("T")
+        self.master.delay.offsets[3] = 12
+        self.pump(10.1)
+        self.assertEqual((self.slave.delays[3], self.slave.delay_changes), (11, 1))
+        self.pump(10.1)
+        self.slave.followed = False
+        self.pump(10.1)
+        self.slave.followed = True
+        self.slave.store.end = self.log_end()
+        self.master.delay.offsets[3] = 13
+        self.pump(1.1)
+        self.assertEqual((self.slave.delays[3], self.slave.delay_changes), (13, 2))
 
     def test_not_followed(self) -> None:
         """Nothing is copied from a master whose log is not followed; as soon as it is, all is."""
