@@ -278,6 +278,7 @@ class Broker(Service):
         self.groups.create_built_in()
         for topic in self.topics.adopt(self.store.queues()):
             await self.store.delete_topic(topic)
+        self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         self.delay.start(self.progress.load())
 
     async def _listen(self) -> None:

@@ -164,6 +164,30 @@ class OffsetTable:
             self._table.setdefault(target, {})[topic] = queues
             self._saving.changed()
 
+    def keep_within(self, end_of: Callable[[str, int], int]) -> None:
+        """
+        Take back what lies beyond the end of its queue: the log has lost messages, and new ones will get their offsets.
+
+        @param end_of: the next offset of a queue (topic, queue id); 0 for one without messages, which tells nothing.
+        """
+        count = 0
+        for group, topic, queues in self.items():
+            for queue_id, offset in queues.items():
+                if offset > (end := end_of(topic, queue_id)) > 0:
+                    queues[queue_id] = end
+                    count += 1
+                    last = group, topic, queue_id
+        if count:
+            self._saving.changed()
+            self._log.warn(
+                "{count} positions were beyond the end of their queue, which has lost messages, and were taken back;"
+                " one is that of group {group} in {topic} queue {queue}",
+                count=count,
+                group=last[0],
+                topic=last[1],
+                queue=last[2],
+            )
+
     def merge(self, table: ConsumerOffsetTable) -> None:
         """Overwrite with the entries of another table, one by one: a slave, from its master. What is owed may grow."""
         if self._take(table.offset_table):

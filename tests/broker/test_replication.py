@@ -364,6 +364,23 @@ class FailoverTests(PairCase):
         self.assertEqual(*pair.logs())
         self.assertEqual(pair.followed.offsets.query("CG", "T", 0), 3)
 
+    def test_promotion_behind(self) -> None:
+        """A slave that lacks messages which groups have read goes on as a master so that they miss none of the new."""
+        pair = self.start()
+        for number in range(5):
+            pair.send("T", b"%d" % number)
+        pair.pump(11.0)
+        self.commit(pair, "CG", 9)  # the master's log had these, ours did not
+        pair.stop_master()
+        pair.stop_slave()
+        pair.start_master(storePathRootDir="/slave")
+        for number in range(9):
+            pair.send("T", b"new %d" % number)
+        offset = pair.broker.offsets.query("CG", "T", 0)
+        assert offset is not None
+        answer = pair.ask(pull_command("T", 0, offset))
+        self.assertEqual([one.body for one in records(answer.body)], [b"new %d" % number for number in range(9)])
+
     def test_two_slaves(self) -> None:
         """Several slaves may follow one master."""
         pair = self.start()
