@@ -94,7 +94,7 @@ class RegistryCalls:
         raise refusal or failure
 
     def _ill(self, address: str, error: CallFailed) -> None:
-        if address not in self._failing:
+        if address not in self._failing and len(self.addresses) > 1:  # of the only one the caller is told
             self._failing.add(address)
             self._log.warn("registry {address} does not answer: {error}", address=address, error=error)
 

@@ -130,6 +130,7 @@ class RouteTable:
         self._templates: set[str] = set()  # topics whose route is the template's
         self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
         self._wanted: dict[str, None] = {}
+        self._deaf = False  # no registry answered the last time
         self._asking: dict[str, list[Deferred[Route]]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = LoopingCall(self.refresh)
@@ -257,8 +258,12 @@ class RouteTable:
                     self._log.warn("no route of {topic} now: {error}", topic=topic, error=refusal)
                 elif topic in self._routes:
                     self._missed(topic)
-            except CallFailed:
-                return  # nobody answers, which was logged
+            except CallFailed as error:
+                if not self._deaf:
+                    self._deaf = True
+                    self._log.warn("no registry answers, what is known goes on: {error}", error=error)
+                return
+        self._deaf = False
 
     def _missed(self, topic: str) -> None:
         """No registry knows a topic that we know."""

@@ -24,8 +24,7 @@ from smartgo.schema.headers.send import SendRequest
 from smartgo.spark import sink
 from smartgo.spark.outgoing import BadRow, Outgoing, Portion
 from smartgo.spark.sink import NotSent, Settings, Task
-from tests.client.doubles import ClusterTestCase, route
-from tests.client.test_producer import Storing
+from tests.client.doubles import ClusterTestCase, Storing, route
 from tests.spark.session import ROOT, SparkTestCase
 from tests.spark.test_outgoing import outgoing
 
