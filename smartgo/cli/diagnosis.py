@@ -23,6 +23,7 @@ from smartgo.cli.findings import (
     descriptors,
     disk,
     fullness,
+    replication,
 )
 from smartgo.cli.output import size, span
 from smartgo.cli.portprobe import Answer, probe
@@ -226,6 +227,7 @@ class Diagnosis:
         disk = number(table, "commitLogDiskRatio")
         if disk is not None:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
+        found += replication(subject, table)
         behind = number(table, "dispatchBehindBytes") or 0
         if behind > BEHIND_LIMIT:
             found.append(

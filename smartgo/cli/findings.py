@@ -21,6 +21,7 @@ DISK_PROBLEM: Final = 0.88  # near where nothing is stored any more
 SYNC_WARNING: Final = 0.02  # seconds for a durable write
 SYNC_PROBLEM: Final = 0.1
 SYNC_WRITES: Final = 20
+REPLICA_BEHIND: Final = 256 << 20  # bytes of the log that the master has alone
 OPEN_FILES: Final = 10_000  # descriptors that a broker of some thousand queues needs
 
 
@@ -56,6 +57,48 @@ def fullness(subject: str, used: float, words: str) -> Finding:
     return Finding(
         PROBLEM if used >= DISK_PROBLEM else WARNING, subject, f"the disk is {used:.0%} full. {words}".rstrip(), advice
     )
+
+
+def replication(subject: str, table: dict[str, str]) -> list[Finding]:
+    """
+    Judge how a slave stands to its master.
+
+    @param table: what the broker tells of itself; nothing is found where that says nothing, as of a master.
+    """
+    state = table.get("haState")
+    if state is None:
+        return []
+    reason = table.get("haReason", "")
+    words = f": {reason}" if reason else ""
+    if state == "DIVERGED":
+        return [
+            Finding(
+                PROBLEM,
+                subject,
+                f"its log is not its master's, and nothing is copied{words}",
+                "decide which of the two is right, and empty the other one's store: docs/replication.rst has the steps",
+            )
+        ]
+    if state not in ("FOLLOWING", "CATCHING_UP"):
+        return [
+            Finding(
+                WARNING,
+                subject,
+                f"follows no master ({state}), so what is stored now exists once{words}",
+                "is the master up, and registered under the same name? does its haAllow let this slave in?",
+            )
+        ]
+    behind = int(table.get("haBehindBytes", "0"))
+    if behind > REPLICA_BEHIND:
+        return [
+            Finding(
+                WARNING,
+                subject,
+                f"is {size(behind)} behind its master",
+                "if it does not get less, its disk or the network between them is too slow",
+            )
+        ]
+    return [Finding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")]
 
 
 async def descriptors(env: IEnvironment) -> Findings:

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
+from smartgo.cli.findings import OK, PROBLEM, WARNING, replication
 from smartgo.cli.portprobe import Answer, probe
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
@@ -117,6 +118,24 @@ class DoctorTests(Examining):
         self.cluster.pump(15.0)
         warnings = [what for (verdict, _), what in self.examine().items() if verdict == "warning"]
         self.assertTrue(any("80% full" in one or "clock" in one for one in warnings), warnings)
+
+    def test_slave(self) -> None:
+        """A slave that follows no master is a warning."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
+        self.assertIn("follows no master", self.examine(status=1)["warning", "broker broker-a (slave 1)"])
+
+    def test_replication(self) -> None:
+        """A slave with another log is a problem, one far behind a warning; of masters nothing is said."""
+        self.assertEqual(replication("b", {"brokerRole": "SYNC_MASTER"}), [])
+        told = {"haState": "DIVERGED", "haReason": "our log goes to 9, the master's only to 0", "haBehindBytes": "0"}
+        [found] = replication("b", told)
+        self.assertEqual(found.verdict, PROBLEM)
+        self.assertIn("only to 0", found.what)
+        [found] = replication("b", {"haState": "CATCHING_UP", "haBehindBytes": str(300 << 20)})
+        self.assertEqual((found.verdict, found.what), (WARNING, "is 300 MiB behind its master"))
+        [found] = replication("b", {"haState": "FOLLOWING", "haBehindBytes": "0", "haMasterAddress": "10.0.0.1:10912"})
+        self.assertEqual((found.verdict, found.what), (OK, "follows 10.0.0.1:10912, 0 B behind"))
 
     def test_template(self) -> None:
         """Where sends do not create topics that is noted."""
