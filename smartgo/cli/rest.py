@@ -132,7 +132,8 @@ class Api:
             raise Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)
         status = int(words[1])
         if status >= 400:
-            raise Refusal(_reason(found, status), _STATUSES.get(status, FAILED))
+            hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
+            raise Refusal(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
         return msgspec.json.decode(found) if found else None
 
     async def _exchange(self, request: bytes) -> bytes:
@@ -148,7 +149,7 @@ class Api:
         except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:
             late = timer is not None and not timer.active()
             reason = f"no answer within {TIMEOUT:.0f} s" if late else str(error).rstrip(".")
-            raise Refusal(f"{self._url}: {reason}", TRY_AGAIN) from None
+            raise Refusal(f"{self._url}: {reason}; --api says where else the REST API is", TRY_AGAIN) from None
         finally:
             if timer is not None and timer.active():
                 timer.cancel()

@@ -116,7 +116,7 @@ class ApiTests(RestCase):
     def test_token(self) -> None:
         """The token is in the environment or in a file; without the right one it ends with 77."""
         self.env.files.create("/token", self.env.host.variables.pop("SMARTGO_TOKEN").encode() + b"\n")
-        self.assertIn("show a token", self.refused("config", "history", status=77))
+        self.assertIn("SMARTGO_TOKEN or --token-file", self.refused("config", "history", status=77))
         self.out("config", "history", "--token-file", "/token")
         self.refused("config", "history", "--token-file", "/nothing", status=78)
 
@@ -125,7 +125,9 @@ class ApiTests(RestCase):
         for url in ("ftp://127.0.0.1", "127.0.0.1:10913", "http://", "http://127.0.0.1:x"):
             self.refused("alert", "list", "--api", url, status=78)
         self.env.host.variables["SMARTGO_API"] = "http://127.0.0.1:1"
-        self.assertIn("http://127.0.0.1:1", self.refused("alert", "list", status=75))
+        refused = self.refused("alert", "list", status=75)
+        self.assertIn("http://127.0.0.1:1", refused)
+        self.assertIn("--api", refused)
 
     def test_other_servers(self) -> None:
         """What is no REST API, or does not answer, ends with 75 and says so."""
