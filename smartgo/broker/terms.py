@@ -75,7 +75,7 @@ def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
             "a slave has it too, unless the answer said otherwise (11, 12), so that it survives the loss of this disk"
         )
     else:
-        copies = "with this disk is lost what no slave has received yet"
+        copies = "the loss of this disk loses what no slave has received yet"
     return f"{store.flush_disk_type}, {role}: {loss}; {copies}"
 
 

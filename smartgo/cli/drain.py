@@ -245,7 +245,7 @@ def drain(
             found,
             {
                 "broker": f"{broker} is empty: it is safe to stop it",
-                "groups that read": found.groups,
+                "groups waited for": found.groups,
                 "left of ignored groups": found.ignored,
                 "took": f"{found.seconds:g} s",
             },
