@@ -10,6 +10,10 @@ from twisted.internet.defer import Deferred
 
 from smartgo.ops.jobs import Job
 from smartgo.ops.security.principals import Principal
+from smartgo.schema.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.registry import RegisterBrokerRequest
 from smartgo.schema.topics import dlq_topic
 from tests.ops.console.browser import MARK, ConsoleCase, in_browser
 from tests.ops.console.test_files import table
@@ -55,6 +59,17 @@ def shown_keys(page: Page) -> list[str]:
 
 class PagesTests(ConsoleCase):
     """Pages."""
+
+    async def register_slave(self, name: str) -> None:
+        """Tell the registry of a slave that does not answer, and of no master."""
+        header = RegisterBrokerRequest(
+            broker_name=name, broker_addr="127.0.0.1:1", cluster_name="DefaultCluster", ha_server_addr="", broker_id=1
+        )
+        body = RegisterBrokerBody(TopicConfigSerializeWrapper({})).encode(compressed=False)
+        await self.client.ask(
+            f"127.0.0.1:{self.live.registry_port}", Command.request(RequestCode.REGISTER_BROKER, header, body)
+        )
+        self.ops.view.forget()
 
     async def fill(self) -> None:
         """Put something onto every page."""
@@ -148,6 +163,34 @@ class PagesTests(ConsoleCase):
         page.reload()
         page.get_by_role("link", name="No member of group audit is connected; messages waiting: 1").click()
         page.get_by_role("heading", name="audit").wait_for()
+
+    @in_browser()
+    def test_no_master(self, page: Page) -> None:
+        """The overview says which broker name has slaves alone."""
+        self.do(self.register_slave, "lonely")
+        page.reload()
+        page.get_by_role("link", name="Broker lonely has no master: nothing can be stored there").click()
+        page.get_by_text("lonely", exact=True).first.wait_for()
+
+    @in_browser()
+    def test_slave_alone(self, page: Page) -> None:
+        """Without a master the bar does not say that all is well, nor the map that its slave is up to date."""
+
+        def alone(route: Any) -> None:
+            answer = route.fetch()
+            found = answer.json()
+            following = {"state": "CONNECTING", "reason": "nobody there", "behind": 0}
+            for one in found["items"]:
+                one |= {"id": 1, "role": "SLAVE", "following": following}
+            route.fulfill(response=answer, json=found)
+
+        page.route("**/api/v1/brokers?*", alone)
+        self.go(page, "cluster")
+        page.reload()
+        page.locator(".bar-health", has_text="without a master: 1").wait_for()
+        row = page.locator(".node-facts div", has_text="Connecting")
+        row.get_by_text("\N{EN DASH}", exact=True).wait_for()
+        page.unroute_all(behavior="wait")
 
     # -- messages ----------------------------------------------------------------------------------------------------
 

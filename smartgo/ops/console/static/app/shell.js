@@ -2,6 +2,7 @@
 import { AlarmBadge, useAlarm } from "./alarm.js";
 import { cx, html, signal, useEffect, useState } from "./html.js";
 import { get, loginWanted, logOut, may, online, session } from "./api.js";
+import { masterless } from "./brokers.js";
 import { attempt, Overlays } from "./dialog.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
 import { Icon, Logo } from "./icons.js";
@@ -67,8 +68,13 @@ function ClusterName() {
   if (!data) return html`<span class="bar-cluster faint">…</span>`;
   const down = data.items.filter((one) => !one.up).length;
   const clusters = [...new Set(data.items.map((one) => one.cluster))];
-  const tone = data.total === 0 ? "bad" : down ? "warn" : "good";
-  const words = down ? t("bar.down", { n: down, total: data.total }) : t(data.total ? "bar.well" : "bar.nobroker");
+  const orphans = data.next ? 0 : masterless(data.items).length;
+  const tone = data.total === 0 ? "bad" : down || orphans ? "warn" : "good";
+  const words = down
+    ? t("bar.down", { n: down, total: data.total })
+    : orphans
+      ? t("bar.masterless", { n: orphans })
+      : t(data.total ? "bar.well" : "bar.nobroker");
   return html`<a class="bar-cluster" href="#/cluster" title=${words}>
     <span class=${`dot dot-${tone}`} aria-hidden="true"></span>
     <b>${clusters.join(", ") || t("bar.nocluster")}</b>

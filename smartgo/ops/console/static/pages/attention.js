@@ -1,5 +1,6 @@
 // What somebody should look at now, of what the overview knows anyway.
 import { html } from "../app/html.js";
+import { masterless } from "../app/brokers.js";
 import { duration, number, percent } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
@@ -21,6 +22,9 @@ function findings(brokers, groups) {
       const tone = one.diskRatio >= DISK_OVER ? "bad" : "warn";
       found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
     }
+  }
+  for (const name of masterless(brokers)) {
+    found.push({ tone: "bad", place: ["cluster"], text: t("attention.masterless", { name }) });
   }
   for (const one of groups) {
     const lag = one.progress?.lag ?? 0;

@@ -71,7 +71,7 @@ function Node({ one }) {
           <div><dt>${t("cluster.version")}</dt><dd>${one.version ?? "–"}</dd></div>
           <div><dt>${t("cluster.uptime")}</dt><dd>${one.bootMs ? duration((Date.now() - one.bootMs) / 1000) : "–"}</dd></div>
           ${one.slaves.map((slave) => html`<div key=${slave.address}><dt>${t("cluster.slave")}</dt><dd title=${slave.address}>${behind(slave.behind)}</dd></div>`)}
-          ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${behind(one.following.behind)}</dd></div>`}
+          ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${FOLLOWS.has(one.following.state) ? behind(one.following.behind) : "–"}</dd></div>`}
         </dl>
         ${one.following?.reason && html`<p class="sub tone-bad">${one.following.reason}</p>`}`
       : html`<p class="sub tone-bad">${one.error}</p>`}
@@ -83,6 +83,7 @@ function behind(size) {
   return size === 0 ? t("cluster.level") : t("cluster.behind", { size: bytes(size) });
 }
 
+const FOLLOWS = new Set(["FOLLOWING", "CATCHING_UP"]); // else how far it is behind is not known
 const CLEANS = ["queues", "topics", "log"];
 
 function Broker({ name, tab }) {
