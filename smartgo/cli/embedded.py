@@ -35,11 +35,16 @@ def configuration_of(
     """
     Return the checked configuration of a registry and a broker.
 
+    C{NAMESRV_ADDR} is for commands that ask a cluster, and not heeded: a broker for a try must not take messages of
+    another cluster.
+
     @param flags: settings by file name, over those of the file.
     @param path: the configuration file's name, C{data} its content; C{None} for none.
     @raise SettingError: one of them is wrong.
     """
-    return load(surroundings(env), ALL, path, data, flags)
+    around = surroundings(env)
+    alone = around._replace(variable=lambda name: None if name == "NAMESRV_ADDR" else around.variable(name))
+    return load(alone, ALL, path, data, flags)
 
 
 class Embedded:

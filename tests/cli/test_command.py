@@ -129,6 +129,14 @@ class DevTests(SynchronousTestCase):
         self.assertEqual((found.broker.listen_port, found.registry.listen_port), (21911, 29876))
         self.assertEqual(found.store.flush_disk_type, "SYNC_FLUSH")
 
+    def test_alone(self) -> None:
+        """C{NAMESRV_ADDR} does not have the broker join the cluster that commands ask; settings do."""
+        env = FakeEnvironment()
+        env.host.variables["NAMESRV_ADDR"] = "10.0.0.1:9876"
+        self.assertEqual(configured(env, "/d").broker.namesrv_addr, ())
+        given = configured(env, "/d", settings=("namesrvAddr=10.0.0.2:9876",))
+        self.assertEqual(given.broker.namesrv_addr, ("10.0.0.2:9876",))
+
     def test_old_store(self) -> None:
         """A store that is there keeps the size of its files."""
         env = FakeEnvironment()
