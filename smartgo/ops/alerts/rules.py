@@ -16,6 +16,7 @@ Subject = Literal["broker", "group", "registry", "process"]
 Unit = Literal["state", "count", "bytes", "seconds", "ratio"]
 
 _MIB: Final = 1 << 20
+_UNITS: Final[Mapping[str, str]] = {"bytes": " bytes", "seconds": " s"}
 _FOLLOWED: Final = ("FOLLOWING", "CATCHING_UP")
 
 
@@ -92,6 +93,14 @@ class Rule(NamedTuple):
     def adjustable(self) -> bool:
         """Whether another threshold makes sense."""
         return self.unit != "state"
+
+    def words(self, value: float) -> str:
+        """A measured value for people; C{""} where it is no more than yes or no."""
+        if self.unit == "state":
+            return ""
+        if self.unit == "ratio":
+            return f"{value:.1%}"
+        return f"{value:,.0f}{_UNITS.get(self.unit, '')}"
 
 
 def _brokers(value: Callable[[BrokerLook], float | None]) -> Callable[[Look], Values | None]:

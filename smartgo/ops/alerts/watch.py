@@ -227,8 +227,10 @@ class AlertWatch:
         if event.state == "resolved":
             self._log.info("alert {rule} {subject} is over", rule=alert.rule, subject=alert.subject)
         else:
+            words = rule.words(alert.value)
             self._log.warn(
-                "alert {rule} {subject}, {value}: {about}",
+                "alert {rule} {subject}{words}: {about}",
+                words=f", {words}" if words else "",
                 rule=alert.rule,
                 subject=alert.subject,
                 value=alert.value,

@@ -98,6 +98,20 @@ class RulesTests(SynchronousTestCase):
         self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0})
         self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5})
 
+    def test_words(self) -> None:
+        """What was measured is told in its unit; of what is yes or no nothing is."""
+        told = [
+            RULES[name].words(value)
+            for name, value in (
+                ("broker-gone", 60.014),
+                ("disk-full", 0.874),
+                ("group-empty", 1501),
+                ("replica-behind", 5),
+                ("replica-diverged", 1.0),
+            )
+        ]
+        self.assertEqual(told, ["60 s", "87.4%", "1,501", "5 bytes", ""])
+
     def test_registries(self) -> None:
         """A registry that does not answer is down."""
         look = Look(registries={"r1:9876": True, "r2:9876": False})
