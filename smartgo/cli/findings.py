@@ -61,10 +61,19 @@ def fullness(subject: str, used: float, words: str) -> Finding:
 
 def replication(subject: str, table: dict[str, str]) -> list[Finding]:
     """
-    Judge how a slave stands to its master.
+    Judge how a slave stands to its master, and whether a master that waits for slaves has one.
 
-    @param table: what the broker tells of itself; nothing is found where that says nothing, as of a master.
+    @param table: what the broker tells of itself; nothing is found where that says nothing, as RocketMQ's.
     """
+    if table.get("brokerRole") == "SYNC_MASTER" and table.get("haSlaveCount") == "0":
+        return [
+            Finding(
+                WARNING,
+                subject,
+                "is a SYNC_MASTER without a slave: what is stored exists once, and senders are told so (11)",
+                "start its slave; if it runs, its log says why it does not follow",
+            )
+        ]
     state = table.get("haState")
     if state is None:
         return []

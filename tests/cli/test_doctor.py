@@ -126,8 +126,11 @@ class DoctorTests(Examining):
         self.assertIn("follows no master", self.examine(status=1)["warning", "broker broker-a (slave 1)"])
 
     def test_replication(self) -> None:
-        """A slave with another log is a problem, one far behind a warning; of masters nothing is said."""
-        self.assertEqual(replication("b", {"brokerRole": "SYNC_MASTER"}), [])
+        """A slave with another log is a problem, one far behind, or no slave, a warning."""
+        self.assertEqual(replication("b", {"brokerRole": "SYNC_MASTER", "haSlaveCount": "1"}), [])
+        self.assertEqual(replication("b", {"brokerRole": "ASYNC_MASTER", "haSlaveCount": "0"}), [])
+        [found] = replication("b", {"brokerRole": "SYNC_MASTER", "haSlaveCount": "0"})
+        self.assertEqual(found.verdict, WARNING)
         told = {"haState": "DIVERGED", "haReason": "our log goes to 9, the master's only to 0", "haBehindBytes": "0"}
         [found] = replication("b", told)
         self.assertEqual(found.verdict, PROBLEM)
