@@ -15,7 +15,12 @@ from smartgo.ha.link import Link
 from smartgo.ha.transfer import MasterEnd
 from smartgo.store.interfaces import IReplicatedLog
 
-_SLICE: Final = 256 * 1024  # bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile
+_SLICE: Final = 1024 * 1024
+"""
+Bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile.
+
+A master that is busy makes few turns a second, each of many sends: with less a slave would not keep up with them.
+"""
 _PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
 
 
@@ -76,6 +81,8 @@ class Feed(Link):
     def connectionMade(self) -> None:
         """Wait for the first report."""
         super().connectionMade()
+        # Of its own accord Twisted hands the kernel 128 KiB a turn, and has enough when 64 KiB wait.
+        self.transport.bufferSize = self.transport.SEND_LIMIT = _SLICE
         self.transport.registerProducer(self, True)
         self._master.connected(self)
 

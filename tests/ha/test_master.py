@@ -172,8 +172,8 @@ class ServingTests(MasterCase):
         self.assertEqual(master.confirmed, 500)
 
     def test_full_transport(self) -> None:
-        """A slave that does not read holds some hundred KiB of ours and no more, heartbeats included."""
-        self.there.data[:] = noise(2 * KIB * KIB)
+        """A slave that does not read holds a MiB of ours and no more, heartbeats included."""
+        self.there.data[:] = noise(5 * KIB * KIB)
         self.there.file_size = 1 << 30
         slave = self.wire(self.make_master(), 1)
         for _ in range(3):
@@ -181,16 +181,16 @@ class ServingTests(MasterCase):
             self.clock.pump([1.0] * 6)
             slave.say(1)
         unread = len(slave.transport.value())
-        self.assertLess(unread, 300 * KIB)
+        self.assertLess(unread, 1200 * KIB)
         got = b""
         while part := slave.take():
-            self.assertLess(len(part), 300 * KIB)  # in each turn
+            self.assertLess(len(part), 1200 * KIB)  # in each turn
             got += part
         self.assertEqual(b"".join(body for _, body in pieces(got)), self.there.data[1:])
 
     def test_shares_turns(self) -> None:
         """Where the transport never has enough, a slave far behind still leaves turns to others."""
-        self.there.data[:] = noise(1 * KIB * KIB)
+        self.there.data[:] = noise(4 * KIB * KIB)
         self.there.file_size = 1 << 30
         slave = self.wire(self.make_master())
         slave.transport.room = 1 << 40
@@ -200,7 +200,7 @@ class ServingTests(MasterCase):
             self.clock.calls.pop(0).func()
             turns.append(len(slave.take()))
         self.assertEqual(len(turns), 4)
-        self.assertLess(max(turns), 300 * KIB)
+        self.assertLess(max(turns), 1200 * KIB)
 
     def test_cold(self) -> None:
         """What lies on the disk is read in threads: others are served meanwhile, and what is new waits for its turn."""
@@ -258,10 +258,10 @@ class ServingTests(MasterCase):
 
     def test_removed(self) -> None:
         """A slave whose place in the log is removed is let go."""
-        self.there.data[:] = noise(1 * KIB * KIB)
+        self.there.data[:] = noise(4 * KIB * KIB)
         self.there.file_size = 1 << 30
         slave = self.wire(self.make_master(), 100)
-        self.there.forget(KIB * KIB // 2)
+        self.there.forget(2 * KIB * KIB)
         slave.take()
         self.assertTrue(slave.cut)
         self.assertIn("is gone", self.said.sentences[-1])
