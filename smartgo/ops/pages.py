@@ -6,17 +6,18 @@ import html
 from collections.abc import Mapping
 from typing import Any, Final
 
-from smartgo.ops.console.files import TYPES
+from smartgo.ops.console.files import TYPES, icon
 from smartgo.ops.routes import Raw
 
 _CACHE: Final = {"Cache-Control": "no-cache"}  # ask each time, by ETag
 
 
 def docs_pages(document: Mapping[str, Any]) -> dict[str, Raw]:
-    """Return the API's page, made of its OpenAPI document, and the style sheet that goes with it."""
+    """Return the API's page, made of its OpenAPI document, and what goes with it. Blocking."""
     return {
         "/docs": Raw(_page(document).encode(), TYPES["html"], _CACHE),
         "/docs/style.css": Raw(_STYLE.encode(), TYPES["css"], _CACHE),
+        "/docs/icon.svg": icon(),
     }
 
 
@@ -26,7 +27,8 @@ def _page(document: Mapping[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
         f"<title>{_text(info['title'])} API</title>",
-        '<link rel="stylesheet" href="/docs/style.css"></head><body>',
+        '<link rel="stylesheet" href="/docs/style.css">',
+        '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml"></head><body>',
         f"<header><h1>{_text(info['title'])} API</h1><p>{_text(info['description'])} ",
         'For programs: <a href="/openapi.json">openapi.json</a>.</p></header><nav>',
         *(f'<a href="#{_text(tag["name"])}">{_text(tag["name"])}</a> ' for tag in document["tags"]),

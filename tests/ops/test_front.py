@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from typing import Any, cast
 
 import msgspec
@@ -435,8 +436,11 @@ class DocumentTests(FrontCase):
         self.assertIn("application/problem+json", answers["404"]["content"])
 
     def test_page(self) -> None:
-        """Its page names every route and loads nothing from elsewhere."""
+        """Its page names every route, has all it loads, and loads nothing from elsewhere."""
         page = self.front.ask("GET", "//docs").content.decode()
+        loaded = re.findall(r'<link [^>]*href="([^"]+)"', page)
+        self.assertEqual({self.front.ask("GET", f"/{one}").status for one in loaded}, {200})
+        self.assertEqual(len(loaded), 2)
         for one in self.front.ops.api.routes:
             self.assertIn(f"<code>/api/v1{one.path}</code>", page)
         self.assertNotIn("http://", page)

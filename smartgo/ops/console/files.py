@@ -63,6 +63,11 @@ def console_pages() -> dict[str, Raw]:
     return {"/": Raw(page, kind, _ASK), **pages}
 
 
+def icon() -> Raw:
+    """Return the icon, for pages beside the console. Blocking."""
+    return Raw((files("smartgo.ops") / "console" / "static" / "icon.svg").read_bytes(), TYPES["svg"], _ASK)
+
+
 def collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
     """Find the files below a folder: path, content and type of each. Blocking."""
     for one in folder.iterdir():
