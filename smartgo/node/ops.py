@@ -19,7 +19,7 @@ from smartgo.config.reference import default_of
 from smartgo.config.settings import TABLES
 from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import NoPermission, SettingError
+from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
@@ -69,7 +69,8 @@ class LocalNode:
         return self._configuration if self._broker is None else self._broker.settings.configuration
 
     def _described(self, setting: Setting, value: str, origin: Origin) -> SettingValue:
-        changeable = self._broker is not None and setting.name in self._broker.settings.changeable
+        broker = self._broker if self._broker in self._started else None
+        changeable = broker is not None and setting.name in broker.settings.changeable
         kind = setting.kind
         default = default_of(setting).strip("`")
         return SettingValue(
@@ -83,6 +84,9 @@ class LocalNode:
     def _live(self) -> LiveSettings:
         if self._broker is None:
             raise NoPermission("no setting of a registry can be changed while it runs")
+        if self._broker not in self._started:
+            # What was kept is read during the start: a change before that would be lost, or lose what was kept.
+            raise ServiceNotAvailable("the broker has not started: its settings can be changed once it has")
         return self._broker.settings
 
     def plan(self, changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:

@@ -94,6 +94,7 @@ class ILocalNode(Interface):
         @raise smartgo.errors.NoPermission: one cannot be changed while the process runs.
         @raise smartgo.errors.BadBody: an unknown one, or a value that is not allowed.
         @raise smartgo.errors.RequestRefused: it cannot be kept.
+        @raise smartgo.errors.ServiceNotAvailable: the broker has not started.
         """
 
     def change(changes: Mapping[str, str], who: str, address: str, keep: bool) -> Deferred[list[ChangedSetting]]:
@@ -114,6 +115,7 @@ class ILocalNode(Interface):
 
         @raise LookupError: there is no such change.
         @raise smartgo.errors.RequestRefused: it was changed again since, or cannot be changed any more.
+        @raise smartgo.errors.ServiceNotAvailable: the broker has not started.
         """
 
     def undo(id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:

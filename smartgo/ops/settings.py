@@ -78,6 +78,9 @@ class SettingsQuery(ListQuery, kw_only=True):
     changeable: SettingsChangeable = None
 
 
+_STARTING: Final = "The broker of this process has not started, or there are too many requests at once."
+
+
 class SettingsApi:
     """Settings."""
 
@@ -111,6 +114,7 @@ class SettingsApi:
             403: "One cannot be changed while the process runs, or the scope is missing.",
             409: "This API fronts a cluster from outside, and has no broker of its own; or what was to be kept is given"
             " by a flag, or could not be written.",
+            503: _STARTING,
         },
     )
     def change(self, call: Call[None, None, Changes]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
@@ -170,6 +174,7 @@ class SettingsApi:
             403: "It cannot be changed while the process runs, or the scope is missing.",
             404: "There is no such change, or no more.",
             409: "It was changed again since; or this API fronts a cluster from outside.",
+            503: _STARTING,
         },
     )
     def undo(self, call: Call[ChangePath, None, Undo]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.broker import Broker
+from smartgo.errors import RequestRefused
 from smartgo.node.ops import LocalNode
 from tests.broker.cluster import Cluster
 from tests.ops.front import Front
@@ -131,6 +133,24 @@ class SettingsTests(SynchronousTestCase):
             {"brokerPermission": "4"}, {"brokerPermission": "6"},
         ))  # fmt: skip
         self.assertEqual(self.undo(77).status, 404)
+
+    def test_starting(self) -> None:
+        """Until the broker has read what was kept nothing can be changed: that would be lost, or lose what was kept."""
+        cluster = self.front.cluster
+        self.change({"brokerPermission": "4"}, keep=True)
+        cluster.broker.stopService()
+        cluster.pump(7.0)
+        broker = cluster.broker = Broker(cluster.env, cluster.configuration)
+        node = LocalNode(cluster.configuration, [broker])
+        for keep in (True, False):
+            self.assertRaises(RequestRefused, node.plan, {AUTO: "false"}, keep)
+            self.assertRaises(RequestRefused, node.change, {AUTO: "false"}, "boss", "127.0.0.1", keep)
+        self.assertRaises(RequestRefused, node.plan_undo, 1)
+        broker.startService()
+        cluster.pump()
+        self.assertEqual([(one.name, one.after, one.kept) for one in node.history()], [("brokerPermission", "4", True)])
+        self.assertEqual(node.plan({AUTO: "false"}, True)[0].origin, "kept")
+        self.assertEqual(broker.settings.configuration.broker.broker_permission, 4)
 
     def test_scope(self) -> None:
         """Nobody but an admin sees or takes back changes."""
