@@ -52,20 +52,21 @@ class Look(NamedTuple):
     @ivar brokers: by name, slaves by C{name#id}.
     @ivar gone: seconds since a broker that is not registered any more was, by name.
     @ivar registries: whether each answers, by address.
-    @ivar dead: dead letters that there ever were, by group.
+    @ivar groups: by name; C{None} for one of which brokers do not tell just now.
+    @ivar dead: dead letters that there ever were, by group; C{None} as with groups.
     @ivar process: figures of this process; some rules are about those alone that are there.
     """
 
     brokers: Mapping[str, BrokerLook] | None = None
     gone: Mapping[str, float] | None = None
     registries: Mapping[str, bool] | None = None
-    groups: Mapping[str, GroupLook] | None = None
-    dead: Mapping[str, int] | None = None
+    groups: Mapping[str, GroupLook | None] | None = None
+    dead: Mapping[str, int | None] | None = None
     process: Mapping[str, float] | None = None
 
 
-Values = Mapping[str, float]
-"""By subject."""
+Values = Mapping[str, float | None]
+"""By subject; C{None}: it could not be looked at, and stays as it is."""
 
 
 class Rule(NamedTuple):
@@ -103,12 +104,18 @@ class Rule(NamedTuple):
         return f"{value:,.0f}{_UNITS.get(self.unit, '')}"
 
 
+def _down(look: Look) -> Values | None:
+    return None if look.brokers is None else {name: float(not one.up) for name, one in look.brokers.items()}
+
+
 def _brokers(value: Callable[[BrokerLook], float | None]) -> Callable[[Look], Values | None]:
+    """Measure brokers that answer; where C{value} is C{None} there is nothing to be wrong."""
+
     def measure(look: Look) -> Values | None:
         if look.brokers is None:
             return None
-        found = {name: value(one) for name, one in look.brokers.items()}
-        return {name: one for name, one in found.items() if one is not None}
+        found = {name: value(one) if one.up else None for name, one in look.brokers.items()}
+        return {name: one for name, one in found.items() if one is not None or not look.brokers[name].up}
 
     return measure
 
@@ -118,7 +125,12 @@ def _slaves(value: Callable[[BrokerLook], float | None]) -> Callable[[Look], Val
 
 
 def _groups(value: Callable[[GroupLook], float]) -> Callable[[Look], Values | None]:
-    return lambda look: None if look.groups is None else {name: value(one) for name, one in look.groups.items()}
+    def measure(look: Look) -> Values | None:
+        if look.groups is None:
+            return None
+        return {name: None if one is None else value(one) for name, one in look.groups.items()}
+
+    return measure
 
 
 def _process(figure: str, of: str = "") -> Callable[[Look], Values | None]:
@@ -139,7 +151,7 @@ RULES: Final[Mapping[str, Rule]] = {
     rule.name: rule
     for rule in (
         Rule(
-            "broker-down", "critical", 60, 0, "state", "broker", _brokers(lambda one: float(not one.up)),
+            "broker-down", "critical", 60, 0, "state", "broker", _down,
             "The broker is registered and does not answer: look whether its process runs, and at its log.",
             prometheus="SmartgoDown",
         ),
@@ -160,7 +172,7 @@ RULES: Final[Mapping[str, Rule]] = {
         ),
         Rule(
             "disk-full", "warning", 300, 0.85, "ratio", "broker",
-            _brokers(lambda one: one.disk_ratio if one.up else None),
+            _brokers(lambda one: one.disk_ratio),
             "The disk of the broker's log is nearly full: at 90 % sends are refused. Keep messages for less long"
             " (fileReservedTime), or give it more room.",
             prometheus="SmartgoDiskFillsUp",

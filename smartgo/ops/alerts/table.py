@@ -184,32 +184,36 @@ class AlertTable:
         """
         events: list[Event] = []
         for rule in self.rules:
-            values: Values | None = {} if not rule.enabled else self._measured(rule, look, seconds)
+            values = self._measured(rule, look, seconds)
             if values is not None:
                 self._apply(rule, values, now_ms, seconds, events)
         self._forget(now_ms)
         return events
 
     def _measured(self, rule: Rule, look: Look, seconds: float) -> Values | None:
-        values = rule.measure(look)
+        values = rule.measure(look) if rule.enabled else {}
         growth = self._growth.get(rule.name)
         if values is None or growth is None:
             return values
         growth.keep(set(values))
-        return {subject: growth.add(subject, seconds, value) for subject, value in values.items()}
+        return {
+            subject: None if value is None else growth.add(subject, seconds, value) for subject, value in values.items()
+        }
 
     def _apply(self, rule: Rule, values: Values, now_ms: int, seconds: float, events: list[Event]) -> None:
-        broken = {subject: value for subject, value in values.items() if value > rule.threshold}
-        for subject in list(broken)[SUBJECTS:]:
-            del broken[subject]
-        for subject, value in broken.items():
+        broken = {subject: value for subject, value in values.items() if value is not None and value > rule.threshold}
+        if len(broken) > SUBJECTS:
+            # Those that are followed already go on being: the order of subjects may be another each time.
+            followed = sorted(broken, key=lambda subject: not self._is_followed(rule.name, subject))
+            broken = {subject: broken[subject] for subject in followed[:SUBJECTS]}
+        for subject, measured in broken.items():
             key = rule.name, subject
             alert = self._alerts.get(key)
             if alert is None or alert.state == "resolved":
-                alert = self._alerts[key] = Alert(rule.name, subject, "pending", now_ms, value, value)
+                alert = self._alerts[key] = Alert(rule.name, subject, "pending", now_ms, measured, measured)
                 self._began[key] = seconds
-            alert.value = value
-            alert.peak = max(alert.peak, value)
+            alert.value = measured
+            alert.peak = max(alert.peak, measured)
             if alert.state == "pending" and seconds - self._began[key] >= rule.seconds:
                 del self._began[key]
                 alert.state, alert.fired_ms = "firing", now_ms
@@ -218,15 +222,21 @@ class AlertTable:
         for key, alert in list(self._alerts.items()):
             if key[0] != rule.name or key[1] in broken:
                 continue
+            value: float | None = values.get(key[1], alert.value)
+            if value is None:
+                continue  # it could not be looked at
             if alert.state == "pending":
                 del self._alerts[key], self._began[key]
             elif alert.state == "firing":
-                alert.value = values.get(alert.subject, alert.value)
-                alert.state, alert.resolved_ms = "resolved", now_ms
+                alert.value, alert.state, alert.resolved_ms = value, "resolved", now_ms
                 past = self._open.pop(key, None)
                 if past is not None:
                     past.resolved_ms, past.peak = now_ms, alert.peak
                 events.append(Event(alert, "resolved"))
+
+    def _is_followed(self, rule: str, subject: str) -> bool:
+        alert = self._alerts.get((rule, subject))
+        return alert is not None and alert.state != "resolved"
 
     def _remember(self, alert: Alert) -> None:
         self._serial += 1

@@ -32,6 +32,7 @@ REST: Final = 50
 GONE: Final = 86_400.0
 """Seconds after which a broker that has left is forgotten."""
 
+_GONE: Final = "broker-gone"
 _PAST: Final = 6 * 3600
 _PAST_AT_LEAST: Final = 3600
 _DAY: Final = 86_400
@@ -90,6 +91,14 @@ class AlertWatch:
         found = self._file.load(read_saved)
         if found is not None:
             self.table.restore(found)
+            self._seen = self._last_seen()
+
+    def _last_seen(self) -> dict[str, float]:
+        """When brokers were registered for the last time that had left before the restart."""
+        now, now_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
+        left = [one for one in self.table.alerts() if one.rule == _GONE]
+        patience = self.table.rule(_GONE).threshold
+        return {one.subject: now - max(0, now_ms - one.since_ms) / 1000 - patience for one in left}
 
     async def stop(self) -> None:
         """Look no more."""
@@ -186,9 +195,9 @@ class AlertWatch:
             return False
         return True
 
-    async def _groups(self) -> dict[str, GroupLook]:
+    async def _groups(self) -> dict[str, GroupLook | None]:
         entries = await self._view.groups.get()
-        found = {}
+        found: dict[str, GroupLook | None] = dict.fromkeys(entries)
         for name, one in (await self._survey.all.get()).items():
             entry, progress = entries.get(name), one.progress
             if entry is not None and progress is not None:
@@ -197,13 +206,11 @@ class AlertWatch:
                 found[name] = GroupLook(progress.lag, lag_seconds, progress.consume_tps, one.members, enabled)
         return found
 
-    async def _dead(self) -> dict[str, int]:
-        """Dead letters that there ever were, by group."""
+    async def _dead(self) -> dict[str, int | None]:
+        """Dead letters that there ever were, by group; C{None} where brokers do not tell."""
         names = [name for name, one in (await self._view.topics.get()).items() if one.kind == TopicKind.DEAD]
         counts = await each(names, self._count, _AT_ONCE)
-        return {
-            name.removeprefix(DLQ_PREFIX): count for name, count in zip(names, counts, strict=True) if count is not None
-        }
+        return {name.removeprefix(DLQ_PREFIX): count for name, count in zip(names, counts, strict=True)}
 
     async def _count(self, topic: str) -> int | None:
         try:

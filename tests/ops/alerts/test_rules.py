@@ -52,8 +52,8 @@ class RulesTests(SynchronousTestCase):
         """A broker that does not answer is down, and its disk is not known; one without a past has no tomorrow."""
         look = Look(brokers={"a": BrokerLook(True, 0.5, 0.95), "b": BrokerLook(False, 0.0), "c": BrokerLook(True, 0.9)})
         self.assertEqual(values("broker-down", look), {"a": 0.0, "b": 1.0, "c": 0.0})
-        self.assertEqual(values("disk-full", look), {"a": 0.5, "c": 0.9})
-        self.assertEqual(values("disk-full-tomorrow", look), {"a": 0.95})
+        self.assertEqual(values("disk-full", look), {"a": 0.5, "b": None, "c": 0.9})
+        self.assertEqual(values("disk-full-tomorrow", look), {"a": 0.95, "b": None})
 
     def test_groups(self) -> None:
         """A group that has lag is stopped, empty or disabled by what it has of members, rate and permission."""
@@ -64,10 +64,12 @@ class RulesTests(SynchronousTestCase):
             "disabled": GroupLook(5, 1.0, 0.0, 1, False),
             "unknown": GroupLook(5, 1.0, 0.0, None, True),
             "done": GroupLook(0, 0.0, 0.0, 0, False),
+            "silent": None,
         }
 
         def broken(rule: str) -> set[str]:
             measured = values(rule, Look(groups=groups))
+            self.assertIs(measured.pop("silent"), None)
             return {name for name, value in measured.items() if value > RULES[rule].threshold}
 
         self.assertEqual(broken("group-late"), {"works"})
@@ -84,7 +86,10 @@ class RulesTests(SynchronousTestCase):
         self.assertIs(values("reactor-stalls", look), None)
 
     def test_slaves(self) -> None:
-        """A slave that follows no master is alone, one whose log is another's has diverged; masters are neither."""
+        """
+        A slave that follows no master is alone, one whose log is another's has diverged; masters are neither, and one
+        that does not answer is unknown.
+        """
         look = Look(
             brokers={
                 "a": BrokerLook(True, 0.5),
@@ -94,9 +99,9 @@ class RulesTests(SynchronousTestCase):
                 "a#4": BrokerLook(False, 0.0),
             }
         )
-        self.assertEqual(values("replica-diverged", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 0.0})
-        self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0})
-        self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5})
+        self.assertEqual(values("replica-diverged", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 0.0, "a#4": None})
+        self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0, "a#4": None})
+        self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5, "a#4": None})
 
     def test_words(self) -> None:
         """What was measured is told in its unit; of what is yes or no nothing is."""

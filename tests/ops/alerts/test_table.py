@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadBody
+from smartgo.ops.alerts import table
 from smartgo.ops.alerts.rules import Look, Rule
 from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, SILENCES, Adjusted, AlertTable, read_saved
 
@@ -26,7 +29,7 @@ class TableTests(SynchronousTestCase):
         self.now = 1_000_000_000_000
         self.seconds = 50.0
 
-    def look(self, passed: float = 0.0, **values: float) -> list[tuple[str, str]]:
+    def look(self, passed: float = 0.0, **values: Any) -> list[tuple[str, str]]:
         """Look at values of the first rule after so many seconds; return what became of alerts."""
         return self.take(Look(gone=values), passed)
 
@@ -129,6 +132,32 @@ class TableTests(SynchronousTestCase):
         self.table.adjust("hot", Adjusted())
         self.assertEqual(self.table.saved().adjusted, {})
         self.assertRaises(LookupError, self.table.adjust, "cold", Adjusted())
+
+    def test_off_and_on(self) -> None:
+        """What grew while a rule was switched off is no news when it is switched on again."""
+        self.take(Look(process={"g": 0}))
+        self.table.adjust("grows", Adjusted(enabled=False))
+        self.take(Look(process={"g": 50}), 3600)
+        self.table.adjust("grows", Adjusted())
+        self.assertEqual(self.take(Look(process={"g": 50}), 10), [])
+
+    def test_unknown(self) -> None:
+        """A subject whose value a look does not know stays as it is, and so does what it had grown by."""
+        self.look(a=6)
+        self.assertEqual((self.look(20, a=None), self.states()), ([], {"a": "pending"}))
+        self.assertEqual(self.look(0, a=6), [("a", "firing")])
+        self.assertEqual((self.look(20, a=None), self.states()), ([], {"a": "firing"}))
+        self.take(Look(process={"g": 100}))
+        unknown: Any = {"g": None}
+        self.take(Look(process=unknown), 10)
+        self.assertEqual(self.take(Look(process={"g": 104}), 10), [("g", "firing")])
+
+    def test_many(self) -> None:
+        """Of more subjects than are followed those stay that break the rule already, whatever their order."""
+        self.patch(table, "SUBJECTS", 2)
+        self.look(a=6, b=6)
+        self.assertEqual(self.look(10, a=6, b=6), [("a", "firing"), ("b", "firing")])
+        self.assertEqual((self.look(1, c=6, b=6, a=6), len(self.states())), ([], 2))
 
     def test_summary(self) -> None:
         """Those that fire are counted by how bad they are; silenced ones apart."""

@@ -11,6 +11,7 @@ from smartgo.ops.alerts import watch
 from smartgo.ops.alerts.table import Adjusted, Summary
 from smartgo.ops.alerts.watch import GONE, AlertWatch
 from smartgo.ops.sampler import FIGURES, BrokerFigures
+from smartgo.ops.survey import UNKNOWN
 from smartgo.schema.message import Message
 from smartgo.schema.topics import dlq_topic
 from tests.broker.cluster import Cluster
@@ -146,6 +147,47 @@ class WatchTests(AlertsCase):
         self.cluster.env.clock.advance(GONE)
         self.watch.look([])
         self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "resolved")])
+
+    def test_gone_over_restart(self) -> None:
+        """A broker that had left before a restart of ours is still gone after it, and forgotten after its day."""
+        self.watch.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", True)])
+        self.cluster.env.clock.advance(61)
+        self.watch.look([])
+        self.front.stop_api()
+        self.front = Front(self.cluster, LocalNode(self.cluster.configuration, []))
+        self.token = self.front.ops.tokens.create("boss2", ["admin"])[1]
+        self.watch.look([])
+        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "firing")])
+        self.cluster.env.clock.advance(GONE)
+        self.watch.look([])
+        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "resolved")])
+
+    def test_unknown(self) -> None:
+        """Of groups and dead letters that a broker did not tell of for a while, alerts stay as they are."""
+        topic = dlq_topic("audit")
+        self.cluster.broker.topics.create_for_group(topic, 1, 6, 0)
+        self.cluster.send("Orders")
+        self.cluster.heartbeat("audit", "Orders")
+        self.cluster.pull("Orders", consumer_group="audit", sys_flag=5, commit_offset=0)
+        self.set("group-empty", seconds=0)
+        self.put(topic)
+        self.wait(200)
+        self.put(topic)
+        self.wait(40)
+        fires = [("dead-letters", "audit", "firing"), ("group-empty", "audit", "firing")]
+        self.assertEqual(sorted(self.alerts()), fires)
+        survey = self.front.ops.alerts._survey
+
+        async def silent(name: str) -> Any:
+            return UNKNOWN
+
+        async def nothing(topic: str) -> None:
+            return None
+
+        self.patch(survey, "one", silent)
+        self.patch(self.watch, "_count", nothing)
+        self.wait(100)
+        self.assertEqual(sorted(self.alerts()), fires)
 
     def test_tomorrow(self) -> None:
         """A disk that fills up is noticed before it is full, once there is an hour of its past."""
