@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 _SAMPLES: Final = 60
@@ -20,27 +20,86 @@ class Growth:
         self._window = window
         self._samples: dict[str, deque[tuple[float, float]]] = {}
         self._sums: dict[str, tuple[float, float]] = {}  # the last value, and all growth so far
+        self._keys: set[str] | None = None  # those that the last look saw
 
-    def add(self, key: str, at: float, value: float) -> float:
+    def look(self, values: Mapping[str, float | None], at: float) -> dict[str, float | None]:
         """
-        Take a value; return by how much it grew in the window that ends now. The first one grew by nothing.
+        Take the values of all counters that there are, C{None} for an unknown one; return how much each grew.
+
+        What the first look sees grew by nothing; a counter that the look before did not see began at 0 since.
+        """
+        new = set() if self._keys is None else values.keys() - self._keys
+        self._keys = set(values)
+        for key in self._sums.keys() - values.keys():
+            del self._sums[key], self._samples[key]
+        return {
+            key: None if value is None else self.add(key, at, value, 0.0 if key in new else value)
+            for key, value in values.items()
+        }
+
+    def begin_anew(self) -> None:
+        """Forget everything: the next look is the first one."""
+        self._keys = None
+        self._sums.clear()
+        self._samples.clear()
+
+    def add(self, key: str, at: float, value: float, first: float) -> float:
+        """
+        Take a value; return by how much it grew in the window that ends now.
 
         @param at: seconds of a clock that is not set back.
+        @param first: what it was before, where nothing is known of it.
         """
-        last, total = self._sums.get(key, (value, 0.0))
+        last, total = self._sums.get(key, (first, 0.0))
         total += value - last if value >= last else value
         self._sums[key] = value, total
-        samples = self._samples.setdefault(key, deque())
+        samples = self._samples.setdefault(key, deque([(at, 0.0)]))
         if len(samples) < 2 or at - samples[-1][0] >= self._window / _SAMPLES:
             samples.append((at, total))
         while len(samples) > 1 and samples[1][0] <= at - self._window:
             samples.popleft()
         return total - samples[0][1]
 
-    def keep(self, keys: set[str]) -> None:
-        """Forget all others."""
-        for key in set(self._sums) - keys:
-            del self._sums[key], self._samples[key]
+
+class Arrivals:
+    """
+    How many of something came since the first look, where each broker counts for itself what it has of a subject.
+
+    A broker that leaves and comes back brings only what came to it meanwhile; one that is new brings nothing.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, dict[str, int]] = {}  # by broker and subject
+        self._came: dict[str, int] = {}
+
+    def look(self, brokers: Mapping[str, Mapping[str, int | None]]) -> dict[str, int | None]:
+        """
+        Return what came, by subject; C{None} for those of which a broker did not tell.
+
+        @param brokers: all that are there, each with what it has of every subject; C{None} where it did not tell.
+        """
+        found: dict[str, int | None] = {}
+        for broker, counts in brokers.items():
+            last = self._last.get(broker)
+            if last is None and None not in counts.values():  # else what did not tell would be taken for new
+                last = self._last[broker] = {subject: count or 0 for subject, count in counts.items()}
+            for subject, count in counts.items():
+                if last is not None and count is not None:
+                    before = last.get(subject, 0)
+                    came = count - before if count >= before else count
+                    self._came[subject] = self._came.get(subject, 0) + came
+                    last[subject] = count
+                told = count is not None and found.get(subject, 0) is not None
+                found[subject] = self._came.get(subject, 0) if told else None
+            if last is not None:
+                self._last[broker] = {subject: last[subject] for subject in counts if subject in last}
+        self._came = {subject: count for subject, count in self._came.items() if subject in found}
+        return found
+
+    def keep(self, brokers: Collection[str]) -> None:
+        """Forget all other brokers."""
+        for broker in self._last.keys() - set(brokers):
+            del self._last[broker]
 
 
 def led_to(at: Sequence[float], values: Sequence[float], when: float) -> float | None:

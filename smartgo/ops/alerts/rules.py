@@ -53,7 +53,7 @@ class Look(NamedTuple):
     @ivar gone: seconds since a broker that is not registered any more was, by name.
     @ivar registries: whether each answers, by address.
     @ivar groups: by name; C{None} for one of which brokers do not tell just now.
-    @ivar dead: dead letters that there ever were, by group; C{None} as with groups.
+    @ivar dead: dead letters that came since the first look, by group; C{None} as with groups.
     @ivar process: figures of this process; some rules are about those alone that are there.
     """
 

@@ -191,14 +191,13 @@ class AlertTable:
         return events
 
     def _measured(self, rule: Rule, look: Look, seconds: float) -> Values | None:
-        values = rule.measure(look) if rule.enabled else {}
         growth = self._growth.get(rule.name)
-        if values is None or growth is None:
-            return values
-        growth.keep(set(values))
-        return {
-            subject: None if value is None else growth.add(subject, seconds, value) for subject, value in values.items()
-        }
+        if not rule.enabled:
+            if growth is not None:
+                growth.begin_anew()
+            return {}
+        values = rule.measure(look)
+        return values if values is None or growth is None else growth.look(values, seconds)
 
     def _apply(self, rule: Rule, values: Values, now_ms: int, seconds: float, events: list[Event]) -> None:
         broken = {subject: value for subject, value in values.items() if value is not None and value > rule.threshold}

@@ -12,14 +12,14 @@ from smartgo.client.administration.topics import TopicKind
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
-from smartgo.ops.alerts.growth import led_to
+from smartgo.ops.alerts.growth import Arrivals, led_to
 from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
 from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
 from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.sampler import BrokerFigures
 from smartgo.ops.survey import GroupSurvey
-from smartgo.ops.view import ClusterView, each
+from smartgo.ops.view import ClusterView, TopicEntry, each
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX
@@ -79,6 +79,7 @@ class AlertWatch:
         self._foreseen: dict[str, float | None] = {}
         self._foreseen_due = 0.0
         self._seen: dict[str, float] = {}
+        self._arrivals = Arrivals()
         self._listeners: list[Callable[[Summary], object]] = []
         self._told: Summary | None = None
         self._stopped = False
@@ -207,17 +208,26 @@ class AlertWatch:
         return found
 
     async def _dead(self) -> dict[str, int | None]:
-        """Dead letters that there ever were, by group; C{None} where brokers do not tell."""
-        names = [name for name, one in (await self._view.topics.get()).items() if one.kind == TopicKind.DEAD]
-        counts = await each(names, self._count, _AT_ONCE)
-        return {name.removeprefix(DLQ_PREFIX): count for name, count in zip(names, counts, strict=True)}
+        """Dead letters that came since the first look, by group; C{None} where brokers do not tell."""
+        topics = await self._view.topics.get()
+        brokers: dict[str, dict[str, int | None]] = {name: {} for one in topics.values() for name in one.configs}
+        dead = [one for one in topics.values() if one.kind == TopicKind.DEAD]
+        for one, counts in zip(dead, await each(dead, self._count, _AT_ONCE), strict=True):
+            for broker in one.configs:
+                brokers[broker][one.name.removeprefix(DLQ_PREFIX)] = counts.get(broker)
+        self._arrivals.keep({*brokers, *(name.partition("#")[0] for name in self._seen)})
+        return self._arrivals.look(brokers)
 
-    async def _count(self, topic: str) -> int | None:
+    async def _count(self, topic: TopicEntry) -> dict[str, int]:
+        """Messages that a topic ever had, by broker; nothing of those that do not tell."""
         try:
-            table = (await self._view.admin.topics.stats(topic)).offset_table
+            table = (await self._view.admin.topics.stats(topic.name)).offset_table
         except CallFailed:
-            return None
-        return sum(one.max_offset for one in table.values())
+            return {}
+        counts: dict[str, int] = {}
+        for queue, one in table.items():
+            counts[queue.broker_name] = counts.get(queue.broker_name, 0) + one.max_offset
+        return counts
 
     # -- telling -----------------------------------------------------------------------------------------------
 

@@ -113,6 +113,15 @@ class WatchTests(AlertsCase):
         self.wait(700)
         self.assertEqual(self.alerts(), [("dead-letters", "audit", "resolved")])
 
+    def test_first_dead_letters(self) -> None:
+        """The first dead letter of a group is news, too: its topic begins with it."""
+        self.wait(70)
+        topic = dlq_topic("audit")
+        self.cluster.broker.topics.create_for_group(topic, 1, 6, 0)
+        self.put(topic)
+        self.wait(60)
+        self.assertEqual(self.alerts(), [("dead-letters", "audit", "firing")])
+
     def put(self, topic: str) -> None:
         """Store a message as the broker does."""
         self.cluster.broker.store.append((Message(topic, 0, b"x", b""),))
@@ -181,8 +190,8 @@ class WatchTests(AlertsCase):
         async def silent(name: str) -> Any:
             return UNKNOWN
 
-        async def nothing(topic: str) -> None:
-            return None
+        async def nothing(topic: Any) -> dict[str, int]:
+            return {}
 
         self.patch(survey, "one", silent)
         self.patch(self.watch, "_count", nothing)
