@@ -45,6 +45,7 @@ class _Exchange(Protocol):
     def __init__(self, request: bytes) -> None:
         self._request = request
         self._received = bytearray()
+        self._aborted = False
         self.answered: Deferred[bytes] = Deferred()
 
     def connectionMade(self) -> None:
@@ -62,13 +63,14 @@ class _Exchange(Protocol):
         """That is all there is."""
         if self.answered.called:
             return
-        if self._received:
+        if self._received and not self._aborted:
             self.answered.callback(bytes(self._received))
         else:
             self.answered.errback(readable(reason))
 
     def abort(self) -> None:
         """Wait no longer."""
+        self._aborted = True
         transport: Any = self.transport
         transport.abortConnection()
 
@@ -124,17 +126,24 @@ class Api:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
-        lines = [f"{method} /api/v1{path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        # As of HTTP/1.0 the answer comes whole, and not in chunks, from a proxy too.
+        lines = [f"{method} /api/v1{path} HTTP/1.0", *(f"{name}: {value}" for name, value in headers.items())]
         answer = await self._exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
         head, _, found = answer.partition(b"\r\n\r\n")
         words = head.split(b" ", 2)
         if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
-            raise Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)
+            raise self._strange()
         status = int(words[1])
         if status >= 400:
             hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
             raise Refusal(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
-        return msgspec.json.decode(found) if found else None
+        try:
+            return msgspec.json.decode(found) if found else None
+        except msgspec.DecodeError:
+            raise self._strange() from None
+
+    def _strange(self) -> Refusal:
+        return Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)
 
     async def _exchange(self, request: bytes) -> bytes:
         exchange = _Exchange(request)

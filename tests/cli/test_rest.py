@@ -29,6 +29,25 @@ class Strange(Protocol):
         transport.loseConnection()
 
 
+class Page(Protocol):
+    """Answers as a web server does that is another's."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Answer."""
+        transport: Any = self.transport
+        transport.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>Welcome</html>")
+        transport.loseConnection()
+
+
+class Cut(Protocol):
+    """Begins an answer, and says no more."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Begin."""
+        transport: Any = self.transport
+        transport.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"items": [')
+
+
 class RestCase(ClusterCase):
     """A registry, a broker and their API."""
 
@@ -132,7 +151,12 @@ class ApiTests(RestCase):
     def test_other_servers(self) -> None:
         """What is no REST API, or does not answer, ends with 75 and says so."""
         for number, (protocol, words) in enumerate(
-            ((Strange, "that is no REST API"), (Silent, "no answer within 30 s"))
+            (
+                (Strange, "that is no REST API"),
+                (Silent, "no answer within 30 s"),
+                (Page, "that is no REST API"),
+                (Cut, "no answer within 30 s"),
+            )
         ):
             self.env.network.listen(f"tcp:{20000 + number}", Factory.forProtocol(protocol))
             said = self.refused("alert", "list", "--api", f"http://127.0.0.1:{20000 + number}", status=75)
