@@ -219,7 +219,8 @@ class Duration(Kind, frozen=True, kw_only=True):
 
     def show(self, value: object) -> str:
         number = round(cast(float, value) / _SECONDS[self.per], 6)
-        return str(int(number)) if number == int(number) else str(number)
+        # A bare number is a whole one; any other is read with its unit.
+        return str(int(number)) if number == int(number) else f"{number:.6f}".rstrip("0") + self.per
 
 
 class Choice(Kind, frozen=True, kw_only=True):

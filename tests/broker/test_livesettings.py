@@ -37,6 +37,7 @@ class LiveSettingsTests(SynchronousTestCase):
         settings = LiveSettings(self.env.clock, configuration, file=TableFile(self.env, PATH))
         settings.follow(NAME, self.taken.append)
         settings.follow("traceOn", self.taken.append)
+        settings.follow("shortPollingTimeMills", self.taken.append)
         settings.load()
         settings.begin()
         return settings
@@ -121,6 +122,20 @@ class LiveSettingsTests(SynchronousTestCase):
         self.assertEqual(self.state(), (6, "default"))
         self.settings = self.start(broker_permission=2)
         self.assertEqual(self.state(), (2, "default"))
+
+    def test_part_of_a_unit(self) -> None:
+        """A time that is no whole number of its unit is kept, and taken back, as it was."""
+        name = "shortPollingTimeMills"
+
+        def held() -> float:
+            return self.settings.configuration.broker.short_polling_time_mills
+
+        for value in ("100.5ms", "2s"):
+            self.successResultOf(self.settings.change([(name, value)], BOSS, keep=True))
+        self.undo(2)
+        self.assertAlmostEqual(held(), 0.1005)
+        self.settings = self.start()
+        self.assertAlmostEqual(held(), 0.1005)
 
     def test_undo_refused(self) -> None:
         """A change that another came after is not taken back before that one."""
