@@ -65,6 +65,11 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
     kept_after: Kept | None = None
     undoes: int | None = None
 
+    @property
+    def key(self) -> str:
+        """By what it is kept."""
+        return f"{self.table}.{self.name}"
+
 
 class Changes(msgspec.Struct, rename="camel"):
     """
@@ -81,7 +86,7 @@ class Changes(msgspec.Struct, rename="camel"):
         """Remember a change, and keep what it keeps."""
         self.history.append(change)
         del self.history[:-KEPT]
-        self.keep(f"{change.table}.{change.name}", change.kept_after)
+        self.keep(change.key, change.kept_after)
 
     def keep(self, key: str, kept: Kept | None) -> None:
         """Keep a value, or keep it no more."""

@@ -70,6 +70,7 @@ class LiveSettings:
         self._followers: dict[str, Callable[[Any], object]] = {}
         self._given = configuration
         self._changes = Changes({}, [])
+        self._durable: dict[str, Kept] = {}  # what the file has of what is kept
         self._restored: list[Planned] = []
         self.configuration = configuration
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
@@ -106,6 +107,7 @@ class LiveSettings:
         """
         found = None if self._file is None else self._file.load(read_changes)
         self._changes = found or Changes({}, [])
+        self._durable = dict(self._changes.kept)
         self._restored = []
         self.configuration = self._given
         for key, kept in self._changes.kept.items():
@@ -218,7 +220,7 @@ class LiveSettings:
 
     def _kept_undone(self, change: Change) -> Kept | None:
         """What is kept once a change is taken back: what was before it, unless that was changed again since."""
-        kept = self._changes.kept.get(f"{change.table}.{change.name}")
+        kept = self._changes.kept.get(change.key)
         return change.kept_before if kept == change.kept_after else kept
 
     def _make(
@@ -261,16 +263,24 @@ class LiveSettings:
                     f"{', '.join(one.name for one in lost)}: in force, but until the next start alone, as this could"
                     f" not be written: {error}"
                 ) from None
+        else:
+            for one in made:
+                if one.kept_after is None:
+                    self._durable.pop(one.key, None)
+                else:
+                    self._durable[one.key] = one.kept_after
         return made
 
     def _forget(self, lost: list[Change]) -> None:
-        """Let what could not be written count as not kept."""
+        """Let what could not be written count as not kept: what the file has is, whatever was asked for meanwhile."""
+        left = []
         for one in lost:
-            key = f"{one.table}.{one.name}"
-            if self._changes.kept.get(key) == one.kept_after:
-                self._changes.keep(key, one.kept_before)
+            kept = self._durable.get(one.key)
+            if self._changes.kept.get(one.key) == one.kept_after:
+                self._changes.keep(one.key, kept)
                 self._put_origin(one.table, one.name, Origin("request", f"by {one.who} at {written(one.at_ms)}"))
-        self._changes.replace(lost, [msgspec.structs.replace(one, kept_after=one.kept_before) for one in lost])
+            left.append(msgspec.structs.replace(one, kept_before=kept, kept_after=kept))
+        self._changes.replace(lost, left)
 
     # -- inside ------------------------------------------------------------------------------------------------
 

@@ -163,6 +163,26 @@ class LiveSettingsTests(SynchronousTestCase):
         self.assertRaises(BadBody, self.settings.plan, [(NAME, "8")])
         self.assertEqual((self.state(), self.taken, self.settings.history), ((6, "default"), [], []))
 
+    def test_full_disk_twice(self) -> None:
+        """Two changes that are asked for at once, and neither can be written, leave kept what the file has."""
+        self.change("2", keep=True)
+        writing: list[Deferred[None]] = []
+
+        def save(file: TableFile, value: object) -> Deferred[None]:
+            writing.append(Deferred())
+            return writing[-1]
+
+        patched = self.patch(TableFile, "save", save)
+        for value in ("4", "6"):
+            self.settings.change([(NAME, value)], BOSS, keep=True).addErrback(lambda failure: None)
+        for one in writing:
+            one.errback(OSError("no space"))
+        patched.restore()
+        self.successResultOf(self.settings.change([("traceOn", "false")], BOSS))
+        self.assertEqual(self.state(), (6, "request"))
+        self.settings = self.start()
+        self.assertEqual(self.state(), (2, "kept"))
+
     def test_full_disk(self) -> None:
         """
         Where the disk takes nothing a change is in force all the same, for a broker may have to be taken out of use
