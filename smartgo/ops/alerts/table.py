@@ -213,6 +213,8 @@ class AlertTable:
                 self._began[key] = seconds
             alert.value = measured
             alert.peak = max(alert.peak, measured)
+            if key in self._open:
+                self._open[key].peak = alert.peak
             if alert.state == "pending" and seconds - self._began[key] >= rule.seconds:
                 del self._began[key]
                 alert.state, alert.fired_ms = "firing", now_ms
@@ -230,7 +232,7 @@ class AlertTable:
                 alert.value, alert.state, alert.resolved_ms = value, "resolved", now_ms
                 past = self._open.pop(key, None)
                 if past is not None:
-                    past.resolved_ms, past.peak = now_ms, alert.peak
+                    past.resolved_ms = now_ms
                 events.append(Event(alert, "resolved"))
 
     def _is_followed(self, rule: str, subject: str) -> bool:

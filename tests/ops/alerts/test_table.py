@@ -109,7 +109,10 @@ class TableTests(SynchronousTestCase):
     def test_history(self) -> None:
         """What fired is remembered with its worst value and its end; the oldest are forgotten."""
         self.look(a=6)
-        self.look(10, a=9)
+        self.look(10, a=8)
+        self.look(1, a=9)
+        (past,) = self.table.history
+        self.assertEqual((past.peak, past.resolved_ms), (9, None))
         self.look(1, a=7)
         self.look(1)
         (past,) = self.table.history
