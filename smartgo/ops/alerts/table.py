@@ -81,10 +81,6 @@ class Silence(msgspec.Struct, frozen=True, rename="camel"):
     at_ms: int
     comment: str
 
-    def covers(self, rule: str, subject: str) -> bool:
-        """Whether an alert is meant."""
-        return self.rule in ("", rule) and self.subject in ("", subject)
-
 
 class Adjusted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an operator set of a rule; C{None}: as the table has it."""
@@ -137,6 +133,7 @@ class AlertTable:
         self._began: dict[tuple[str, str], float] = {}  # when what is pending began, by the monotonic clock
         self._growth = {name: Growth(rule.window) for name, rule in rules.items() if rule.window}
         self._silences: list[Silence] = []
+        self._longest: dict[tuple[str, str], Silence] = {}  # of the silences, by rule and subject
         self._open: dict[tuple[str, str], Past] = {}
         self._serial = 0
         self.history: list[Past] = []
@@ -253,7 +250,7 @@ class AlertTable:
         for key, alert in list(self._alerts.items()):
             if alert.resolved_ms is not None and now_ms - alert.resolved_ms >= RESOLVED_MS:
                 del self._alerts[key]
-        self._silences = [one for one in self._silences if one.until_ms > now_ms]
+        self._end_silences(now_ms)
 
     # -- showing -----------------------------------------------------------------------------------------------
 
@@ -280,24 +277,36 @@ class AlertTable:
 
     def silence_of(self, alert: Alert | Past, now_ms: int) -> Silence | None:
         """Return the silence over an alert that lasts longest; C{None}: there is none."""
-        found = [one for one in self.silences(now_ms) if one.covers(alert.rule, alert.subject)]
-        return max(found, key=lambda one: one.until_ms, default=None)
+        rule, subject = alert.rule, alert.subject
+        places = ((rule, subject), (rule, ""), ("", subject), ("", ""))
+        found = [self._longest[one] for one in places if one in self._longest]
+        longest = max(found, key=lambda one: one.until_ms, default=None)
+        return None if longest is None or longest.until_ms <= now_ms else longest
+
+    def _silence(self, silences: list[Silence]) -> None:
+        self._silences = silences
+        self._longest = {(one.rule, one.subject): one for one in sorted(silences, key=lambda one: one.until_ms)}
+
+    def _end_silences(self, now_ms: int) -> None:
+        left = [one for one in self._silences if one.until_ms > now_ms]
+        if len(left) < len(self._silences):
+            self._silence(left)
 
     def add_silence(self, rule: str, subject: str, until_ms: int, who: str, now_ms: int, comment: str) -> Silence:
         """Silence some alerts. @raise BadBody: there are too many silences."""
-        self._silences = [one for one in self._silences if one.until_ms > now_ms]
+        self._end_silences(now_ms)
         if len(self._silences) >= SILENCES:
             raise BadBody(f"there are {SILENCES} silences already; end some of them")
         self._serial += 1
         made = Silence(self._serial, rule, subject, until_ms, who, now_ms, comment)
-        self._silences.append(made)
+        self._silence([*self._silences, made])
         return made
 
     def end_silence(self, id: int) -> Silence:
         """End a silence; return it. @raise LookupError: there is none."""
         for one in self._silences:
             if one.id == id:
-                self._silences.remove(one)
+                self._silence([other for other in self._silences if other is not one])
                 return one
         raise LookupError(id)
 
@@ -316,7 +325,7 @@ class AlertTable:
         for past in self.history:
             if past.resolved_ms is None:
                 self._open[past.rule, past.subject] = past
-        self._silences = saved.silences
+        self._silence(saved.silences)
         self._adjusted = {name: one for name, one in saved.adjusted.items() if name in self._table}
         self._serial = max([0, *(one.id for one in saved.history), *(one.id for one in saved.silences)])
 

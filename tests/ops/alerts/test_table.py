@@ -191,6 +191,23 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(self.table.end_silence(other.id), other)
         self.assertRaises(LookupError, self.table.end_silence, other.id)
 
+    def test_longest(self) -> None:
+        """Of several silences over an alert the one counts that lasts longest, and the next one when it is ended."""
+        self.look(a=6)
+        (alert,) = self.table.alerts()
+        made = [
+            self.table.add_silence(rule, subject, self.now + seconds * 1000, "boss", self.now, "")
+            for rule, subject, seconds in (
+                ("hot", "a", 5), ("hot", "a", 4), ("", "a", 3), ("", "", 2), ("hot", "", 1), ("hot", "b", 9),
+                ("cold", "a", 9),
+            )
+        ]  # fmt: skip
+        for one in made[:5]:
+            self.assertEqual(self.table.silence_of(alert, self.now), one)
+            self.assertIs(self.table.silence_of(alert, one.until_ms), None)
+            self.table.end_silence(one.id)
+        self.assertIs(self.table.silence_of(alert, self.now), None)
+
     def test_silences_bounded(self) -> None:
         """There are no more silences than can be read."""
         for number in range(SILENCES):
