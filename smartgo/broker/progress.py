@@ -50,6 +50,7 @@ class GroupProgress:
         self._store = store
         self._stats = stats
         self._broker_name = broker_name
+        self._looked = 0  # queues since anything else had its turn; small groups that follow one another count together
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Name a queue of this broker."""
@@ -80,15 +81,14 @@ class GroupProgress:
         """
         measured: list[ConsumeStats] = []
         consumed: list[_Consumed] = []
-        looked = 0
         for topic in topics:
             config = self._topics.get(topic)
             if config is None or not self.reads(group, topic):
                 continue
             measured.append(self._look(group, topic, queues(config), consumed))
-            looked += queues(config)
-            if looked >= SLICE:
-                looked = 0
+            self._looked += queues(config)
+            if self._looked >= SLICE:
+                self._looked = 0
                 await self._turn()
             if len(consumed) >= _TOGETHER:
                 await self._date(consumed)

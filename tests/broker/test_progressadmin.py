@@ -79,6 +79,18 @@ class ProgressTests(AdminCase):
             times = {topic: one["lastTimestamp"] for (topic, queue), one in rows if queue == 5}
             self.assertEqual(times, {f"T{number:03}": 1000 + number for number in range(3 * SLICE // 16)})
 
+    def test_turns_of_small_groups(self) -> None:
+        """317 of many groups with few queues each does so, too, though no time of a message is looked up."""
+        self.create("T", readQueueNums=4, writeQueueNums=4)
+        for number in range(SLICE // 4):
+            self.groups.find(f"g{number}")
+            self.offsets.commit(f"g{number}", "T", 0, 0)
+        asked = self.raw(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")
+        self.assertFalse(asked.called)
+        self.env.clock.advance(0)
+        shown = msgspec.json.decode(received(self.successResultOf(asked)).body)
+        self.assertEqual(len(shown["consumeStatsList"]), SLICE // 4)
+
     def test_too_long(self) -> None:
         """208 and 317 whose answer no client would read are refused, with what to ask for instead."""
         self.patch(progressadmin, "_ANSWER_LIMIT", 500)
