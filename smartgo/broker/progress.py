@@ -50,7 +50,6 @@ class GroupProgress:
         self._store = store
         self._stats = stats
         self._broker_name = broker_name
-        self._looked = 0  # queues since anything else had its turn; small groups that follow one another count together
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Name a queue of this broker."""
@@ -81,15 +80,16 @@ class GroupProgress:
         """
         measured: list[ConsumeStats] = []
         consumed: list[_Consumed] = []
+        looked = 0
         for topic in topics:
             config = self._topics.get(topic)
             if config is None or not self.reads(group, topic):
                 continue
             measured.append(self._look(group, topic, queues(config), consumed))
-            self._looked += queues(config)
-            if self._looked >= SLICE:
-                self._looked = 0
-                await self._turn()
+            looked += queues(config)
+            if looked >= SLICE:
+                looked = 0
+                await self.turn()
             if len(consumed) >= _TOGETHER:
                 await self._date(consumed)
                 for stats in measured:
@@ -119,8 +119,8 @@ class GroupProgress:
         for (_, one), stored_ms in zip(consumed, times, strict=True):
             one.last_timestamp = max(0, stored_ms)
 
-    def _turn(self) -> Deferred[None]:
-        """Let the reactor do what waits."""
+    def turn(self) -> Deferred[None]:
+        """Let the reactor do what waits; fires then."""
         turn: Deferred[None] = Deferred()
         self._clock.callLater(0, turn.callback, None)
         return turn

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsets import OffsetTable
-from smartgo.broker.progress import GroupProgress, difference
+from smartgo.broker.progress import SLICE, GroupProgress, difference
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -135,7 +135,7 @@ class ProgressAdmin(Processor):
 
     async def _measure_all(self, peer: IPeer, request: Command, ordered: bool) -> Answer:
         parts = []
-        size = total = 0
+        size = total = looked = 0
         for group in self._groups.names():
             topics = [topic for topic in self._offsets.topics_of(group) if not ordered or self._is_ordered(topic)]
             measured = []
@@ -143,10 +143,14 @@ class ProgressAdmin(Processor):
                 if not peer.open:
                     return None  # this takes long where there is much, and nobody waits for it any more
                 total += difference(stats)
+                looked += len(stats.offset_table)
                 measured.append(stats)
             parts.append(ConsumeStatsList.part(group, measured))
             size += len(parts[-1])
             _check_size(size, "ask for one group after another (208)")
+            if looked >= SLICE:  # small groups have no turns of their own
+                looked = 0
+                await self._progress.turn()
         return request.answer(body=ConsumeStatsList.joined(parts, self._address, total))
 
     def _is_ordered(self, topic: str) -> bool:
