@@ -51,7 +51,7 @@ export function listenToKeys() {
       return;
     }
     if (document.querySelector("dialog[open]")) return;
-    const now = performance.now();
+    const now = event.timeStamp; // of the key, however late we hear of it
     if (now - pending < WAIT) {
       pending = 0;
       const page = PAGES.find((one) => one.key === event.key);
