@@ -3,7 +3,7 @@ All modules of the console as one: browsers ask once, not for each of forty, whi
 
 Modules stay as they are written; each becomes the body of a function that is run when it is first asked for. That needs
 modules in a plain style, which ours and the vendored ones have: imports stand at the beginning, exports name what is
-never assigned again, and no two modules need each other. What is not so is a L{ValueError} at the start, met by tests.
+never assigned again, and no two modules need each other. What is not so is a C{ValueError} at the start, met by tests.
 What names a module that is not among those joined stays an import of the browser's.
 """
 
