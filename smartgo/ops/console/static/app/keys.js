@@ -8,7 +8,7 @@ import { nextTheme } from "./theme.js";
 
 const WAIT = 1200; // ms between g and the letter
 
-let pending = 0;
+let pending = -WAIT; // when g was pressed, in ms since the page was opened
 
 function typing(target) {
   return target.closest?.("input, textarea, select, [contenteditable]");
@@ -53,7 +53,7 @@ export function listenToKeys() {
     if (document.querySelector("dialog[open]")) return;
     const now = event.timeStamp; // of the key, however late we hear of it
     if (now - pending < WAIT) {
-      pending = 0;
+      pending = -WAIT;
       const page = PAGES.find((one) => one.key === event.key);
       if (page) {
         event.preventDefault();
