@@ -19,13 +19,13 @@ from twisted.internet.defer import Deferred, DeferredLock, gatherResults
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from smartgo.broker.announcement import Announcement, Identity
 from smartgo.broker.claim import Claim, Standing
 from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, BadHeader, CallFailed, PeerRefused
+from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.schema.bodies import DataVersion, KVTable
 from smartgo.schema.codes import ResponseCode
@@ -86,24 +86,11 @@ class _Round:
         self.told = False  # whether a master that an answer names was passed on
 
 
-@implementer(IConnectionListener)
-class _Lost:
+class _Lost(Inattentive):
     """Hears of connections to registries that end."""
 
     def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
-
-    def active(self, peer: IPeer) -> None:
-        """Registries do not connect to us."""
-
-    def connected(self, peer: IPeer) -> None:
-        """Whatever it was dialled for follows."""
-
-    def first_frame(self, peer: IPeer) -> None:
-        """Of no interest."""
-
-    def idle(self, peer: IPeer, seconds: float) -> None:
-        """Of no interest."""
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
         """The registry forgets us."""
@@ -112,9 +99,6 @@ class _Lost:
     def closed(self, peer: IPeer) -> None:
         """The registry forgets us."""
         self._lost(peer.address)
-
-    def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Its end follows."""
 
 
 class Announcer(Service):

@@ -18,8 +18,6 @@ from typing import Final, Protocol, TypeVar
 from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from smartgo.client.identity import DEFAULT_INSTANCE, UniqueIds, client_id
 from smartgo.client.messages import ReceivedMessage
@@ -27,9 +25,10 @@ from smartgo.client.route import RouteTable, parse_registries
 from smartgo.client.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
+from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.client import RemotingClient, parse_address
 from smartgo.remoting.dispatch import Dispatcher
-from smartgo.remoting.interfaces import IConnectionListener, IPeer
+from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.tls import ClientTLS
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,
@@ -87,34 +86,15 @@ class Producer(Protocol):
         """Leave the group."""
 
 
-@implementer(IConnectionListener)
-class _Reconnections:
+class _Reconnections(Inattentive):
     """Brokers forget the members of groups with their connections: a new connection begins with a heartbeat."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def active(self, peer: IPeer) -> None:
-        """Nobody connects to us."""
-
     def connected(self, peer: IPeer) -> None:
         """Introduce ourselves."""
         self._client.introduce(peer.address)
-
-    def first_frame(self, peer: IPeer) -> None:
-        """Of no interest."""
-
-    def idle(self, peer: IPeer, seconds: float) -> None:
-        """Of no interest."""
-
-    def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """The next call connects again."""
-
-    def closed(self, peer: IPeer) -> None:
-        """The next call connects again."""
-
-    def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Its end follows."""
 
 
 class Client:

@@ -32,7 +32,8 @@ from smartgo.errors import (
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.registration import NameTaken, Registration
 from smartgo.registry.routes import RouteTable
-from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestProcessor
+from smartgo.remoting.audience import Inattentive
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
 from smartgo.schema.advertised import Asker
@@ -287,26 +288,13 @@ class RegistryProcessor(Processor):
         return request.answer()
 
 
-@implementer(IConnectionListener)
-class RegistryListener:
+class RegistryListener(Inattentive):
     """Takes a broker from the routes as soon as its connection ends."""
 
     _log = Logger()
 
     def __init__(self, routes: RouteTable) -> None:
         self._routes = routes
-
-    def active(self, peer: IPeer) -> None:
-        """Nothing is known of a new connection."""
-
-    def connected(self, peer: IPeer) -> None:
-        """The registry dials nobody."""
-
-    def first_frame(self, peer: IPeer) -> None:
-        """It speaks for itself."""
-
-    def idle(self, peer: IPeer, seconds: float) -> None:
-        """It is closed next."""
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
         """Forget what was registered over it."""
@@ -315,9 +303,6 @@ class RegistryListener:
     def closed(self, peer: IPeer) -> None:
         """Forget what was registered over it."""
         self._gone(peer)
-
-    def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Its end follows."""
 
     def _gone(self, peer: IPeer) -> None:
         for seen in self._routes.channel_gone(peer):

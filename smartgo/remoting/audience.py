@@ -1,4 +1,4 @@
-"""Listeners to connections: none, or several."""
+"""Listeners to connections: those who hear little, and several at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,32 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
+
+
+@implementer(IConnectionListener)
+class Inattentive:
+    """Hears nothing; for those who care about some events alone to begin with."""
+
+    def active(self, peer: IPeer) -> None:
+        """Of no interest."""
+
+    def connected(self, peer: IPeer) -> None:
+        """Of no interest."""
+
+    def first_frame(self, peer: IPeer) -> None:
+        """Of no interest."""
+
+    def idle(self, peer: IPeer, seconds: float) -> None:
+        """Of no interest: it is closed next."""
+
+    def disconnected(self, peer: IPeer, reason: Failure) -> None:
+        """Of no interest."""
+
+    def closed(self, peer: IPeer) -> None:
+        """Of no interest."""
+
+    def failed(self, peer: IPeer, failure: Failure) -> None:
+        """Of no interest: its end follows."""
 
 
 @implementer(IConnectionListener)
