@@ -25,10 +25,10 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
-from smartgo.remoting.client import parse_address
 from smartgo.remoting.complaints import Complaints
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.interfaces import IRequestProcessor
+from smartgo.schema.address import parse_address
 from smartgo.store.messagestore import MessageStore
 
 THIS_MACHINE: Final = ("127.0.0.0/8", "::1/128")

@@ -14,7 +14,7 @@ from smartgo.cli.texts import examples
 from smartgo.client.route import parse_registries
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.remoting.client import parse_address
+from smartgo.schema.address import parse_address
 
 
 class Row(msgspec.Struct, frozen=True):

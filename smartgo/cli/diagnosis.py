@@ -34,7 +34,7 @@ from smartgo.client.administration.groups import lag_of
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
-from smartgo.remoting.client import parse_address
+from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import ClusterInfo, ConsumerConnection
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command

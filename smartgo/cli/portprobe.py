@@ -11,7 +11,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.remoting.client import parse_address
+from smartgo.schema.address import parse_address
 
 CONNECT: Final = 3.0  # seconds
 ANSWER: Final = 2.0

@@ -15,7 +15,8 @@ from typing import cast
 import msgspec
 
 from smartgo.errors import SettingError
-from smartgo.schema.advertised import HOST, Advertised, is_address
+from smartgo.schema.address import HOST, is_address
+from smartgo.schema.advertised import Advertised
 from smartgo.schema.delay import DelayLevels
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
@@ -301,28 +302,34 @@ class Host(Kind, frozen=True, kw_only=True):
         raise self._refuse()
 
 
-class Addresses(Kind, frozen=True, kw_only=True):
-    """C{host:port}, several of them separated by C{;} or given as a list."""
+class _Items(Kind, frozen=True, kw_only=True):
+    """Texts without repetition, several of them separated by C{;} or given as a list."""
+
+    def read(self, value: object) -> tuple[str, ...]:
+        items = value.split(";") if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            raise self._refuse()
+        return tuple(dict.fromkeys(self._one(item.strip()) for item in items if item.strip()))
+
+    def show(self, value: object) -> str:
+        return ";".join(value) if isinstance(value, tuple) else ""
+
+    def _one(self, text: str) -> str:
+        """Return an item in its usual form."""
+        raise NotImplementedError
+
+
+class Addresses(_Items, frozen=True, kw_only=True):
+    """C{host:port}, several of them."""
 
     @property
     def allowed(self) -> str:
         return "host:port, several separated by ;"
 
-    def read(self, value: object) -> tuple[str, ...]:
-        items = value.split(";") if isinstance(value, str) else value
-        if not isinstance(items, list):
-            raise self._refuse()
-        found: list[str] = []
-        for item in items:
-            address = item.strip() if isinstance(item, str) else None
-            if address is None or (address and not is_address(address)):
-                raise self._refuse()
-            if address and address not in found:
-                found.append(address)
-        return tuple(found)
-
-    def show(self, value: object) -> str:
-        return ";".join(value) if isinstance(value, tuple) else ""
+    def _one(self, text: str) -> str:
+        if is_address(text):
+            return text
+        raise self._refuse()
 
 
 class Address(Kind, frozen=True, kw_only=True):
@@ -356,29 +363,18 @@ class AdvertisedAddresses(Kind, frozen=True, kw_only=True):
             raise ValueError(f"{self.allowed} ({error})") from None
 
 
-class Networks(Kind, frozen=True, kw_only=True):
-    """IP addresses and networks, several of them separated by C{;} or given as a list."""
+class Networks(_Items, frozen=True, kw_only=True):
+    """IP addresses and networks, several of them."""
 
     @property
     def allowed(self) -> str:
         return "an IP address or a network such as 10.0.0.0/8, several separated by ;"
 
-    def read(self, value: object) -> tuple[str, ...]:
-        items = value.split(";") if isinstance(value, str) else value
-        if not isinstance(items, list):
-            raise self._refuse()
-        found: list[str] = []
-        for item in items:
-            try:
-                network = str(ipaddress.ip_network(item.strip(), strict=False)) if item.strip() else ""
-            except (ValueError, AttributeError):
-                raise self._refuse() from None
-            if network and network not in found:
-                found.append(network)
-        return tuple(found)
-
-    def show(self, value: object) -> str:
-        return ";".join(value) if isinstance(value, tuple) else ""
+    def _one(self, text: str) -> str:
+        try:
+            return str(ipaddress.ip_network(text, strict=False))
+        except ValueError:
+            raise self._refuse() from None
 
 
 class Hours(Kind, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from smartgo.ha.compare import compare
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.link import Link
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
+from smartgo.schema.address import parse_address
 from smartgo.store.interfaces import IReplicatedLog
 
 _CONNECT: Final = 5.0  # seconds to make a connection
@@ -253,6 +254,10 @@ class Slave(Service):
         """Compare the logs, then append what the master sends until that ends; return why it did, in a sentence."""
         log = self._replicated
         clock = self._env.clock
+        try:
+            host, port = parse_address(address)
+        except ValueError as no_address:
+            raise NotConnected(str(no_address)) from None
         asked = main
         if main is not None:
             difference, master_end = await compare(log, self._tail, main)
@@ -270,7 +275,7 @@ class Slave(Service):
             await self._all_flushed
         end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping)
         stream = Stream(clock, end, self._heard)
-        await self._env.network.connect(*_split(address), _Dial(stream), _CONNECT)
+        await self._env.network.connect(host, port, _Dial(stream), _CONNECT)
         self._links.add(stream)
         stream.lost.addCallback(lambda _: self._links.discard(stream))
         self._stream = stream
@@ -334,15 +339,3 @@ class _Dial(Factory):
     def buildProtocol(self, addr: IAddress | None) -> Stream:
         """The one."""
         return self._stream
-
-
-def _split(address: str) -> tuple[str, int]:
-    """
-    Split C{host:port}; an IPv6 address may stand in brackets.
-
-    @raise NotConnected: it is no address.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal():
-        raise NotConnected(f"{address!r} is no address of the form host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)

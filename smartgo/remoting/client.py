@@ -19,21 +19,10 @@ from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ClientTLS
+from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 
 TIMEOUT: Final = 3.0  # seconds, as Java's clients wait
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """
-    Split C{host:port}; an IPv6 address may stand in brackets.
-
-    @raise ValueError: it is no address.
-    """
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no address of the form host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class _Dial(Factory):

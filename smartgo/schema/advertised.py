@@ -18,13 +18,13 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, NamedTuple
 
+from smartgo.schema.address import is_address
+
 LIMIT: Final = 64
 """Addresses of one broker."""
 FIELD: Final = "smartgoAdvertised"
 """The field's name."""
 
-HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?\Z")
-"""A host's name."""
 _ALL_BITS: Final = 128
 
 
@@ -124,16 +124,3 @@ def _rule(where: str, address: str) -> tuple[_Rule, str]:
     weight = _ALL_BITS + (1 if at_ip else 0) + (2 if port else 0)
     shown = f"[{at_ip}]" if ":" in at_ip and port else at_ip
     return _Rule(weight, at_ip, port, None, address), f"@{shown}{f':{port}' if port else ''}"
-
-
-def is_address(text: str) -> bool:
-    """Return whether this is C{host:port}; an IPv6 address stands in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        return False
-    if HOST.match(host):
-        return True
-    try:
-        return host.startswith("[") and host.endswith("]") and bool(ipaddress.IPv6Address(host[1:-1]))
-    except ValueError:
-        return False

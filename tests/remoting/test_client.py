@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IProtocolFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
-from smartgo.remoting.client import RemotingClient, parse_address
+from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.limits import CLIENT
@@ -35,29 +35,6 @@ class Case(SynchronousTestCase):
         server = RemotingServer(self.env, "tcp:10911", Dispatcher(processors))
         server.startService()
         return server
-
-
-class AddressTests(SynchronousTestCase):
-    def test_addresses(self) -> None:
-        """Addresses are host:port; IPv6 addresses may be in brackets."""
-        for text, expected in (
-            ("10.0.0.1:9876", ("10.0.0.1", 9876)), ("broker-a.example:1", ("broker-a.example", 1)),
-            ("[::1]:10911", ("::1", 10911)), ("::1:10911", ("::1", 10911)),
-        ):  # fmt: skip
-            self.assertEqual(parse_address(text), expected)
-        for text in (
-            "",
-            "host",
-            ":1",
-            "host:",
-            "host:0",
-            "host:65536",
-            "host:-1",
-            "host:+1",
-            "host:1_0",
-            "host:\u0661",
-        ):
-            self.assertRaises(ValueError, parse_address, text)
 
 
 class ClientTests(Case):
