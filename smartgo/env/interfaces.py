@@ -2,8 +2,8 @@
 What product code may ask of the world (reliability T1).
 
 Everything with an effect outside the process, or an answer that differs from run to run, passes through an
-L{IEnvironment}. The real one is L{smartgo.env.real}; tests use C{tests.fakes}. Paths are C{str}, durations
-seconds, sizes bytes.
+L{IEnvironment}. The real one is L{smartgo.env.real} with L{smartgo.env.disk}; tests use C{tests.fakes}. Paths are
+C{str}, durations seconds, sizes bytes.
 """
 
 from __future__ import annotations
