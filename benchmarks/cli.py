@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
-from rich.console import Console
 
-from . import apache, apachereport, builder, indexing, proc, profiling, report, runner, scaling
+from . import apache, apachereport, builder, indexing, profiling, report, runner, scaling
 from .errors import BenchmarkError
-from .results import Results, write
+from .results import Results
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
-from .targets import Attached, Bench, Started, Target, running
-
-RESULTS = Path(__file__).parent / "results"
-_NEEDED_BYTES = 8 << 30
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-console = Console(width=None if sys.stdout.isatty() else 150)
+from .targets import Attached, Started, Target, running
+from .workshop import (
+    check_option,
+    console,
+    facts_of,
+    folder_options,
+    json_option,
+    keep_figures,
+    now,
+    target_option,
+    targets_of,
+    warn_when_busy,
+    workshop,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -52,120 +52,6 @@ def main() -> None:
     """
 
 
-def _folder_options(function: _F) -> _F:
-    """Add the options of every command that starts brokers."""
-    folder = click.Path(path_type=Path, file_okay=False)
-    options = (
-        click.option("--work", type=folder, help="Folder for stores and logs; default: a temporary one."),
-        click.option("--keep", is_flag=True, help="Leave stores and logs there when done."),
-        click.option("--ports", default=22000, show_default=True, help="Take free ports from here upwards."),
-        click.option(
-            "--jars",
-            type=folder,
-            help="Folder with lib/ and libbench/ of the real RocketMQ; default: $SMARTGO_BENCH_JARS, else a cache "
-            "of the user that Maven fills.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def _target_option(*default: str) -> Callable[[_F], _F]:
-    return click.option(
-        "-t",
-        "--target",
-        "targets",
-        multiple=True,
-        default=default,
-        show_default=True,
-        metavar="TARGET",
-        help="A broker to measure; may be repeated. ours: smartgo of this checkout. rocketmq: the real one. "
-        "address=HOST:PORT,pid=N[,name=X][,registry=HOST:PORT]: one that runs already, which is left running.",
-    )
-
-
-def _json_option(function: _F) -> _F:
-    return click.option(
-        "--json",
-        "json_path",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Where to write the figures; default: benchmarks/results/TIME-COMMAND.json.",
-    )(function)
-
-
-def _check_option(function: _F) -> _F:
-    return click.option("--check", is_flag=True, help="End with status 1 when a goal is missed or an error answered.")(
-        function
-    )
-
-
-@contextmanager
-def _workshop(work: Path | None, keep: bool, ports: int, jars: Path | None) -> Iterator[Bench]:
-    """Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away."""
-    folder = Path(tempfile.mkdtemp(prefix="smartgo-bench-", dir=work)) if work is None or work.is_dir() else work
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        free = shutil.disk_usage(folder).free
-        if free < _NEEDED_BYTES:
-            raise BenchmarkError(
-                f"{folder} has {free >> 30} GiB free, stores may need {_NEEDED_BYTES >> 30}: use --work"
-            )
-        yield Bench(folder, ports, jars)
-    except BenchmarkError as error:
-        keep = True  # the logs may say more
-        raise click.ClickException(f"{error}\n(logs are in {folder})") from None
-    finally:
-        if keep:
-            console.print(f"stores and logs are in {folder}", highlight=False)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _targets(bench: Bench, words: Sequence[str]) -> list[Target]:
-    made: list[Target] = []
-    for each in words:
-        try:
-            target = bench.target(each)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--target") from None
-        if target.name in {other.name for other in made}:
-            raise click.BadParameter(f"{target.name} is there twice", param_hint="--target")
-        made.append(target)
-    return made
-
-
-def _warn_when_busy() -> None:
-    load = os.getloadavg()[0]
-    if load > 0.3 * (os.cpu_count() or 1):
-        console.print(f"[yellow]the machine is not quiet: load average {load:.2f}[/yellow]", highlight=False)
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def _facts(bench: Bench) -> dict[str, object]:
-    return {**proc.machine(bench.work), "commit": _commit()}
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _keep(figures: object, given: Path | None, command: str) -> None:
-    """Write what was measured where it was asked for, else into the folder of results, and say where that is."""
-    path = given or RESULTS / f"{_now().replace(':', '').replace('+0000', 'Z')}-{command}.json"
-    write(figures, path)
-    console.print(f"figures are in {path}", highlight=False)
-
-
 @main.command("list")
 def list_command() -> None:
     """Tell what can be measured, and the goals."""
@@ -177,7 +63,7 @@ def list_command() -> None:
 
 @main.command("run")
 @click.argument("scenarios", nargs=-1, type=click.Choice(NAMES), metavar="[SCENARIO]...")
-@_target_option("ours")
+@target_option("ours")
 @click.option("--rounds", default=5, show_default=True, help="Measured windows of each load, and starts.")
 @click.option("--seconds", default=3.0, show_default=True, help="Length of a window.")
 @click.option("--warm-up", default=0.5, show_default=True, help="Seconds of load before each window.")
@@ -187,9 +73,9 @@ def list_command() -> None:
     help="Seconds of load before the first window of a scenario; default: 1 for ours, 8 for a JVM.",
 )
 @click.option("--idle-seconds", default=60.0, show_default=True, help="How long brokers are left alone.")
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def run_command(
     scenarios: tuple[str, ...],
     targets: tuple[str, ...],
@@ -212,12 +98,12 @@ def run_command(
     """
     wanted = scenarios or NAMES
     pace = runner.Pace(rounds, seconds, warm_up, first_warm_up)
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
-        brokers = _targets(bench, targets)
-        _warn_when_busy()
+        brokers = targets_of(bench, targets)
+        warn_when_busy()
         options = {"rounds": rounds, "seconds": seconds, "warm_up": warm_up, "first_warm_up": first_warm_up}
-        results = Results(_now(), _facts(bench), [dict(each.facts()) for each in brokers], options)
+        results = Results(now(), facts_of(bench), [dict(each.facts()) for each in brokers], options)
         with running(brokers), console.status("starting") as status:
             _fill_in(results, binary, brokers, wanted, pace, idle_seconds, status.update)
         for target, words in zip(brokers, targets, strict=True):
@@ -225,7 +111,7 @@ def run_command(
             if words != "rocketmq":
                 results.judge(GOALS, target.name, wanted)
     report.show(results, console, brokers[-1].name if len(brokers) > 1 else None)
-    _keep(results, json_path, "run")
+    keep_figures(results, json_path, "run")
     if check and (results.failures() or not all(verdict.met for verdict in results.verdicts)):
         sys.exit(1)
 
@@ -253,16 +139,16 @@ def _fill_in(
 
 @main.command("apache")
 @click.argument("programs", nargs=-1, type=click.Choice(["producer", "consumer"]), metavar="[producer|consumer]...")
-@_target_option("ours", "rocketmq")
+@target_option("ours", "rocketmq")
 @click.option("--threads", default="1,16,64", show_default=True, help="Producer threads, a series of runs for each.")
 @click.option("--consumer-threads", default=20, show_default=True, help="Consumer threads.")
 @click.option("--rounds", default=3, show_default=True, help="Runs of each kind on each broker.")
 @click.option("--seconds", default=20.0, show_default=True, help="Length of a producer's window, at least 11.")
 @click.option("--warm-up", default=10.0, show_default=True, help="Seconds of a producer before its window.")
 @click.option("--backlog", default=2_000_000, show_default=True, help="Messages a consumer finds.")
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def apache_command(
     programs: tuple[apache.Program, ...],
     targets: tuple[str, ...],
@@ -290,12 +176,12 @@ def apache_command(
         raise click.BadParameter(f"{threads!r} is not numbers with commas", param_hint="--threads") from None
     pace = apache.Pace(rounds, seconds, warm_up, backlog)
     wanted = programs or ("producer", "consumer")
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
-        brokers = _targets(bench, targets)
-        _warn_when_busy()
+        brokers = targets_of(bench, targets)
+        warn_when_busy()
         facts = [dict(each.facts()) for each in brokers]
-        results = apache.Results(_now(), _facts(bench), facts, pace)
+        results = apache.Results(now(), facts_of(bench), facts, pace)
         with running(brokers), console.status("starting") as status:
             runs = apache.Apache(bench.rocketmq, binary, bench.work, brokers, pace, status.update)
             if "producer" in wanted:
@@ -308,7 +194,7 @@ def apache_command(
             for target in brokers[:-1]:
                 results.compare(target.name, reference)
     apachereport.show(results, console, reference)
-    _keep(results, json_path, "apache")
+    keep_figures(results, json_path, "apache")
     if check and (results.failures or not apachereport.all_met(results.ratios)):
         sys.exit(1)
 
@@ -325,7 +211,7 @@ def apache_command(
 @click.option("--seconds", default=10.0, show_default=True, help="How long the load lasts.")
 @click.option("--warm-up", default=2.0, show_default=True, help="Seconds of load before.")
 @click.option("--top", default=30, show_default=True, help="How many functions and lines to print.")
-@_folder_options
+@folder_options
 def profile_command(
     scenario: str,
     method: profiling.Method,
@@ -343,7 +229,7 @@ def profile_command(
     Costs are microseconds a message. With --method cprofile and --keep, the file "profile" can be read by pstats.
     """
     chosen = next(each for each in LOADS if each.name == scenario)
-    with _workshop(work, keep, ports, jars) as bench, console.status(f"profiling {scenario}"):
+    with workshop(work, keep, ports, jars) as bench, console.status(f"profiling {scenario}"):
         binary = builder.generator()
         target = bench.ours()
         outcome, output = profiling.profile(binary, target, chosen, method, warm_up, seconds)
@@ -365,9 +251,9 @@ def profile_command(
     show_default=True,
     help="What messages hold; random bytes are kind to Parquet, which then has nothing to decompress.",
 )
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def spark_command(
     scale: float,
     rounds: int,
@@ -387,13 +273,13 @@ def spark_command(
     """
     from . import sparkbatch, sparkreport
 
-    with _workshop(work, keep, ports, jars) as bench, console.status("starting") as status:
+    with workshop(work, keep, ports, jars) as bench, console.status("starting") as status:
         options = {"scale": scale, "rounds": rounds, "bodies": bodies}
-        outcome = sparkbatch.Outcome(_now(), _facts(bench), options)
+        outcome = sparkbatch.Outcome(now(), facts_of(bench), options)
         with closing(sparkbatch.Batch(bench.work, outcome, rounds, bodies, status.update)) as batch:
             batch.run(sparkbatch.sizes(scale))
     sparkreport.show(outcome, console)
-    _keep(outcome, json_path, "spark")
+    keep_figures(outcome, json_path, "spark")
     if check and not all(verdict.met for verdict in sparkreport.verdicts(outcome)):
         sys.exit(1)
 
@@ -413,9 +299,9 @@ def spark_command(
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Where to draw the lag over time, as SVG."
 )
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def spark_stream_command(
     target: str,
     rate: int,
@@ -437,16 +323,16 @@ def spark_stream_command(
     """
     from . import lagplot, sparkstream
 
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
-        (broker,) = _targets(bench, [target])
+        (broker,) = targets_of(bench, [target])
         if not isinstance(broker, Started):
             raise BenchmarkError(f"{target} was not started here")
-        _warn_when_busy()
+        warn_when_busy()
         with running([broker]), console.status("starting") as status:
             outcome = sparkstream.run(broker, binary, rate, seconds, trigger, status.update)
     console.print(sparkstream.told(outcome), highlight=False)
-    _keep({**_facts(bench), "outcome": outcome}, json_path, "spark-stream")
+    keep_figures({**facts_of(bench), "outcome": outcome}, json_path, "spark-stream")
     if plot is not None:
         title = f"Lag of a Spark stream behind {outcome.broker}, {rate:,} messages a second"
         marks = [(begin, "driver and JVM killed") for begin, _ in outcome.restarts]
@@ -458,9 +344,9 @@ def spark_stream_command(
 @main.command("console")
 @click.option("--rounds", default=5, show_default=True, help="Pairs of windows: with the console open, and without.")
 @click.option("--seconds", default=8.0, show_default=True, help="Length of a window.")
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def console_command(
     rounds: int,
     seconds: float,
@@ -479,14 +365,14 @@ def console_command(
     from . import opsload
 
     requests = opsload.recorded()
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
         broker = bench.one_of_ours(opsload.OursWithOps)
-        _warn_when_busy()
+        warn_when_busy()
         with running([broker]), console.status("starting") as status:
             outcome = opsload.run(broker, binary, requests, rounds, seconds, status.update)
     console.print(opsload.told(outcome), highlight=False)
-    _keep({**_facts(bench), "outcome": outcome}, json_path, "console")
+    keep_figures({**facts_of(bench), "outcome": outcome}, json_path, "console")
     if check and not outcome.met:
         sys.exit(1)
 
@@ -498,9 +384,9 @@ def console_command(
 @click.option("--rounds", default=5, show_default=True, help="Pairs of windows: one broker under load, and all.")
 @click.option("--seconds", default=5.0, show_default=True, help="Length of a window.")
 @click.option("--warm-up", default=1.0, show_default=True, help="Seconds of load before each window.")
-@_folder_options
-@_json_option
-@_check_option
+@folder_options
+@json_option
+@check_option
 def scale_command(
     scenarios: tuple[str, ...],
     brokers: int,
@@ -522,26 +408,26 @@ def scale_command(
     """
     wanted = [each for each in LOADS if each.name in (scenarios or scaling.USUAL)]
     pace = runner.Pace(rounds, seconds, warm_up)
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
-        _warn_when_busy()
+        warn_when_busy()
         with console.status("starting") as status:
             targets = scaling.brokers_of(bench, brokers, pin)
             outcome = scaling.run(targets, binary, wanted, pace, status.update)
     console.print(scaling.table(outcome))
     for sentence in scaling.sentences(outcome):
         console.print(sentence, highlight=False)
-    _keep({**_facts(bench), "started": _now(), "outcome": outcome}, json_path, "scale")
+    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, json_path, "scale")
     if check and not outcome.met:
         sys.exit(1)
 
 
 @main.command("index")
 @click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is told.")
-@_folder_options
+@folder_options
 def index_command(rounds: int, work: Path | None, keep: bool, ports: int, jars: Path | None) -> None:
     """Measure what the index costs a message, in this process: with numpy and without, in long runs and in short."""
-    with _workshop(work, keep, ports, jars) as bench:
+    with workshop(work, keep, ports, jars) as bench:
         console.print(indexing.table(list(indexing.measure(bench.work, rounds))))
 
 

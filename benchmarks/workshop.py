@@ -1,0 +1,143 @@
+"""What the commands share: options, a folder to work in, the targets, and where figures are kept."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from . import proc
+from .errors import BenchmarkError
+from .results import write
+from .targets import Bench, Target
+
+RESULTS = Path(__file__).parent / "results"
+_NEEDED_BYTES = 8 << 30
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+console = Console(width=None if sys.stdout.isatty() else 150)
+
+
+def folder_options(function: _F) -> _F:
+    """Add the options of every command that starts brokers."""
+    folder = click.Path(path_type=Path, file_okay=False)
+    options = (
+        click.option("--work", type=folder, help="Folder for stores and logs; default: a temporary one."),
+        click.option("--keep", is_flag=True, help="Leave stores and logs there when done."),
+        click.option("--ports", default=22000, show_default=True, help="Take free ports from here upwards."),
+        click.option(
+            "--jars",
+            type=folder,
+            help="Folder with lib/ and libbench/ of the real RocketMQ; default: $SMARTGO_BENCH_JARS, else a cache "
+            "of the user that Maven fills.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def target_option(*default: str) -> Callable[[_F], _F]:
+    return click.option(
+        "-t",
+        "--target",
+        "targets",
+        multiple=True,
+        default=default,
+        show_default=True,
+        metavar="TARGET",
+        help="A broker to measure; may be repeated. ours: smartgo of this checkout. rocketmq: the real one. "
+        "address=HOST:PORT,pid=N[,name=X][,registry=HOST:PORT]: one that runs already, which is left running.",
+    )
+
+
+def json_option(function: _F) -> _F:
+    return click.option(
+        "--json",
+        "json_path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Where to write the figures; default: benchmarks/results/TIME-COMMAND.json.",
+    )(function)
+
+
+def check_option(function: _F) -> _F:
+    return click.option("--check", is_flag=True, help="End with status 1 when a goal is missed or an error answered.")(
+        function
+    )
+
+
+@contextmanager
+def workshop(work: Path | None, keep: bool, ports: int, jars: Path | None) -> Iterator[Bench]:
+    """Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away."""
+    folder = Path(tempfile.mkdtemp(prefix="smartgo-bench-", dir=work)) if work is None or work.is_dir() else work
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        free = shutil.disk_usage(folder).free
+        if free < _NEEDED_BYTES:
+            raise BenchmarkError(
+                f"{folder} has {free >> 30} GiB free, stores may need {_NEEDED_BYTES >> 30}: use --work"
+            )
+        yield Bench(folder, ports, jars)
+    except BenchmarkError as error:
+        keep = True  # the logs may say more
+        raise click.ClickException(f"{error}\n(logs are in {folder})") from None
+    finally:
+        if keep:
+            console.print(f"stores and logs are in {folder}", highlight=False)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def targets_of(bench: Bench, words: Sequence[str]) -> list[Target]:
+    made: list[Target] = []
+    for each in words:
+        try:
+            target = bench.target(each)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--target") from None
+        if target.name in {other.name for other in made}:
+            raise click.BadParameter(f"{target.name} is there twice", param_hint="--target")
+        made.append(target)
+    return made
+
+
+def warn_when_busy() -> None:
+    load = os.getloadavg()[0]
+    if load > 0.3 * (os.cpu_count() or 1):
+        console.print(f"[yellow]the machine is not quiet: load average {load:.2f}[/yellow]", highlight=False)
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def facts_of(bench: Bench) -> dict[str, object]:
+    return {**proc.machine(bench.work), "commit": _commit()}
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def keep_figures(figures: object, given: Path | None, command: str) -> None:
+    """Write what was measured where it was asked for, else into the folder of results, and say where that is."""
+    path = given or RESULTS / f"{now().replace(':', '').replace('+0000', 'Z')}-{command}.json"
+    write(figures, path)
+    console.print(f"figures are in {path}", highlight=False)
