@@ -16,14 +16,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock, IEnvironment
-from smartgo.errors import CallFailed, NotConnected, ServiceNotAvailable, SmartgoError
+from smartgo.errors import CallFailed, NotConnected, PeerRefused, ServiceNotAvailable, SmartgoError
 from smartgo.ha.alarm import NEVER, Alarm
-from smartgo.ha.backoff import Backoff
+from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import compare
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.link import Link
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
 from smartgo.schema.address import parse_address
+from smartgo.schema.codes import ResponseCode
 from smartgo.store.interfaces import IReplicatedLog
 
 _CONNECT: Final = 5.0  # seconds to make a connection
@@ -227,13 +228,16 @@ class Slave(Service):
         clock = self._env.clock
         while turn == self._turn:
             began, end = clock.seconds(), self._replicated.log_bounds()[1]
+            longest = SOON
             try:
                 why = await self._attempt(address, main)
             except Exception as error:
                 if turn != self._turn:  # what was waited for is cancelled, and raises what it likes
                     return
                 why = str(error)
-                if not isinstance(error, (SmartgoError, ConnectError, OSError)):
+                if isinstance(error, PeerRefused) and error.code == ResponseCode.NO_PERMISSION:
+                    longest = LATE
+                elif not isinstance(error, (SmartgoError, ConnectError, OSError)):
                     self._log.failure("following {master} failed", master=address)
                     why = repr(error)
             if self._replicated.log_bounds()[1] != end or clock.seconds() - began >= _GOOD:
@@ -245,7 +249,7 @@ class Slave(Service):
                     " or brings the right one back", master=address, why=self.reason,
                 )  # fmt: skip
             else:
-                pause = backoff.pause()
+                pause = backoff.pause(longest)
                 self._log.warn("not following {master}: {why}; again in {s:.0f} s", master=address, why=why, s=pause)
                 self._set(SlaveState.CONNECTING, why)
             await deferLater(clock, pause)

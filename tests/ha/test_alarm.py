@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ha.alarm import NEVER, Alarm
-from smartgo.ha.backoff import Backoff
+from smartgo.ha.backoff import LATE, SOON, Backoff
 from tests.fakes import FakeRandom
 
 
@@ -53,11 +53,20 @@ class BackoffTests(SynchronousTestCase):
     """How long pauses are."""
 
     def test_grows(self) -> None:
-        """Pauses double from 1 s to 25 s at most, differ by chance, and begin anew when all was well."""
+        """Pauses double from 1 s to 5 s at most, or 25 s, differ by chance, and begin anew when all was well."""
+        for longest, some in ((SOON, (1, 2, 4, 4, 4)), (LATE, (1, 2, 4, 8, 16))):
+            backoff = Backoff(FakeRandom())
+            pauses = [backoff.pause(longest) for _ in range(50)]
+            for pause, least in zip(pauses, (*some, *[longest / 1.25] * 45), strict=True):
+                self.assertTrue(least <= pause <= least * 1.25 <= longest, pauses)
+            self.assertGreater(len(set(pauses[5:])), 40)
+            backoff.reset()
+            self.assertLess(backoff.pause(longest), 1.25)
+
+    def test_mixed(self) -> None:
+        """However long the last pauses were, one that may not be long is not."""
         backoff = Backoff(FakeRandom())
-        pauses = [backoff.pause() for _ in range(50)]
-        for pause, least in zip(pauses, (1, 2, 4, 8, 16, *[20] * 45), strict=True):
-            self.assertTrue(least <= pause <= least * 1.25 <= 25, pauses)
-        self.assertGreater(len(set(pauses[5:])), 40)
-        backoff.reset()
-        self.assertLess(backoff.pause(), 1.25)
+        for _ in range(9):
+            backoff.pause(LATE)
+        self.assertLessEqual(backoff.pause(SOON), 5)
+        self.assertGreater(backoff.pause(LATE), 19.9)
