@@ -65,11 +65,7 @@ def demo(count: int) -> None:
 
 def _settings(env: IEnvironment, directory: str) -> dict[str, str]:
     """Free ports, and files so small that a disk which is nearly full will do."""
-    ports: list[int] = []
-    while len(ports) < 3:
-        port = env.network.free_port()
-        if port not in ports:
-            ports.append(port)
+    ports = [env.network.free_port() for _ in range(3)]
     return {
         "registry.listenPort": str(ports[0]),
         "broker.listenPort": str(ports[1]),

@@ -50,7 +50,7 @@ class INetwork(Interface):
         """
 
     def free_port() -> int:
-        """A TCP port of 127.0.0.1 that nobody listens on now."""
+        """A TCP port of 127.0.0.1 that nobody listens on now; another one each time that somebody asks."""
 
     def tell(path: str, data: bytes) -> None:
         """

@@ -7,6 +7,7 @@ import random
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -39,6 +40,7 @@ from smartgo.env.interfaces import (
 T = TypeVar("T")
 
 _BACKLOG = 1024
+_GIVEN = 64  # free ports that are remembered: whoever asked for one may not listen there yet
 
 
 @implementer(IClock)
@@ -77,6 +79,7 @@ class RealNetwork:
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
+        self._given: deque[int] = deque(maxlen=_GIVEN)
 
     def listen(self, description: str, factory: IProtocolFactory) -> Deferred[IListeningPort]:
         """Listen at an endpoint description; TCP gets a backlog that a burst of clients fits into."""
@@ -111,10 +114,14 @@ class RealNetwork:
             probe.listen(1)
 
     def free_port(self) -> int:
-        """A port that the system just gave and took back."""
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
+        """A port that the system just gave and took back; what was returned lately is not, as nobody may listen yet."""
+        while True:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            if port not in self._given:
+                self._given.append(port)
+                return port
 
     def tell(self, path: str, data: bytes) -> None:
         """Send one datagram."""
