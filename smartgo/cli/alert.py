@@ -140,24 +140,30 @@ def rules(asking: Asking, output: str) -> None:
     epilog=examples(
         "smartgo alert silence broker-down broker-a --for 2h --comment 'being moved'",
         "smartgo alert silence --subject audit --for 1d",
+        "smartgo alert silence --all --for 30m --comment 'the network is being changed'",
     ),
 )
 @click.argument("rule", default="")
 @click.argument("subject", default="")
 @click.option("--subject", "other", default="", metavar="NAME", help="The subject, where no RULE is given.")
+@click.option("--all", "everything", is_flag=True, help="Every alert, whatever it is about.")
 @click.option(
     "--for", "seconds", default="1h", show_default=True, metavar="SPAN", callback=read_span, help="Such as 30m, 4h, 7d."
 )
 @click.option("--comment", default="", metavar="TEXT", help="For others: why.")
 @OUTPUT
 @api_options
-def silence(asking: Asking, rule: str, subject: str, other: str, seconds: int, comment: str, output: str) -> None:
+def silence(
+    asking: Asking, rule: str, subject: str, other: str, everything: bool, seconds: int, comment: str, output: str
+) -> None:
     """Silence alerts of RULE, about SUBJECT alone where one is given: they are listed still, and count no more."""
-    if not (rule or subject or other):
-        raise click.UsageError("give a RULE, or --subject NAME")
+    if bool(rule or subject or other) == everything:
+        raise click.UsageError("give a RULE, or --subject NAME, or --all alone")
 
     async def work(api: Api) -> None:
-        body = {"rule": rule, "subject": subject or other, "seconds": seconds, "comment": comment}
+        body = {
+            "rule": rule, "subject": subject or other, "all": everything, "seconds": seconds, "comment": comment,
+        }  # fmt: skip
         made = await api.order("POST", "/alerts/silences", body)
         members = {
             "silence": made["id"],

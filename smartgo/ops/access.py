@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.ops.lists import ListQuery, Page, page_of
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.routes import ADMIN, Call, route
 from smartgo.ops.security.audit import AuditEntry, AuditLog
 from smartgo.ops.security.gate import Gate
@@ -193,7 +193,7 @@ class TokensApi:
         answer=CreatedToken,
         status=201,
         remote=False,
-        refuses={409: "There is one of that name, there are too many, or the first one is not for admin."},
+        refuses={409: "There is one of that name, there are too many, or the first one is not for admin.", **UNKEPT},
     )
     async def create(self, call: Call[None, None, NewToken]) -> CreatedToken:
         """
@@ -212,7 +212,7 @@ class TokensApi:
         scope=ADMIN,
         path_type=TokenPath,
         remote=False,
-        refuses={404: "There is no such token.", 409: "It comes from the settings."},
+        refuses={404: "There is no such token.", 409: "It comes from the settings.", **UNKEPT},
     )
     async def delete(self, call: Call[TokenPath, None, None]) -> None:
         """Forget a token; its sessions end too."""

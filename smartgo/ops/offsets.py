@@ -14,12 +14,13 @@ from smartgo.ops.content import QueueId, QueueOffset
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerName, GroupName, TopicName
 from smartgo.ops.plans import Plan, PlanTable, State
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.view import ClusterView
 
 _GONE: Final = {404: "There is no such plan, or no more."}
+_UNKEPT: Final = {507: "The plan could not be written to disk; the detail says whether anything was moved."}
 
 
 class QueueTarget(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -142,7 +143,11 @@ class OffsetsApi:
         scope=ADMIN,
         body=ResetOrder,
         answer=PlanView,
-        refuses={404: "There is no such group, topic or queue.", 409: "A broker declined, or cannot do this."},
+        refuses={
+            404: "There is no such group, topic or queue.",
+            409: "A broker declined, or cannot do this.",
+            **_UNKEPT,
+        },
     )
     async def reset(self, call: Call[None, None, ResetOrder]) -> PlanView:
         """
@@ -210,7 +215,7 @@ class OffsetsApi:
         scope=ADMIN,
         path_type=PlanPath,
         answer=PlanView,
-        refuses={**_GONE, 409: "It was applied already, or a broker declined."},
+        refuses={**_GONE, 409: "It was applied already, or a broker declined.", **_UNKEPT},
     )
     async def apply(self, call: Call[PlanPath, None, None]) -> PlanView:
         """
@@ -232,7 +237,11 @@ class OffsetsApi:
         scope=ADMIN,
         path_type=PlanPath,
         answer=PlanView,
-        refuses={**_GONE, 409: "It was not applied, the group had no positions before, or a broker declined."},
+        refuses={
+            **_GONE,
+            409: "It was not applied, the group had no positions before, or a broker declined.",
+            **_UNKEPT,
+        },
     )
     async def undo(self, call: Call[PlanPath, None, None]) -> PlanView:
         """
@@ -253,7 +262,7 @@ class OffsetsApi:
         await self._run(self._plans.take(kept.id, "applied", "failed"), back, "undone")
         return _view(kept)
 
-    @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses=_GONE)
+    @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses={**_GONE, **UNKEPT})
     async def delete(self, call: Call[PlanPath, None, None]) -> None:
         """Forget a plan; what it did stays."""
         await self._plans.delete(call.path.id)

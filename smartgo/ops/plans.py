@@ -9,7 +9,7 @@ import msgspec
 from smartgo.client.administration.positions import Applied, ResetPlan
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import Problem, not_kept
 from smartgo.tablefile import TableFile
 
 PLANNED_MS: Final = 3_600_000
@@ -101,7 +101,7 @@ class PlanTable:
         """
         Keep a plan that was made just now.
 
-        @raise Problem: 409, it moves too many queues to be kept.
+        @raise Problem: 409, it moves too many queues to be kept; 507, it could not be written, and is not there.
         """
         if len(plan.moves) > MOVES:
             raise Problem(409, f"more than {MOVES} queues at once; name some of them", "too-many-queues")
@@ -109,11 +109,19 @@ class PlanTable:
         kept = Plan(self._env.random.token(8).hex(), to, value, who, plan, "planned", expires_ms)
         self._plans[kept.id] = kept
         self._sweep()
-        await self._save()
+        try:
+            await self._save()
+        except OSError as error:
+            self._plans.pop(kept.id, None)
+            raise not_kept(error, self._file.path, "nothing was moved") from None
         return kept
 
     async def ended(self, kept: Plan, state: State, applied: Applied | None = None, error: str | None = None) -> None:
-        """Note what became of a plan."""
+        """
+        Note what became of a plan.
+
+        @raise Problem: 507, that could not be written: it is known until the process ends alone.
+        """
         self._busy.discard(kept.id)
         now = self._env.clock.wall_ms()
         kept.state = state
@@ -125,15 +133,23 @@ class PlanTable:
             kept.applied_ms = now
         if applied is not None:
             kept.written, kept.told = applied.written, applied.told
-        await self._save()
+        try:
+            await self._save()
+        except OSError as failure:
+            done = f"plan {kept.id} is {state}, which is known until the process ends alone"
+            raise not_kept(failure, self._file.path, done) from None
 
     async def delete(self, id: str) -> None:
-        """Forget one. @raise Problem: 404, there is none; 409, it is being worked at."""
-        self.get(id)
+        """Forget one. @raise Problem: 404, there is none; 409, it is being worked at; 507, it could not be written."""
+        found = self.get(id)
         if id in self._busy:
             raise Problem(409, f"plan {id} is being worked at", "plan-state")
         del self._plans[id]
-        await self._save()
+        try:
+            await self._save()
+        except OSError as error:
+            self._plans = dict(sorted({**self._plans, id: found}.items(), key=lambda one: one[1].plan.made_ms))
+            raise not_kept(error, self._file.path) from None
 
     def _sweep(self) -> None:
         now = self._env.clock.wall_ms()

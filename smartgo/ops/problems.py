@@ -8,6 +8,7 @@ never holds a stack, a path or a version.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Final
 
@@ -48,7 +49,11 @@ TITLES: Final[Mapping[int, str]] = {
     502: "Bad Gateway",
     503: "Service Unavailable",
     504: "Gateway Timeout",
+    507: "Insufficient Storage",
 }
+
+UNKEPT: Final[Mapping[int, str]] = {507: "It could not be written to disk; nothing was changed."}
+"""For routes that change what must be there after a restart."""
 
 _WORDS: Final[Mapping[int, str]] = {
     status: title.lower().replace(" ", "-") for status, title in TITLES.items() if status >= 400
@@ -104,6 +109,17 @@ class ProblemBody(msgspec.Struct, rename="camel"):
     message: str
     request_id: str
     type: str = "about:blank"
+
+
+def not_kept(error: OSError, path: str, done: str = "nothing was changed") -> Problem:
+    """
+    Return what it is that something could not be written which must be there after a restart.
+
+    @param path: of the file.
+    @param done: what became of the change.
+    """
+    reason = f"{posixpath.basename(path)} could not be written: {error.strerror or error}"
+    return Problem(507, f"{done}: {reason}", "not-kept")
 
 
 def problem_of(error: BaseException) -> Problem | None:

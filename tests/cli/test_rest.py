@@ -124,7 +124,11 @@ class AlertTests(RestCase):
         self.assertIn("no silence", self.refused("alert", "end", str(made["id"]), status=66))
         self.assertEqual([one["rule"] for one in self.json("alert", "history")], ["broker-down"])
         self.assertIn("85.0%", self.out("alert", "rules"))
+        made = self.json("alert", "silence", "--all", "--for", "30m")
+        self.assertEqual((made["rule"], made["subject"]), ("", ""))
+        self.assertIn("is over", self.out("alert", "end", str(made["id"])))
         self.invoke("alert", "silence", status=2)
+        self.invoke("alert", "silence", "broker-down", "--all", status=2)
         self.invoke("alert", "silence", "x", "--for", "ages", status=2)
         self.assertIn("no rule x", self.refused("alert", "silence", "x", status=66))
 

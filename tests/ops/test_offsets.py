@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
@@ -36,6 +37,9 @@ class Member(Processor):
         """Remember it."""
         self.told.append(request)
         return request.answer()
+
+
+FILE = "/store/ops/offset-plans.json"
 
 
 class OffsetCase(MessageCase):
@@ -100,6 +104,25 @@ class ResetTests(OffsetCase):
             self.commit(0, queue_id)
         self.assertEqual(self.order("POST", f"/offsets/plans/{plan['id']}/undo")[0], 200)
         self.assertEqual(self.stands(), [1, 0])
+
+    def test_unkept(self) -> None:
+        """Where the plan cannot be written nothing is moved; where what became of it cannot be, the answer says so."""
+        self.front.env.files.fail[FILE] = errno.ENOSPC
+        body = {"group": "audit", "topic": "Orders", "to": "earliest"}
+        status, problem = self.order("POST", "/offsets/reset", body)
+        self.assertEqual((status, problem["code"]), (507, "not-kept"))
+        self.assertIn("nothing was moved: offset-plans.json could not be written", problem["detail"])
+        self.assertEqual((self.stands(), self.front.ops.plans.all()), ([1, None], []))
+        self.front.env.files.fail.clear()
+        plan = self.reset("earliest", dryRun=True)
+        self.front.env.files.fail[FILE] = errno.ENOSPC
+        path = f"/offsets/plans/{plan['id']}"
+        self.assertEqual(self.order("DELETE", path)[0], 507)
+        status, problem = self.order("POST", f"{path}/apply")
+        self.assertEqual(status, 507)
+        self.assertIn("is applied, which is known until the process ends alone", problem["detail"])
+        self.assertEqual(self.stands(), [0, 0])
+        self.assertEqual(self.front.ops.plans.get(plan["id"]).state, "applied")
 
     def test_later(self) -> None:
         """What was planned is done later, once, as it was shown."""

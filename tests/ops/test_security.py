@@ -148,11 +148,25 @@ class TokenTests(SecurityCase):
         headers = {"Cookie": answer.headers["set-cookie"].split(";")[0], "X-CSRF-Token": answer.json["csrfToken"]}
         self.front.env.files.fail["/store/ops/tokens.json"] = errno.ENOSPC
         boss = {"name": "boss", "scopes": [ADMIN]}
-        self.assertEqual(self.front.ask("POST", "/tokens", boss, headers).status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        answer = self.front.ask("POST", "/tokens", boss, headers)
+        self.assertEqual((answer.status, answer.code), (507, "not-kept"))
+        self.assertEqual(answer.json["title"], "Insufficient Storage")
+        self.assertIn("nothing was changed: tokens.json could not be written: fault", answer.json["detail"])
         self.assertEqual(self.front.ask("GET", "/topics").status, 200)
         self.front.env.files.fail.clear()
         self.assertEqual(self.front.ask("POST", "/tokens", boss, headers).status, 201)
+
+    def test_unforgotten(self) -> None:
+        """A token that the file still has after it was to be deleted holds on: a restart would bring it back."""
+        boss = self.front.admin()
+        eyes = self.front.ops.tokens.create("eyes", [READ])[1]
+        self.front.cluster.pump()
+        self.front.env.files.fail["/store/ops/tokens.json"] = errno.ENOSPC
+        self.assertEqual(self.front.ask("DELETE", "/tokens/eyes", token=boss).status, 507)
+        self.assertEqual(self.front.ask("GET", "/topics", token=eyes).status, 200)
+        self.front.env.files.fail.clear()
+        self.assertEqual(self.front.ask("DELETE", "/tokens/eyes", token=boss).status, 204)
+        self.assertEqual(self.front.ask("GET", "/topics", token=eyes).status, 401)
 
     def test_limit(self) -> None:
         """No more than so many tokens are kept, and no two of one name."""

@@ -13,7 +13,7 @@ from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject, Unit
 from smartgo.ops.alerts.table import Adjusted, Alert, Past, Silence, State, Summary
 from smartgo.ops.alerts.watch import AlertWatch
 from smartgo.ops.lists import ListQuery, Page, page_of
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.routes import ADMIN, READ, Call, Stream, route
 from smartgo.ops.streams import EventStream, IStreamSource
 
@@ -106,6 +106,11 @@ class RuleBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     enabled: bool | None = None
 
 
+def _named(member: str) -> dict[str, Any]:
+    """The schema of what has a member that is not empty."""
+    return {"required": [member], "properties": {member: {"minLength": 1}}}
+
+
 SilenceRule = Annotated[str, Meta(max_length=64, pattern="^[a-z-]*$")]
 SilenceSubject = Annotated[str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$")]
 SilenceSeconds = Annotated[int, Meta(ge=60, le=30 * 86_400)]
@@ -116,17 +121,40 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
     What nobody needs to be told of for a while.
 
+    A rule, a subject, or both must be named; to silence everything takes a word of its own.
+
     @ivar rule: alerts of this rule; empty: of any.
     @ivar subject: alerts about this broker, group or registry; empty: about anything.
+    @ivar all: every alert, whatever it is about; then neither rule nor subject is named.
     @ivar seconds: from now on.
     @ivar comment: why, for others.
     """
 
     rule: SilenceRule = ""
     subject: SilenceSubject = ""
+    all: bool = False
     seconds: SilenceSeconds = 3600
     comment: SilenceComment = ""
 
+    def __post_init__(self) -> None:
+        """@raise ValueError: it does not say what to silence, or says two things."""
+        named = bool(self.rule or self.subject)
+        if not named and not self.all:
+            raise ValueError("name a `rule`, a `subject` or both; `all` silences everything")
+        if named and self.all:
+            raise ValueError("`all` silences everything: name neither `rule` nor `subject` then")
+
+
+_WHAT: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"anyOf": [_named("rule"), _named("subject")], "properties": {"all": {"const": False}}},
+        {
+            "required": ["all"],
+            "properties": {"all": {"const": True}, "rule": {"maxLength": 0}, "subject": {"maxLength": 0}},
+        },
+    ]
+}
+"""What L{SilenceBody} checks, as a JSON schema says it."""
 
 SilenceId = Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="The silence's id.")]
 
@@ -254,7 +282,7 @@ class AlertsApi:
         body=RuleBody,
         answer=RuleRow,
         remote=False,
-        refuses={404: "There is no such rule.", 409: "That rule has no threshold that could be another."},
+        refuses={404: "There is no such rule.", 409: "That rule has no threshold that could be another.", **UNKEPT},
     )
     async def adjust(self, call: Call[RulePath, None, RuleBody]) -> RuleRow:
         """Set how a rule is applied, over restarts too; what is left out is as it came."""
@@ -265,8 +293,8 @@ class AlertsApi:
         if body.threshold is not None and not rule.adjustable and body.threshold != rule.threshold:
             raise Problem(409, f"{name} is broken or not, and has no threshold", "no-threshold")
         call.noted["before"] = {"threshold": rule.threshold, "seconds": rule.seconds, "enabled": rule.enabled}
-        table.adjust(name, Adjusted(body.threshold, body.seconds, body.enabled))
-        await self._watch.save()
+        adjusted = Adjusted(body.threshold, body.seconds, body.enabled)
+        await self._watch.change(lambda table: table.adjust(name, adjusted))
         return self._rule(table.rule(name))
 
     # -- silences ----------------------------------------------------------------------------------------------
@@ -280,11 +308,11 @@ class AlertsApi:
         "POST",
         "/alerts/silences",
         scope=ADMIN,
-        body=SilenceBody,
+        body=Annotated[SilenceBody, Meta(extra_json_schema=_WHAT)],
         answer=Silence,
         status=201,
         remote=False,
-        refuses={404: "There is no such rule."},
+        refuses={404: "There is no such rule.", **UNKEPT},
     )
     async def silence(self, call: Call[None, None, SilenceBody]) -> Silence:
         """
@@ -296,10 +324,10 @@ class AlertsApi:
         if body.rule and body.rule not in RULES:
             raise Problem(404, f"there is no rule {body.rule}", "rule-not-found")
         until_ms = now + body.seconds * 1000
-        made = self._watch.table.add_silence(body.rule, body.subject, until_ms, call.principal.name, now, body.comment)
-        self._watch.tell()
-        await self._watch.save()
-        return made
+        who = call.principal.name
+        return await self._watch.change(
+            lambda table: table.add_silence(body.rule, body.subject, until_ms, who, now, body.comment)
+        )
 
     @route(
         "DELETE",
@@ -307,17 +335,15 @@ class AlertsApi:
         scope=ADMIN,
         path_type=SilencePath,
         remote=False,
-        refuses={404: "There is no such silence, or no more."},
+        refuses={404: "There is no such silence, or no more.", **UNKEPT},
     )
     async def end(self, call: Call[SilencePath, None, None]) -> None:
         """End a silence."""
         try:
-            ended = self._watch.table.end_silence(int(call.path.id))
+            ended = await self._watch.change(lambda table: table.end_silence(int(call.path.id)))
         except LookupError:
             raise Problem(404, f"there is no silence {call.path.id}, or no more", "silence-not-found") from None
         call.noted["before"] = msgspec.to_builtins(ended)
-        self._watch.tell()
-        await self._watch.save()
 
 
 _SORTS: Final = {

@@ -8,7 +8,7 @@ the subject keeps the rule again or is there no more. What a look did not see st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -95,6 +95,13 @@ class Saved(msgspec.Struct, rename="camel"):
 
     firing: list[Alert]
     history: list[Past]
+    silences: list[Silence]
+    adjusted: dict[str, Adjusted]
+
+
+class Wishes(NamedTuple):
+    """What operators want: alerts that they know of, and how rules are applied."""
+
     silences: list[Silence]
     adjusted: dict[str, Adjusted]
 
@@ -309,6 +316,16 @@ class AlertTable:
                 self._silence([other for other in self._silences if other is not one])
                 return one
         raise LookupError(id)
+
+    @property
+    def wishes(self) -> Wishes:
+        """What operators want: to be given back by L{take}."""
+        return Wishes(self._silences, dict(self._adjusted))
+
+    def take(self, wishes: Wishes) -> None:
+        """Let this be what operators want, and nothing that came after it."""
+        self._silence(wishes.silences)
+        self._adjusted = wishes.adjusted
 
     # -- keeping it --------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from smartgo.client.administration.topics import TopicKind
@@ -17,6 +17,7 @@ from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
 from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
 from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.problems import not_kept
 from smartgo.ops.sampler import BrokerFigures
 from smartgo.ops.survey import GroupSurvey
 from smartgo.ops.view import ClusterView, TopicEntry, each
@@ -83,6 +84,7 @@ class AlertWatch:
         self._listeners: list[Callable[[Summary], object]] = []
         self._told: Summary | None = None
         self._stopped = False
+        self._changing = DeferredLock()
         self.table = AlertTable()
 
     # -- its life ----------------------------------------------------------------------------------------------
@@ -111,7 +113,10 @@ class AlertWatch:
     def listen(self, hear: Callable[[Summary], object]) -> None:
         """Tell somebody how things are: now, and when that changes."""
         self._listeners.append(hear)
-        hear(self.summary())
+        now = self.summary()
+        if self._told is None:
+            self._told = now
+        hear(now)
 
     def leave(self, hear: Callable[[Summary], object]) -> None:
         """Tell him no more."""
@@ -261,6 +266,29 @@ class AlertWatch:
             self._told = now
             for hear in list(self._listeners):
                 hear(now)
+
+    def change(self, make: Callable[[AlertTable], T]) -> Deferred[T]:
+        """
+        Change rules or silences, in memory and in the file or in neither; one change after another.
+
+        @param make: does it in memory; what it raises comes out of the Deferred.
+        @return: fires with what that returns, once it is kept.
+        @raise Problem: 507, it could not be written, and nothing was changed.
+        """
+        return self._changing.run(lambda: Deferred.fromCoroutine(self._change(make)))
+
+    async def _change(self, make: Callable[[AlertTable], T]) -> T:
+        before = self.table.wishes
+        made = make(self.table)
+        try:
+            await self._file.save(self.table.saved())
+        except OSError as error:
+            self.table.take(before)
+            self.save()  # a look may have asked for a save meanwhile, of what is not wanted any more
+            raise not_kept(error, self._file.path) from None
+        finally:
+            self.tell()
+        return made
 
     def save(self) -> Deferred[None]:
         """Write what is kept; fires when it is written, or was logged not to be."""

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, SettingError
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import Problem, not_kept
 from smartgo.ops.security.principals import ADMIN, RESERVED, SCOPES
 from smartgo.tablefile import TableFile, read_object
 
@@ -136,7 +136,7 @@ class TokenTable:
 
         @param seconds: how long it holds; 0 for good.
         @raise Problem: 400, no token may have that name; 409, there is one of it, or there are too many, or nobody
-            could undo this.
+            could undo this; through the Deferred, 507: it could not be written, and is none.
         """
         if name in RESERVED:
             raise Problem(400, f"no token may be named {name}: the audit log has that name for others", "invalid-value")
@@ -156,19 +156,30 @@ class TokenTable:
         """Forget a token that could not be saved: nobody was told it, and everybody else would be kept out by it."""
         if self._saved.get(token.name) == token:
             del self._saved[token.name]
-        return failure
+        return self._unwritten(failure)
+
+    def _not_forgotten(self, failure: Failure, token: Token) -> Failure:
+        """Let a token hold on that the file still has: it would be back after a restart, and nobody would know."""
+        self._saved.setdefault(token.name, token)
+        return self._unwritten(failure)
+
+    def _unwritten(self, failure: Failure) -> Failure:
+        error = failure.value
+        return Failure(not_kept(error, self._file.path)) if isinstance(error, OSError) else failure
 
     def delete(self, name: str) -> Deferred[None]:
         """
         Forget a token; fires when that is saved.
 
-        @raise Problem: 404 there is none; 409 it comes from the settings.
+        @raise Problem: 404 there is none; 409 it comes from the settings; through the Deferred, 507: it could not be
+            written, and holds on.
         """
         if name in self._configured:
             raise Problem(409, f"token {name} comes from the setting opsTokens; remove it there", "token-configured")
-        if self._saved.pop(name, None) is None:
+        token = self._saved.pop(name, None)
+        if token is None:
             raise Problem(404, f"there is no token {name}", "token-not-found")
-        return self._save()
+        return self._save().addErrback(self._not_forgotten, token)
 
     def _save(self) -> Deferred[None]:
         return self._file.save({"tokens": list(self._saved.values())})

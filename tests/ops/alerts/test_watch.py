@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+from functools import partial
 from typing import Any, cast
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import watch
-from smartgo.ops.alerts.table import Adjusted, Summary
+from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
 from smartgo.ops.alerts.watch import GONE, AlertWatch
 from smartgo.ops.sampler import FIGURES, BrokerFigures
 from smartgo.ops.survey import UNKNOWN
@@ -257,12 +260,90 @@ class AlertsTests(AlertsCase):
         """A silence is of a rule that there is, for a minute at least and 30 days at most."""
         for body, status in (
             ({"rule": "no-such-rule"}, 404),
-            ({"seconds": 59}, 400),
-            ({"seconds": 31 * 86_400}, 400),
-            ({"comment": "x" * 301}, 400),
-            ({"who": "me"}, 400),
+            ({"subject": "b", "seconds": 59}, 400),
+            ({"subject": "b", "seconds": 31 * 86_400}, 400),
+            ({"subject": "b", "comment": "x" * 301}, 400),
+            ({"subject": "b", "who": "me"}, 400),
         ):
             self.assertEqual(self.ask("POST", "/alerts/silences", body).status, status, body)
+
+    def test_silence_everything(self) -> None:
+        """Everything is silenced by the word for that alone: who names neither rule nor subject is told so."""
+        self.fire()
+        for body in ({}, {"comment": "quiet"}, {"rule": "", "subject": ""}, {"all": False}):
+            answer = self.ask("POST", "/alerts/silences", body)
+            self.assertEqual((answer.status, answer.code), (400, "invalid-value"), body)
+            self.assertIn("name a `rule`, a `subject` or both; `all` silences everything", answer.json["detail"])
+        answer = self.ask("POST", "/alerts/silences", {"all": True, "subject": "broker-x"})
+        self.assertEqual(answer.status, 400)
+        self.assertIn("name neither", answer.json["detail"])
+        self.assertEqual(self.watch.summary(), Summary(1, 0, 0, 0))
+        self.assertEqual(self.ask("POST", "/alerts/silences", {"all": True}).status, 201)
+        self.assertEqual(self.watch.summary(), Summary(0, 0, 1, 0))
+
+    def test_silence_described(self) -> None:
+        """The document says what a silence must name, as the check does."""
+        described = self.front.get("//openapi.json")["paths"]["/api/v1/alerts/silences"]["post"]["requestBody"]
+        schema = described["content"]["application/json"]["schema"]
+        named, everything = schema["oneOf"]
+        self.assertEqual([one["required"] for one in named["anyOf"]], [["rule"], ["subject"]])
+        self.assertEqual((everything["required"], everything["properties"]["all"]), (["all"], {"const": True}))
+
+    def test_unkept(self) -> None:
+        """What cannot be written is neither told to be done nor done: 507, and memory and file stay as they were."""
+        self.fire()
+        kept = self.ask("POST", "/alerts/silences", {"subject": "other"}).json
+        self.set("group-late", threshold=60)
+        path = "/store/ops/alerts.json"
+        before = self.front.env.files.read(path)
+        self.front.env.files.fail[path] = errno.ENOSPC
+        for answer in (
+            self.set("group-late", threshold=99),
+            self.ask("POST", "/alerts/silences", {"rule": "broker-down"}),
+            self.ask("DELETE", f"/alerts/silences/{kept['id']}"),
+        ):
+            self.assertEqual((answer.status, answer.code), (507, "not-kept"))
+            self.assertIn("nothing was changed: alerts.json could not be written", answer.json["detail"])
+        self.assertEqual(self.watch.table.rule("group-late").threshold, 60)
+        self.assertEqual([one["id"] for one in self.ask("GET", "/alerts/silences").json], [kept["id"]])
+        self.assertEqual(self.watch.summary(), Summary(1, 0, 0, 0))
+        self.assertEqual(self.front.env.files.read(path), before)
+        entry = self.front.get("/audit", token=self.token)["items"][0]
+        self.assertEqual((entry["status"], entry["error"]), (507, "not-kept"))
+        self.front.env.files.fail.clear()
+        self.assertEqual(self.set("group-late", threshold=99).status, 200)
+
+    def test_unkept_at_once(self) -> None:
+        """Of two changes at once the one that could be written stays, and the other is not done."""
+        results: list[Any] = []
+        path = "/store/ops/alerts.json"
+        self.front.env.files.fail[path] = errno.ENOSPC
+        threads = self.front.env.threads
+        run = threads.run
+        waiting: list[Any] = []
+
+        def later(lane: str, work: Any, *arguments: Any) -> Any:
+            waiting.append((Deferred(), work, arguments))
+            return waiting[-1][0]
+
+        def written() -> None:
+            fires, work, arguments = waiting.pop(0)
+            run("tables", work, *arguments).addBoth(fires.callback)
+
+        self.patch(threads, "run", later)
+        for threshold in (70.0, 80.0):
+            self.watch.change(partial(AlertTable.adjust, name="group-late", adjusted=Adjusted(threshold))).addBoth(
+                results.append
+            )
+        written()
+        self.assertEqual([one.value.status for one in results], [507])
+        self.front.env.files.fail.clear()
+        while waiting:
+            written()
+        self.assertEqual(len(results), 2)
+        self.assertEqual(self.watch.table.rule("group-late").threshold, 80)
+        self.assertIn(b"80", self.front.env.files.read(path))
+        self.assertNotIn(b"70", self.front.env.files.read(path))
 
     def test_rules(self) -> None:
         """Rules are listed with what they came with, and set; a state has no threshold to be set."""

@@ -77,6 +77,23 @@ class AlertsPageTests(ConsoleCase):
         page.locator("[data-test=alarm]").get_by_text("1", exact=True).wait_for()
 
     @in_browser()
+    def test_silence_everything(self, page: Page) -> None:
+        """To silence everything, whatever it is about, has to be said."""
+        self.do(self.fire, "broker-x", "broker-y")
+        self.go(page, "alerts/silences")
+        page.get_by_role("button", name="New silence").click()
+        dialog = page.get_by_role("dialog", name="Silence alerts")
+        button = dialog.get_by_role("button", name="Silence", exact=True)
+        self.assertTrue(button.is_disabled())
+        dialog.get_by_label("About", exact=True).fill("broker-x")
+        self.assertTrue(button.is_enabled())
+        dialog.get_by_label("About", exact=True).fill("")
+        dialog.get_by_label("Everything").check()
+        button.click()
+        page.get_by_role("row").filter(has_text="anything").get_by_text("all", exact=True).wait_for()
+        page.locator("[data-test=alarm]").wait_for(state="detached")
+
+    @in_browser()
     def test_rules(self, page: Page) -> None:
         """A rule's threshold is set in the unit that people use, and set back."""
         self.go(page, "alerts/rules")
