@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.broker.changes import Who
+from smartgo.broker.changes import Asked, Who
 from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.queuestats import QueueStats
 from smartgo.broker.stats import BrokerStats, Counted
@@ -113,15 +114,26 @@ class BrokerAdmin(Processor):
         return self._counter(request, request.read(BrokerStatsRequest))
 
     def _change(self, peer: IPeer, request: Command) -> Deferred[Answer]:
-        """Change settings for good, as RocketMQ does."""
-        if not self._remote_config:
-            raise NoPermission("settings can be changed over the network only where access control is on")
+        """Change settings for good, as RocketMQ does; whoever keeps a log of that hears of it, done or declined."""
+        who = Who(peer.address, peer.address)
+        changes: dict[str, str] = {}
+        before: dict[str, str] = {}
+
+        def tell(result: object) -> object:
+            error = result.value if isinstance(result, Failure) else None
+            self._settings.tell(Asked(who, changes, before, error))
+            return result
+
         try:
-            changes = [(one.key, one.value) for one in parse(request.body, "request")]
-        except SettingError as error:
-            raise BadBody(str(error)) from None
-        changed = self._settings.change(changes, Who(peer.address, peer.address), keep=True)
-        return changed.addCallback(lambda _: request.answer())
+            changes.update(_changes(request))
+            if not self._remote_config:
+                raise NoPermission("settings can be changed over the network only where access control is on")
+            before.update((one.setting.name, one.before) for one in self._settings.plan(changes.items(), keep=True))
+            changing = self._settings.change(changes.items(), who, keep=True)
+        except RequestRefused:
+            tell(Failure())
+            raise
+        return changing.addBoth(tell).addCallback(lambda _: request.answer())
 
     def _counter(self, request: Command, header: BrokerStatsRequest) -> Answer | Deferred[Answer]:
         if self._queues.knows(header.stats_name):
@@ -137,6 +149,14 @@ class BrokerAdmin(Processor):
         for more in self._facts:
             table.update(more())
         return table
+
+
+def _changes(request: Command) -> dict[str, str]:
+    """The settings that a request names, with their values. @raise BadBody: it cannot be read."""
+    try:
+        return {one.key: one.value for one in parse(request.body, "request")}
+    except SettingError as error:
+        raise BadBody(str(error)) from None
 
 
 def _statistics(request: Command, header: BrokerStatsRequest, counted: Counted | None) -> Answer:

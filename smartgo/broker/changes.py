@@ -30,6 +30,21 @@ class Who(NamedTuple):
         return self.name if self.address in ("", self.name) else f"{self.name}, {self.address},"
 
 
+class Asked(NamedTuple):
+    """
+    What somebody asked for over remoting.
+
+    @ivar changes: values as in a file, by name; empty where what came cannot be read.
+    @ivar before: what the values were; empty where nothing could be changed.
+    @ivar error: why it was declined.
+    """
+
+    who: Who
+    changes: dict[str, str]
+    before: dict[str, str]
+    error: BaseException | None
+
+
 class Kept(msgspec.Struct, frozen=True, rename="camel"):
     """
     A value that holds after a restart, too.

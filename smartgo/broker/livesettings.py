@@ -16,7 +16,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from smartgo.broker.changes import Change, Changes, Kept, Who, read_changes, written
+from smartgo.broker.changes import Asked, Change, Changes, Kept, Who, read_changes, written
 from smartgo.config.catalog import Setting, find, show, unknown
 from smartgo.config.loading import Configuration
 from smartgo.config.sources import Origin
@@ -68,12 +68,22 @@ class LiveSettings:
         self._settled = dict(settled or {})
         self._file = file
         self._followers: dict[str, Callable[[Any], object]] = {}
+        self._hearers: list[Callable[[Asked], object]] = []
         self._given = configuration
         self._changes = Changes({}, [])
         self._durable: dict[str, Kept] = {}  # what the file has of what is kept
         self._restored: list[Planned] = []
         self.configuration = configuration
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
+
+    def hear(self, take: Callable[[Asked], object]) -> None:
+        """Have C{take} called with whatever is asked for over remoting from now on, done or declined."""
+        self._hearers.append(take)
+
+    def tell(self, asked: Asked) -> None:
+        """Tell those who hear it of what was asked for over remoting."""
+        for take in self._hearers:
+            take(asked)
 
     def follow(self, name: str, take: Callable[[Any], object]) -> None:
         """Let a setting be changed from now on: C{take} is called with its new value, and must not fail."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -23,7 +23,7 @@ from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
-from smartgo.ops.interfaces import ChangedSetting, ILocalNode, PartState, SettingChange, SettingValue
+from smartgo.ops.interfaces import AskedSettings, ChangedSetting, ILocalNode, PartState, SettingChange, SettingValue
 from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
 
@@ -138,6 +138,13 @@ class LocalNode:
         """One that was planned, as it is now."""
         origin = self._in_force.origins[planned.table, planned.name]
         return msgspec.structs.replace(planned, origin=origin.source, place=origin.detail)
+
+    def hear(self, take: Callable[[AskedSettings], object]) -> None:
+        """Tell of what is asked for over remoting."""
+        if self._broker is not None:
+            self._broker.settings.hear(
+                lambda asked: take(AskedSettings(asked.who.address, asked.changes, asked.before, asked.error))
+            )
 
     def checks(self) -> Iterable[PartState]:
         """Whether each part has started, and whether the store takes messages."""

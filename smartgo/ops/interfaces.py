@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -41,6 +42,21 @@ class ChangedSetting(SettingValue):
     """
 
     before: str
+
+
+class AskedSettings(NamedTuple):
+    """
+    A change of settings that was asked for over remoting (25).
+
+    @ivar address: C{host:port} of the connection.
+    @ivar changes: values as in a file, by name; C{before} what they were, empty where nothing was changed.
+    @ivar error: why it was declined.
+    """
+
+    address: str
+    changes: Mapping[str, str]
+    before: Mapping[str, str]
+    error: BaseException | None
 
 
 class SettingChange(msgspec.Struct, rename="camel"):
@@ -120,6 +136,9 @@ class ILocalNode(Interface):
 
     def undo(id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
         """Take a change back; fires and raises as L{change} and L{plan_undo}."""
+
+    def hear(take: Callable[[AskedSettings], object]) -> None:
+        """Have C{take} called with every change of settings that is asked for over remoting, done or declined."""
 
     def checks() -> Iterable[PartState]:
         """What must be well for the process to serve; it is ready when all are."""

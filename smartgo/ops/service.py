@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -38,7 +39,7 @@ from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
-from smartgo.ops.settings import SettingsApi
+from smartgo.ops.settings import SettingsApi, note_asked
 from smartgo.ops.site import OpsFactory
 from smartgo.ops.status import MetricsApi, StatusApi
 from smartgo.ops.streams import Streams
@@ -110,6 +111,8 @@ class Ops(Service):
         ]
         self.sessions = SessionTable(env, self.tokens)
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
+        if node is not None:
+            node.hear(partial(note_asked, env, self.audit))
         self.streams = Streams(env.clock)
         self.jobs = JobTable(env)
         progress = GroupProgress(env.clock, self.view)

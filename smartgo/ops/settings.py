@@ -8,10 +8,13 @@ import msgspec
 from msgspec import Meta
 from twisted.internet.defer import Deferred
 
-from smartgo.ops.interfaces import ChangedSetting, ILocalNode, SettingChange, SettingValue
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.interfaces import AskedSettings, ChangedSetting, ILocalNode, SettingChange, SettingValue
 from smartgo.ops.lists import ListQuery, Page, page_of
-from smartgo.ops.problems import Problem
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.routes import ADMIN, Call, route
+from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
+from smartgo.ops.security.principals import REMOTING
 
 SettingName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9.]+$")]
 SettingText = Annotated[str, Meta(max_length=1024)]
@@ -191,6 +194,29 @@ class SettingsApi:
         call.noted["before"] = {one.name: one.before for one in planned}
         call.noted["after"] = {one.name: one.value for one in planned}
         return planned if call.body.dry_run else node.undo(change, call.principal.name, call.address)
+
+
+def note_asked(env: IEnvironment, audit: AuditLog, asked: AskedSettings) -> None:
+    """Put a change of settings that was asked for over remoting into the audit log (reliability X7)."""
+    problem = None if asked.error is None else problem_of(asked.error) or Problem(500, "an internal error")
+    detail = {"changes": shown(dict(asked.changes))}
+    if asked.before:
+        detail["before"] = shown(dict(asked.before))
+    entry = AuditEntry(
+        env.clock.wall_ms(),
+        env.random.token(8).hex(),
+        REMOTING,
+        asked.address,
+        "UPDATE_BROKER_CONFIG",
+        {},
+        detail,
+        200 if problem is None else problem.status,
+        "" if problem is None else problem.code,
+    )
+    if problem is None:
+        audit.add(entry)
+    else:
+        audit.add_common(entry)
 
 
 _CHANGE_SORTS: Final = {

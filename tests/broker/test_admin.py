@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.admin import BrokerAdmin
-from smartgo.broker.changes import written
+from smartgo.broker.changes import Asked, Who, written
 from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.groupadmin import GroupAdmin
@@ -399,6 +399,22 @@ class BrokerAdminTests(AdminCase):
         self.assertEqual(msgspec.json.decode(answer.fields["version"])["counter"], 1)
         origin = str(self.settings.configuration.origins["broker", "autoCreateTopicEnable"])
         self.assertEqual(origin, f"kept by 192.0.2.66:9 at {written(self.env.clock.wall_ms())}")
+
+    def test_change_heard(self) -> None:
+        """Whoever keeps a log hears of each 25: from where, what, what was there before, and why it was declined."""
+        heard: list[Asked] = []
+        self.settings.hear(heard.append)
+        self.settings.follow("autoCreateTopicEnable", lambda value: None)
+        changes = {"autoCreateTopicEnable": "false"}
+        self.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n")
+        who = Who("192.0.2.66:9", "192.0.2.66:9")
+        self.assertEqual(heard, [Asked(who, changes, {"autoCreateTopicEnable": "true"}, None)])
+        for body, name in ((b"listenPort=1", "listenPort"), (b"a=\\u00zz", None)):
+            with self.assertRaises(RequestRefused) as caught:
+                self.ask(RequestCode.UPDATE_BROKER_CONFIG, body)
+            wanted = {} if name is None else {name: "1"}
+            self.assertEqual(heard[-1], Asked(who, wanted, {}, caught.exception))
+        self.assertEqual(len(heard), 3)
 
     def test_change_refused(self) -> None:
         """25 changes all or nothing: not what needs a restart (16), not what is unknown or not allowed (1)."""

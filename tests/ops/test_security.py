@@ -177,7 +177,7 @@ class TokenTests(SecurityCase):
 
     def test_names(self) -> None:
         """No token has a name that the audit log has for those who come without: nobody passes for nobody."""
-        for name in ("anonymous", "login-link"):
+        for name in ("anonymous", "login-link", "remoting"):
             self.assertEqual(self.assertRaises(Problem, self.front.ops.tokens.create, name, [ADMIN]).status, 400)
             entry = f"{name}:read:{hashlib.sha256(b'word').hexdigest()}"
             self.assertIn(name, str(self.assertRaises(SettingError, parse_configured, [entry])))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.admin import BrokerAdmin
 from smartgo.broker.broker import Broker
 from smartgo.errors import RequestRefused
 from smartgo.node.ops import LocalNode
+from smartgo.ops.security.audit import COMMON
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
 from tests.broker.cluster import Cluster
+from tests.broker.doubles import FakePeer
 from tests.ops.front import Front
 
 AUTO = "autoCreateTopicEnable"
@@ -151,6 +157,40 @@ class SettingsTests(SynchronousTestCase):
         self.assertEqual([(one.name, one.after, one.kept) for one in node.history()], [("brokerPermission", "4", True)])
         self.assertEqual(node.plan({AUTO: "false"}, True)[0].origin, "kept")
         self.assertEqual(broker.settings.configuration.broker.broker_permission, 4)
+
+    def update(self, admin: BrokerAdmin, body: bytes) -> None:
+        """Change settings as mqadmin does, as far as the broker allows it."""
+        with contextlib.suppress(RequestRefused):
+            admin.process(FakePeer("192.0.2.66:9"), Command.request(RequestCode.UPDATE_BROKER_CONFIG, None, body))
+        self.front.cluster.pump()
+
+    def test_remoting(self) -> None:
+        """What is asked for over remoting (25), done or declined, is in the audit log, with the peer's address (X7)."""
+        broker = self.front.cluster.broker
+        any_: Any = None
+        admin = BrokerAdmin(any_, broker.settings, any_, remote_config=True)
+        self.update(admin, b"brokerPermission=4\nopsTokens=a:admin:b\n")
+        self.update(admin, b"brokerPermission=4\n")
+        done, declined = self.front.get("/audit", token=self.token)["items"][:2]
+        self.assertEqual(
+            (done["who"], done["address"], done["action"], done["status"]),
+            ("remoting", "192.0.2.66:9", "UPDATE_BROKER_CONFIG", 200),
+        )
+        self.assertEqual(done["detail"], {"changes": {"brokerPermission": "4"}, "before": {"brokerPermission": "6"}})
+        self.assertEqual((declined["status"], declined["error"]), (400, "bad-request"))
+        self.assertEqual(declined["detail"], {"changes": {"brokerPermission": "4", "opsTokens": "***"}})
+        line = self.front.env.files.read("/store/ops/audit.jsonl").splitlines()[-1]
+        self.assertIn(b'"192.0.2.66:9"', line)
+        self.assertEqual(self.history()["items"][0]["address"], "192.0.2.66:9")
+
+    def test_remoting_declined(self) -> None:
+        """A broker without access control declines them all; who tries that without end cannot push others out."""
+        self.change({"brokerPermission": "4"})
+        for _ in range(COMMON + 5):
+            self.front.cluster.ask(Command.request(RequestCode.UPDATE_BROKER_CONFIG, None, b"traceOn=false"))
+        rows = self.front.get("/audit?limit=200&q=remoting", token=self.token)
+        self.assertEqual((rows["total"], {one["status"] for one in rows["items"]}), (COMMON, {403}))
+        self.assertEqual(self.front.get("/audit?q=PATCH", token=self.token)["total"], 1)
 
     def test_scope(self) -> None:
         """Nobody but an admin sees or takes back changes."""

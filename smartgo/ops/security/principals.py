@@ -18,7 +18,8 @@ SCOPES: Final = (READ, PUBLISH, ADMIN)
 
 ANONYMOUS: Final = "anonymous"
 LOGIN_LINK: Final = "login-link"
-RESERVED: Final = frozenset({ANONYMOUS, LOGIN_LINK})
+REMOTING: Final = "remoting"
+RESERVED: Final = frozenset({ANONYMOUS, LOGIN_LINK, REMOTING})
 """Names that the audit log has for those who have no token: no token may have one of them."""
 
 
