@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import yaml
@@ -12,6 +13,13 @@ from tests.deploy.case import DEPLOY, TWISTD, DeployCase, deployed
 
 ROOT = os.path.dirname(os.path.dirname(DEPLOY))
 OPS_PORT = 10913
+
+
+def health() -> tuple[dict[str, str], list[str]]:
+    """The options of the image's health check, and its command."""
+    (rest,) = (rest for name, rest in instructions("Containerfile") if name == "HEALTHCHECK")
+    options, _, command = rest.partition("CMD ")
+    return dict(re.findall(r"--([\w-]+)=(\S+)", options)), json.loads(command)
 
 
 def instructions(name: str) -> list[tuple[str, str]]:
@@ -42,12 +50,17 @@ class ContainerTests(DeployCase):
 
     def test_health(self) -> None:
         """Health is asked of the API in Python that compiles, within the time that the engine gives."""
-        options, _, command = self.one("HEALTHCHECK").partition("CMD ")
-        words = json.loads(command)
+        options, words = health()
         self.assertEqual(words[:2], ["python", "-c"])
         compile(words[2], "health", "exec")
         self.assertIn(f":{OPS_PORT}/api/v1/ready", words[2])
-        self.assertIn("--timeout=5s", options)
+        self.assertEqual(options["timeout"], "5s")
+
+    def test_home(self) -> None:
+        """The home, which is the volume, is the user's alone and empty: no files of a shell come to lie in a store."""
+        (user,) = (rest for name, rest in self.stage if name == "RUN")
+        self.assertIn("--no-create-home", user)
+        self.assertIn("install -d -o smartgo -g smartgo -m 0700 " + self.one("VOLUME"), user)
 
     def test_context(self) -> None:
         """What setup.py needs is sent to the build, and no tests, stores or history."""
@@ -91,6 +104,17 @@ class ComposeTests(DeployCase):
                 self.assertEqual(found.broker.advertised_addresses, f"{gateway}/32=127.0.0.1:{port}", name)
                 self.assertEqual(found.store.store_path_root_dir, "/var/lib/smartgo/store")
         self.assertEqual(seen, {("broker-a", 0), ("broker-b", 0), ("broker-a", 1)})
+
+    def test_health(self) -> None:
+        """
+        The health check that others wait for stands in the compose file as well, as it is in the image: podman builds
+        images without one unless it is told the format.
+        """
+        options, command = health()
+        wanted = {name.replace("-", "_"): value for name, value in options.items()}
+        for name, service in self.services.items():
+            found = {key: str(value) for key, value in service["healthcheck"].items() if key != "test"}
+            self.assertEqual((service["healthcheck"]["test"], found), (["CMD", *command], wanted), name)
 
     def test_forms(self) -> None:
         """Each has its own volume, time to stop, no more rights than it needs, and is open to this machine alone."""
