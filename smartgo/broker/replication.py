@@ -22,6 +22,7 @@ from smartgo.broker.topics import TopicTable
 from smartgo.config.loading import Configuration, is_loopback
 from smartgo.config.settings import HaConfig
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
@@ -29,6 +30,7 @@ from smartgo.remoting.complaints import Complaints
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import parse_address
+from smartgo.schema.signature import Credentials
 from smartgo.store.messagestore import MessageStore
 
 THIS_MACHINE: Final = ("127.0.0.0/8", "::1/128")
@@ -114,6 +116,13 @@ def allowed(config: HaConfig) -> tuple[str, ...]:
     return config.ha_allow or (THIS_MACHINE if is_loopback(config.ha_bind_address) else ())
 
 
+def credentials(config: HaConfig) -> Credentials | None:
+    """The key for replication, where there is one."""
+    if config.ha_access_key is None or config.ha_secret_key is None:
+        return None
+    return Credentials(config.ha_access_key, config.ha_secret_key)
+
+
 class Leading:
     """A master's part."""
 
@@ -124,6 +133,8 @@ class Leading:
         config, ha = configuration.broker, configuration.ha
         self._role = config.broker_role
         sync = self._role == "SYNC_MASTER"
+        key = credentials(ha)
+        guard = None if key is None else Guard(env.clock, env.random, key)
         self._master = Master(
             env,
             store,
@@ -131,6 +142,7 @@ class Leading:
             complaints,
             sync=sync,
             allow=allowed(ha),
+            admits=None if guard is None else guard.admits,
             batch=ha.ha_transfer_batch_size,
             heartbeat=ha.ha_send_heartbeat_interval,
             housekeeping=ha.ha_housekeeping_interval,
@@ -139,7 +151,7 @@ class Leading:
         )
         if sync:
             store.demand(self._master)
-        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, self._master.allows),)
+        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, self._master.allows, guard),)
 
     def open(self) -> Deferred[None]:
         """Listen for slaves."""
@@ -198,7 +210,7 @@ class Following:
         self._slave = Slave(
             env,
             store,
-            RemoteTail(ask),
+            RemoteTail(ask, credentials(ha)),
             ack_flushed=ha.ha_ack_mode == "flush",
             heartbeat=ha.ha_send_heartbeat_interval,
             housekeeping=ha.ha_housekeeping_interval,

@@ -161,7 +161,7 @@ def _note_oddities(configuration: Configuration, warnings: list[str], tables: Se
             f"is {broker.broker_ip1}, but the broker listens on {broker.bind_address}: set bindAddress too",
         )
     ha = configuration.ha
-    if "broker" in tables and not broker.is_slave and not ha.ha_allow:
+    if "broker" in tables and not broker.is_slave and not ha.ha_allow and ha.ha_access_key is None:
         place = ha.ha_bind_address or broker.bind_address
         if not is_loopback(place):
             warn("ha", "haAllow", f"is empty: whoever reaches the port for slaves on {place} gets every message")
@@ -228,6 +228,10 @@ def _check(configuration: Configuration, tables: Sequence[str]) -> None:
         root = configuration.store.store_path_root_dir
         if not configuration.store.store_path_commit_log.startswith(root.rstrip("/") + "/"):
             raise fail("store", "storePathCommitLog", f"must lie below storePathRootDir, which is {root}")
+        ha = configuration.ha
+        if (ha.ha_access_key is None) != (ha.ha_secret_key is None):
+            name, other = ("haAccessKey", "haSecretKey") if ha.ha_access_key else ("haSecretKey", "haAccessKey")
+            raise fail("ha", name, f"needs {other} beside it")
     if configuration.limits.unsent_resume_size > configuration.limits.unsent_pause_size:
         raise fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
     _check_tls(configuration.tls, fail)

@@ -295,6 +295,10 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
         return self.dispatch_after_flush
 
 
+_KEY = r"[\x21-\x7e]{7,256}"
+_KEY_SAYS = "7 to 256 letters, digits and signs of ASCII, without blanks"
+
+
 class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     """Replication from a master to its slaves."""
 
@@ -312,6 +316,19 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
             "Who may replicate from a master. Whoever may gets every message, and counts as a slave under SYNC_MASTER.",
             otherwise="this machine where haBindAddress is a loopback address, else everybody",
         ),
+    )
+    ha_access_key: str | None = setting(
+        None,
+        Text(
+            "The name of the key that a master asks its slaves for, and a slave's own: the same on both.",
+            pattern=_KEY,
+            says=_KEY_SAYS,
+            secret=True,
+            otherwise="none: slaves need no key",
+        ),
+    )
+    ha_secret_key: str | None = setting(
+        None, Text("The secret of that key.", pattern=_KEY, says=_KEY_SAYS, secret=True, otherwise="none")
     )
     ha_master_address: str | None = setting(
         None, Address("Where a slave replicates from.", otherwise="what the registry says")

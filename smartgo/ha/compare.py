@@ -22,6 +22,8 @@ class Verdict(NamedTuple):
     """One sentence; empty where the logs agree, or nobody can say."""
     master_end: int | None
     """How far the master's log goes; C{None} for unknown."""
+    ticket: bytes = b""
+    """With what the stream has to begin; empty for nothing."""
 
 
 async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdict:
@@ -38,7 +40,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
     minimum, end = log.log_bounds()
     begin = max(minimum, end - TAIL_LIMIT)
     while True:
-        answer = await tail.ask(master, begin, end)
+        answer = await tail.ask(master, begin, end, follow=True)
         if answer is None:
             return Verdict("", None)
         difference = ""
@@ -54,7 +56,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
                 raise CallFailed(f"{master} does not say what its log has from {begin} to {end}")
             if answer.crc != await _uncancelled(log.crc(begin, end)):
                 difference = f"our log and the master's differ between {begin} and {end}"
-        return Verdict(difference, answer.end)
+        return Verdict(difference, answer.end, answer.ticket)
 
 
 def _uncancelled(work: Deferred[T]) -> Deferred[T]:

@@ -21,7 +21,6 @@ Bytes of the log that one slave gets in one reactor turn, so that sends go on me
 
 A master that is busy makes few turns a second, each of many sends: with less a slave would not keep up with them.
 """
-_PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
 
 
 class Complaints(Protocol):
@@ -46,6 +45,9 @@ class Owner(Protocol):
 
     def reported(self, feed: Feed) -> None:
         """It has said how far it is."""
+
+    def turn_away(self, ip: str, slave: str, why: str) -> bool:
+        """One is not let in; false where so many wait in vain that this one cannot."""
 
     def left(self, feed: Feed) -> None:
         """It does not count any more; its connection is being ended."""
@@ -112,13 +114,18 @@ class Feed(Link):
 
     def fail(self, why: str) -> None:
         """End it because of something the slave did."""
-        if self.open:
-            self._stop()
+        if not self.open:
+            return
+        self._stop()
+        if not self.end.admitted:
+            if self._master.turn_away(self._ip, self.address, f"it {why}"):
+                self.hold()
+        else:
             self._master.complaints.warn(
                 self._ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
             )
-            self.abort()
-            self._master.left(self)
+        self.abort()
+        self._master.left(self)
 
     def finish(self) -> None:
         """End it in peace: with what there is to send, as far as it is at hand."""
@@ -212,18 +219,14 @@ class Refused(Link):
     def __init__(self, master: Owner) -> None:
         super().__init__(master.clock)
         self._master = master
-        self._end: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
         """Wait."""
         super().connectionMade()
-        self.transport.pauseProducing()
-        self._end = self.clock.callLater(_PENANCE, self.abort)
+        self.hold()
         self._master.connected(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It is over."""
-        if self._end is not None and self._end.active():
-            self._end.cancel()
         super().connectionLost(reason)
         self._master.gone(self, reason)

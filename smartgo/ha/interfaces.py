@@ -32,17 +32,20 @@ class Tail(NamedTuple):
     """That after the last."""
     crc: int | None
     """CRC-32 of the range that was asked for; C{None} where the master does not have all of it."""
+    ticket: bytes = b""
+    """The word with which the stream has to begin (L{smartgo.schema.hatransfer}); empty for none."""
 
 
 class IMasterTail(Interface):
     """The question before the stream, by a private request to the master's main port."""
 
-    def ask(master: str, begin: int, end: int) -> Deferred[Tail | None]:
+    def ask(master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
         """
         Ask the master at C{host:port} for the CRC of its log from C{begin} to C{end}.
 
-        Fires with C{None} where the master does not know the request: a RocketMQ broker.
+        @param follow: we are about to follow it, and need a ticket where it gives any (reliability X6).
 
+        @return: fires with C{None} where the master does not know the request: a RocketMQ broker.
         @raise smartgo.errors.CallFailed: through the Deferred: it cannot be reached, or refuses.
         """
 

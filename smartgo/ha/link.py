@@ -10,6 +10,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent when a connection is closed in peace
+_PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
 
 
 class Link(Protocol):
@@ -44,7 +45,7 @@ class Link(Protocol):
             self.open = False
             self.transport.unregisterProducer()
             self.transport.loseConnection()
-            self._cut = self.clock.callLater(_LAST_WORDS, self._abort)
+            self._cut = self.clock.callLater(_LAST_WORDS, self._cut_off)
 
     def abort(self) -> None:
         """End it now."""
@@ -52,7 +53,20 @@ class Link(Protocol):
             self.open = False
             self.transport.abortConnection()
 
-    def _abort(self) -> None:
+    def hold(self) -> None:
+        """Take and say nothing any more, and end it after a while."""
+        if self.open:
+            self.open = False
+            self.transport.pauseProducing()
+            self._cut = self.clock.callLater(_PENANCE, self._cut_off)
+
+    def hurry(self) -> None:
+        """End it now where L{hold} or L{close} would wait."""
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut_off()
+
+    def _cut_off(self) -> None:
         self._cut = None
         self.transport.abortConnection()
 

@@ -57,7 +57,7 @@ class Master(Service):
         *,
         sync: bool = False,
         allow: Collection[str] = (),
-        admit: Callable[[str], bool] | None = None,
+        admits: Callable[[bytes], bool] | None = None,
         batch: int = TRANSFER_BATCH,
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
@@ -69,8 +69,8 @@ class Master(Service):
         @param complaints: such as C{smartgo.remoting.rounds.Rounds.complaints}.
         @param sync: a SYNC_MASTER; else L{durable} never asks for anything.
         @param allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
-        @param admit: asked with the IP address of each connection before a byte of the log is sent, such as whether
-            a signed question for the log's tail came from there lately (reliability X6); C{None} lets all in.
+        @param admits: whether a ticket with this word is good, such as L{smartgo.ha.guard.Guard.admits}: slaves have to
+            begin with one before a byte of the log is sent (reliability X6). C{None}: they need none.
         @raise ValueError: one of C{allow} is no network.
         """
         self._env = env
@@ -80,7 +80,7 @@ class Master(Service):
         self.complaints = complaints
         self._sync = sync
         self._allow = [ipaddress.ip_network(one, strict=False) for one in allow]
-        self._admit = admit
+        self._admits = admits
         self._batch = batch
         self._heartbeat = heartbeat
         self._housekeeping = housekeeping
@@ -141,11 +141,12 @@ class Master(Service):
         if listening is not None:
             await maybeDeferred(listening.stopListening)
         self._alarm.stop()
-        for feed in list(self._feeds):
-            feed.finish()
         for link in list(self._links):
-            if isinstance(link, Refused):
-                link.abort()
+            if isinstance(link, Feed) and link in self._feeds:
+                link.finish()
+            else:
+                link.hurry()
+        for link in list(self._links):
             await link.lost
         self._waiting.stop()
 
@@ -157,16 +158,26 @@ class Master(Service):
         ip = unpack_host(raw)[0]
         if not self.allows(ip):
             why = "haAllow does not name it"
-        elif self._admit is not None and not self._admit(ip):
-            why = "it has not said who it is"
-        elif len(self._feeds) >= _SLAVES:
+        elif len(self._feeds) >= _SLAVES and not self._make_room():
             why = f"there are {_SLAVES} already"
         else:
-            end = MasterEnd(self.log, self.clock.seconds(), self._batch, self._heartbeat, self._housekeeping)
+            now = self.clock.seconds()
+            end = MasterEnd(self.log, now, self._batch, self._heartbeat, self._housekeeping, self._admits)
             return Feed(self, ip, host_text(raw), end)
+        return Refused(self) if self.turn_away(ip, ip, why) else None
+
+    def _make_room(self) -> bool:
+        """Let the one go that has had most time to show its ticket, if there is one."""
+        late = next((feed for feed in self._feeds if not feed.end.admitted), None)
+        if late is not None:
+            late.fail("has not shown a ticket, and others want to")
+        return late is not None
+
+    def turn_away(self, ip: str, slave: str, why: str) -> bool:
+        """Count one that is not let in, and say why; false where so many wait in vain that this one cannot."""
         self.turned_away += 1
-        self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=why)
-        return Refused(self) if len(self._links) - len(self._feeds) < _PENITENTS else None
+        self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=slave, why=why)
+        return len(self._links) - len(self._feeds) < _PENITENTS
 
     def allows(self, ip: str) -> bool:
         """Whether C{allow} lets in who comes from an IP address."""
@@ -203,8 +214,9 @@ class Master(Service):
         """Its connection is gone."""
         del self._links[link]
         if isinstance(link, Feed) and link in self._feeds:
-            why = reason.getErrorMessage()
-            self._log.info("no longer replicating to {slave}: {why}", slave=link.address, why=why)
+            if link.end.admitted:
+                why = reason.getErrorMessage()
+                self._log.info("no longer replicating to {slave}: {why}", slave=link.address, why=why)
             self.left(link)
 
     def bug(self, failure: Failure) -> None:
@@ -212,11 +224,12 @@ class Master(Service):
         self._log.failure("sending the log failed", failure=failure)
 
     def slaves(self) -> list[SlaveSeen]:
-        """Those connected now."""
+        """Those connected now that were let in."""
         now = self.clock.seconds()
         return [
             SlaveSeen(feed.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)
             for feed in self._feeds
+            if feed.end.admitted
         ]
 
     def _moved(self, end: int) -> None:

@@ -262,9 +262,13 @@ class Slave(Service):
             host, port = parse_address(address)
         except ValueError as no_address:
             raise NotConnected(str(no_address)) from None
+        while self._ack_flushed and log.flushed < log.log_bounds()[1]:  # the first report is a confirmation, too
+            self._all_flushed = Deferred()
+            await self._all_flushed
         asked = main
+        ticket = b""
         if main is not None:
-            difference, master_end = await compare(log, self._tail, main)
+            difference, master_end, ticket = await compare(log, self._tail, main)
             if master_end is None:
                 asked = None
             else:
@@ -274,10 +278,7 @@ class Slave(Service):
                 return difference
         if self.state is SlaveState.DIVERGED:
             self._set(SlaveState.CONNECTING, "connecting")
-        while self._ack_flushed and log.flushed < log.log_bounds()[1]:  # the first report is a confirmation, too
-            self._all_flushed = Deferred()
-            await self._all_flushed
-        end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping)
+        end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping, ticket)
         stream = Stream(clock, end, self._heard)
         await self._env.network.connect(host, port, _Dial(stream), _CONNECT)
         self._links.add(stream)

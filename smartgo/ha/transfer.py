@@ -9,15 +9,19 @@ L{PeerTooSlow} for silence, other kinds of L{FramingError} for what cannot be tr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from smartgo.errors import FramingError, NoSuchMessage, PeerTooSlow
 from smartgo.schema.hatransfer import (
+    TICKET_MARK,
+    TICKET_SIZE,
     TRANSFER_BATCH,
     TRANSFER_HEAD_SIZE,
     TRANSFER_LIMIT,
     last_report,
     report_struct,
+    ticket_struct,
     transfer_struct,
 )
 from smartgo.store.interfaces import IReplicatedLog
@@ -27,6 +31,8 @@ HEARTBEAT: Final = 5.0
 HOUSEKEEPING: Final = 20.0
 """Seconds without a word of the other end's before the connection is ended (C{haHousekeepingInterval})."""
 
+_NEGATIVE: Final = 0x80  # first byte of a number below 0, big-endian
+
 
 class MasterEnd:
     """
@@ -35,6 +41,7 @@ class MasterEnd:
     @ivar confirmed: physical offset up to which the slave says it has the log; -1 before its first report.
     @ivar position: physical offset of what is sent next; -1 before the first report.
     @ivar cold: what is sent next has to be read from the disk: L{send} waits for L{send_cold}.
+    @ivar admitted: the slave may be sent the log: it has shown its ticket, or needs none.
     """
 
     def __init__(
@@ -44,9 +51,11 @@ class MasterEnd:
         batch: int = TRANSFER_BATCH,
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
+        admits: Callable[[bytes], bool] | None = None,
     ) -> None:
         """
         @param batch: the longest piece, in bytes.
+        @param admits: whether a ticket with this word is good; C{None}: none is asked for, and one is no report.
         """
         self._log = log
         self._batch = batch
@@ -54,7 +63,9 @@ class MasterEnd:
         self._housekeeping = housekeeping
         self._heard_at = now
         self._wrote_at = now
-        self._pending = b""  # the beginning of a report
+        self._admits = admits
+        self._pending = b""  # the beginning of a ticket or a report
+        self.admitted = admits is None
         self.confirmed = -1
         self.position = -1
         self.cold = False
@@ -65,11 +76,17 @@ class MasterEnd:
         """
         Take what came, cut anywhere; true where there was a report in it. The newest counts.
 
-        @raise FramingError: the first asks for what our log does not have, or a later one is for what was not sent.
+        @raise FramingError: the first asks for what our log does not have, or a later one is for what was not sent; or
+            what should be a ticket is none.
         """
         self._heard_at = now
         if self._pending:
             data = self._pending + data
+        if not self.admitted:
+            self._pending = data
+            if not self._admit(data):
+                return False
+            data = data[TICKET_SIZE:]
         report, used = last_report(data)
         self._pending = data[used:]
         if report is None:
@@ -80,6 +97,18 @@ class MasterEnd:
         elif not 0 <= report <= self.position:
             raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
         self.confirmed = max(self.confirmed, report)
+        return True
+
+    def _admit(self, data: bytes) -> bool:
+        """Look at what may be a ticket; true where it is whole and good."""
+        if data and data[0] < _NEGATIVE:
+            raise FramingError("has no ticket, as slaves of RocketMQ have none, and this master has a haAccessKey")
+        if len(data) < TICKET_SIZE:
+            return False
+        mark, word = ticket_struct.unpack_from(data)
+        if mark != TICKET_MARK or self._admits is None or not self._admits(word):
+            raise FramingError("shows a ticket that is not ours, is used up, or is too old")
+        self.admitted = True
         return True
 
     def _start(self, report: int) -> int:
@@ -187,8 +216,10 @@ class SlaveEnd:
         ack_flushed: bool = False,
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
+        ticket: bytes = b"",
     ) -> None:
         """
+        @param ticket: the word of the ticket to show; empty for none.
         @param ack_flushed: report what is flushed, not what is appended. As the first report says where we go on, all
             of the log is flushed already when the connection begins.
         """
@@ -198,6 +229,7 @@ class SlaveEnd:
         self._housekeeping = housekeeping
         self._heard_at = now
         self._spoke_at = now
+        self._ticket = ticket_struct.pack(TICKET_MARK, ticket) if ticket else b""
         self._head = b""  # the beginning of a head
         self._place = 0  # physical offset of the next byte of the piece
         self._missing = 0  # bytes of it that have not come yet
@@ -247,10 +279,10 @@ class SlaveEnd:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> bytes:
-        """Return the first report, which asks for what comes after our log."""
+        """Return the first report, which asks for what comes after our log, behind the ticket."""
         self.reported = self.end
         self._spoke_at = now
-        return report_struct.pack(self.end)
+        return self._ticket + report_struct.pack(self.end)
 
     def report(self, now: float) -> bytes:
         """Return a report where there is more to tell than before, else nothing."""

@@ -1,5 +1,5 @@
 """
-The two messages of the HA connection: what a slave reports, and what heads each piece of log a master sends.
+The messages of the HA connection: what a slave reports, and what heads each piece of log a master sends.
 
 Report, slave to master, big-endian, 8 bytes::
 
@@ -10,6 +10,11 @@ Transfer head, master to slave, 12 bytes, followed by C{size} bytes of raw Commi
     0   offset  int64  physical offset of the first byte that follows; of the next to come, where none does
     8   size    int32  0 is a heartbeat
 
+Ticket, slave to master, 32 bytes, once before the first report where the master asks for one; ours::
+
+    0   mark    int64  C{TICKET_MARK}: less than any offset
+    8   word    24 B   what the master gave us at its main port (L{smartgo.schema.headers.ha})
+
 Source: C{store/ha/HAConnection.java}, C{HAService.java} of RocketMQ 4.9; C{ha.md} section 2.
 """
 
@@ -17,17 +22,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from construct import Int32sb, Int64sb, Struct
+from construct import Bytes, Int32sb, Int64sb, Struct
 
 from smartgo.schema.fixed import fixed
 
 REPORT: Final = Struct("offset" / Int64sb)
 TRANSFER_HEAD: Final = Struct("offset" / Int64sb, "size" / Int32sb)
 
+TICKET_WORD_SIZE: Final = 24
+TICKET: Final = Struct("mark" / Int64sb, "word" / Bytes(TICKET_WORD_SIZE))
+
 report_struct: Final = fixed(REPORT)
 transfer_struct: Final = fixed(TRANSFER_HEAD)
+ticket_struct: Final = fixed(TICKET)
 REPORT_SIZE: Final = report_struct.size
 TRANSFER_HEAD_SIZE: Final = transfer_struct.size
+TICKET_SIZE: Final = ticket_struct.size
+TICKET_MARK: Final = int.from_bytes(b"\xffsmartgo", "big", signed=True)
+"""How a ticket begins: its first byte tells it from a report."""
 
 TRANSFER_LIMIT: Final = 4 * 1024 * 1024
 """A slave believes no longer piece, in bytes (C{reliability.md} H2)."""

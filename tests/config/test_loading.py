@@ -246,6 +246,7 @@ class BadValueTests(SynchronousTestCase):
             "haMasterAddress": ["10.0.0.1", "a:1;b:1", "a:0", ":1"],
             "haAllow": ["10.0.0.0/33", "host", "10.0.0.1;x", "1.2.3"],
             "haAckMode": ["both", ""],
+            "haSecretKey": ["short6", "a blank is one", "x" * 257],
             "fastPort": ["0", "maybe", "70000"],
             "brokerId": ["9" * 20, "-1"],
         }
@@ -289,6 +290,20 @@ class BadValueTests(SynchronousTestCase):
         self.assertEqual(read("bindAddress=::1").ha.ha_bind_address, "::1")
         self.assertEqual(read("bindAddress=::1\nhaBindAddress=127.0.0.2").ha.ha_bind_address, "127.0.0.2")
 
+    def test_slaves_key(self) -> None:
+        """The key for slaves has a name and a secret, both or neither, and neither is shown."""
+        found = read("haAccessKey=smartgo-ha\nhaSecretKey=#1;=x/y").ha
+        self.assertEqual((found.ha_access_key, found.ha_secret_key), ("smartgo-ha", "#1;=x/y"))
+        shown = dict(show("ha", found))
+        self.assertEqual((shown["haAccessKey"], shown["haSecretKey"]), ("***", "***"))
+        self.assertIsNone(read("haAccessKey=\nhaSecretKey=").ha.ha_access_key)
+        for name, other in (("haAccessKey", "haSecretKey"), ("haSecretKey", "haAccessKey")):
+            error = self.assertRaises(SettingError, read, f"{name}=12345678")
+            self.assertIn(f"{name} needs {other} beside it", str(error))
+            self.assertNotIn("12345678", str(error))
+        error = self.assertRaises(SettingError, read, "haAccessKey=smartgo-ha\nhaSecretKey=secret")
+        self.assertIn("haSecretKey=*** is not allowed", str(error))
+
     def test_open_to_slaves(self) -> None:
         """A port for slaves that everybody reaches, and nobody is kept away from, is worth a warning."""
         for text, warned in (
@@ -296,6 +311,7 @@ class BadValueTests(SynchronousTestCase):
             ("haBindAddress=10.0.0.1", True),
             ("bindAddress=0.0.0.0\nhaBindAddress=127.0.0.1", False),
             ("bindAddress=0.0.0.0\nhaAllow=10.0.0.2", False),
+            ("bindAddress=0.0.0.0\nhaAccessKey=smartgo-ha\nhaSecretKey=12345678", False),
             ("bindAddress=0.0.0.0\nbrokerRole=SLAVE\nbrokerId=1", False),
             ("", False),
         ):

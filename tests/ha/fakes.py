@@ -136,13 +136,15 @@ class FakeTail:
 
     @ivar logs: main address -> log; C{None} for a RocketMQ; an address that is not here cannot be reached.
     @ivar asked: (master, begin, end) of each question.
+    @ivar give: makes the word of a ticket for who is about to follow; C{None} for none.
     """
 
     def __init__(self, logs: dict[str, IReplicatedLog | None]) -> None:
         self.logs = logs
         self.asked: list[tuple[str, int, int]] = []
+        self.give: Callable[[], bytes] | None = None
 
-    def ask(self, master: str, begin: int, end: int) -> Deferred[Tail | None]:
+    def ask(self, master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
         """Answer at once."""
         self.asked.append((master, begin, end))
         if master not in self.logs:
@@ -153,7 +155,7 @@ class FakeTail:
         minimum, last = log.log_bounds()
 
         def tell(crc: int | None) -> Tail:
-            return Tail(minimum, last, crc)
+            return Tail(minimum, last, crc, self.give() if follow and self.give is not None else b"")
 
         if not minimum <= begin < end <= last:
             return succeed(tell(None))

@@ -300,13 +300,6 @@ class DoorTests(MasterCase):
         self.assertEqual([seen.address for seen in master.slaves()][2:], ["[fd00::1]:4000", "10.1.2.3:4000"])
         self.assertRaises(ValueError, self.make_master, allow=["10.1.0.0/33"])
 
-    def test_admission(self) -> None:
-        """Where slaves have to say who they are, one that has not gets no byte of the log."""
-        master = self.make_master(admit={"10.0.0.1"}.__contains__)
-        self.wire(master, address=IPv4Address("TCP", "10.0.0.1", 4000))
-        self.assertIsInstance(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)), Refused)
-        self.assertEqual(master.turned_away, 1)
-
     def test_many(self) -> None:
         """There is a limit to connections; who leaves makes room."""
         master = self.make_master()

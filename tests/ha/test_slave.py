@@ -154,7 +154,7 @@ class FollowingTests(SlaveCase):
         del self.tail.logs[MAIN]
         self.settle(12)
         self.assertEqual(slave.state, SlaveState.FOLLOWING)
-        self.patch(self.tail, "ask", lambda *asked: 1 / 0)
+        self.patch(self.tail, "ask", lambda *asked, **how: 1 / 0)
         self.settle(6)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.assertEqual(slave.state, SlaveState.FOLLOWING)
@@ -308,7 +308,9 @@ class ComparingTests(SlaveCase):
         for code, least, most in ((ResponseCode.NO_PERMISSION, 6, 8), (ResponseCode.SYSTEM_BUSY, 15, 19)):
             asked: list[object] = []
 
-            def ask(*question: object, asked: list[object] = asked, code: int = code) -> Deferred[Tail | None]:
+            def ask(
+                *question: object, asked: list[object] = asked, code: int = code, **how: object
+            ) -> Deferred[Tail | None]:
                 asked.append(question)
                 return fail(PeerRefused(code, "not you"))
 
@@ -323,7 +325,7 @@ class ComparingTests(SlaveCase):
         """A master that has the range and does not say what is in it is not followed."""
         answer: Deferred[Tail | None] = Deferred()
         self.here.data[:] = self.there.data[:500]
-        self.patch(self.tail, "ask", lambda *asked: answer)
+        self.patch(self.tail, "ask", lambda *asked, **how: answer)
         slave = self.make_slave()
         answer.callback(Tail(0, 1000, None))
         self.assertEqual(slave.state, SlaveState.CONNECTING)
@@ -339,7 +341,7 @@ class ComparingTests(SlaveCase):
 
     def test_bug(self) -> None:
         """What should not happen is logged, and tried again."""
-        self.patch(self.tail, "ask", lambda *asked: 1 / 0)
+        self.patch(self.tail, "ask", lambda *asked, **how: 1 / 0)
         self.make_master()
         slave = self.make_slave()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
@@ -465,7 +467,7 @@ class ChangingTests(SlaveCase):
     def test_stop_while_asking(self) -> None:
         """It can be stopped while the master is asked."""
         answer: Deferred[Tail | None] = Deferred()
-        self.patch(self.tail, "ask", lambda *asked: answer)
+        self.patch(self.tail, "ask", lambda *asked, **how: answer)
         slave = self.make_slave()
         self.stop(slave)
         self.assertEqual((slave.state, slave.reason), (SlaveState.STOPPED, "stopped"))

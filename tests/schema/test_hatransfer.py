@@ -7,10 +7,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.hatransfer import (
     REPORT,
     REPORT_SIZE,
+    TICKET,
+    TICKET_MARK,
+    TICKET_SIZE,
     TRANSFER_HEAD,
     TRANSFER_HEAD_SIZE,
     last_report,
     report_struct,
+    ticket_struct,
     transfer_struct,
 )
 
@@ -22,6 +26,14 @@ class TransferTests(SynchronousTestCase):
         self.assertEqual(report_struct.pack(1 << 40), REPORT.build({"offset": 1 << 40}))
         self.assertEqual(transfer_struct.pack(1 << 40, 32768).hex(), "000001000000000000008000")
         self.assertEqual(TRANSFER_HEAD.parse(transfer_struct.pack(7, 0)).offset, 7)
+
+    def test_ticket(self) -> None:
+        """A ticket has 32 bytes, four times a report's, and read as reports it begins with no offset."""
+        word = bytes(range(24))
+        ticket = ticket_struct.pack(TICKET_MARK, word)
+        self.assertEqual((TICKET_SIZE, ticket), (32, b"\xffsmartgo" + word))
+        self.assertEqual(ticket, TICKET.build({"mark": TICKET_MARK, "word": word}))
+        self.assertLess(report_struct.unpack_from(ticket)[0], 0)
 
     def test_last_report(self) -> None:
         """Of what a slave sent, cut anywhere, the last whole report counts."""
