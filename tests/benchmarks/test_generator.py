@@ -52,7 +52,7 @@ class GeneratorTests(SynchronousTestCase):
         self.assertNotIn("--seconds", counted)
         self.assertNotIn("--pid", counted)
 
-    def run_python(self, source: str, timeout: float = 10.0) -> Outcome:
+    def run_python(self, source: str, timeout: float = 60.0) -> Outcome:
         return run([sys.executable, "-c", source], timeout)
 
     def test_run(self) -> None:

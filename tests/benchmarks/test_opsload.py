@@ -60,7 +60,11 @@ class ReplayTests(SynchronousTestCase):
         outcome = Outcome("x", 1, 1, [10.0, 20.0], [10.5, 22.0])
         requests = [Recorded(0.0, "/a?begin={begin}&end={end}"), Recorded(0.0, "/gone"), Recorded(0.0, "/events", True)]
         with Replay(f"127.0.0.1:{server.server_port}", requests, outcome).running():
-            self.assertTrue(server.enough.wait(20))
+            self.assertTrue(server.enough.wait(60))
+            for _ in range(6000):  # the stream is read by a thread of its own
+                if outcome.events == 2:
+                    break
+                threading.Event().wait(0.01)
         begin, end = (
             (int(part.split("=")[1]) for part in server.asked[0].split("?")[1].split("&"))
             if (server.asked[0] != "/events")
