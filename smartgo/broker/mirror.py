@@ -10,6 +10,8 @@ sooner for a topic that the log has and the table lacks. Three rules are stricte
  - Delivery positions count when our log has come as far as the master's was then. What it had delivered may not have
    come yet: should we become the master before, nobody would deliver that again.
 
+What is answered byte by byte as the last time is not even read, unless our own table has changed meanwhile.
+
 While no master can be asked, a topic of which the log brought messages is readable with default settings: it was
 created after the last copy, and its messages may be nowhere else.
 """
@@ -56,6 +58,9 @@ SOON: Final = 0.5
 TIMEOUT: Final = 6.0
 """Seconds that the master gets for an answer."""
 
+_TOPICS: Final = RequestCode.GET_ALL_TOPIC_CONFIG
+_GROUPS: Final = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+_OFFSETS: Final = RequestCode.GET_ALL_CONSUMER_OFFSET
 _HASTENED_LIMIT: Final = 20_000  # topics that the master does not tell of
 _AT_ONCE: Final = 32  # offsets given to the master side by side
 _FOR_GOOD: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST)  # it will never take this offset
@@ -103,6 +108,7 @@ class Mirror(Service):
         self._running: Deferred[None] = succeed(None)
         self._hastened: set[str] = set()
         self._delivered: tuple[dict[int, int], int] | None = None  # positions, and how far the master's log was then
+        self._read: dict[RequestCode, tuple[bytes, object]] = {}  # the last answer, and what our table was then
         self._whole = False  # the log has no topics that the table lacks, as far as we can tell
         self.master: str | None = None
         self.copied_ms = -1
@@ -200,9 +206,14 @@ class Mirror(Service):
 
     async def _copy_topics(self, master: str) -> None:
         end = self._store.log_bounds()[1]
-        answer = await self._ask(master, Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
-        theirs = TopicConfigSerializeWrapper.decode(answer.body)
-        if theirs.data_version == self._topics.version or not self._followed():
+        body = (await self._ask(master, Command.request(_TOPICS))).body
+        if self._read.get(_TOPICS) == (body, self._topics.version):
+            return
+        theirs = TopicConfigSerializeWrapper.decode(body)
+        if not self._followed():
+            return
+        self._read[_TOPICS] = body, theirs.data_version
+        if theirs.data_version == self._topics.version:
             return
         gone = [name for name in self._topics.names() if name not in theirs.topic_config_table]
         self._topics.replace_all(theirs.data_version, theirs.topic_config_table)
@@ -226,10 +237,14 @@ class Mirror(Service):
             await self._store.delete_topic(topic)
 
     async def _copy_groups(self, master: str) -> None:
-        answer = await self._ask(master, Command.request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-        theirs = SubscriptionGroupWrapper.decode(answer.body)
-        if theirs.data_version != self._groups.version and self._followed():
-            self._groups.replace_all(theirs.data_version, theirs.subscription_group_table)
+        body = (await self._ask(master, Command.request(_GROUPS))).body
+        if self._read.get(_GROUPS) == (body, self._groups.version):
+            return
+        theirs = SubscriptionGroupWrapper.decode(body)
+        if self._followed():
+            self._read[_GROUPS] = body, theirs.data_version
+            if theirs.data_version != self._groups.version:
+                self._groups.replace_all(theirs.data_version, theirs.subscription_group_table)
 
     async def _copy_delays(self, master: str) -> None:
         if self._delivered is None:
@@ -246,8 +261,10 @@ class Mirror(Service):
             self._delays_changed()
 
     async def _copy_offsets(self, master: str) -> None:
-        answer = await self._ask(master, Command.request(RequestCode.GET_ALL_CONSUMER_OFFSET))
-        theirs = ConsumerOffsetTable.decode(answer.body)
+        body = (await self._ask(master, Command.request(_OFFSETS))).body
+        if self._read.get(_OFFSETS) == (body, self._offsets.changes):
+            return
+        theirs = ConsumerOffsetTable.decode(body)
         owed = self._offsets.owed()
         for begin in range(0, len(owed), _AT_ONCE):
             some = owed[begin : begin + _AT_ONCE]
@@ -257,6 +274,8 @@ class Mirror(Service):
                     failure.raiseException()
         if self._followed():
             self._offsets.merge(theirs)
+            if not self._offsets.owed():
+                self._read[_OFFSETS] = body, self._offsets.changes
 
     async def _give(self, master: str, owed: Owed, theirs: ConsumerOffsetTable) -> None:
         """Let the master know an offset, unless its own is larger; C{theirs} is kept as the master's then are."""

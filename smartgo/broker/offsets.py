@@ -82,6 +82,11 @@ class OffsetTable:
     def __len__(self) -> int:
         return len(self._table)
 
+    @property
+    def changes(self) -> int:
+        """How often the table has changed."""
+        return self._saving.generation
+
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set how far a group has come in a queue, forwards or back. Names and ranges are the caller's affair."""
         try:

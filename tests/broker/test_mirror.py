@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker import mirror
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.mirror import Mirror
 from smartgo.broker.offsets import OffsetTable, Owed
@@ -153,6 +155,62 @@ class MirrorTests(SynchronousTestCase):
         self.assertEqual(len(self.slave.topics), 0)
         self.assertIn("NEW", self.slave.groups)
         self.assertEqual(self.slave.delay_changes, 2)
+
+    def reads(self) -> list[bytes]:
+        """Keep what is read of topics, groups and offsets from now on."""
+        read: list[bytes] = []
+        for name in "TopicConfigSerializeWrapper", "SubscriptionGroupWrapper", "ConsumerOffsetTable":
+
+            def decode(body: bytes, original: Any = getattr(mirror, name)) -> Any:
+                read.append(body)
+                return original.decode(body)
+
+            self.patch(mirror, name, SimpleNamespace(decode=decode))
+        return read
+
+    def test_same_bytes(self) -> None:
+        """What the master answers as the last time is not read, and nothing is written; each change is, on its own."""
+        self.cluster.send("T")
+        self.commit("CG", 7)
+        read = self.reads()
+        self.pump(3.1)
+        self.assertEqual(len(read), 3)
+        self.pump(6.0)
+        saved = self.slave.offsets.changes
+        self.pump(40.0)
+        self.assertEqual((len(read), self.slave.offsets.changes), (3, saved))
+        self.assertGreater(self.slave.mirror.copied_ms, self.cluster.env.clock.wall_ms() - 10_100)
+        self.commit("CG", 8)
+        self.pump(10.1)
+        self.assertEqual((len(read), self.slave.offsets.query("CG", "T", 0)), (4, 8))
+        self.master.groups.update(SubscriptionGroupConfig(group_name="NEW"))
+        self.pump(10.1)
+        self.assertEqual((len(read), "NEW" in self.slave.groups), (5, True))
+
+    def test_same_bytes_here_changed(self) -> None:
+        """The same answer counts again when our own table is another than it was made: by a commit, or a loss."""
+        self.cluster.send("T")
+        self.commit("CG", 7)
+        self.pump(3.1)
+        self.slave.offsets.commit("CG", "T", 0, 5)  # back, which a slave does not decide
+        self.pump(10.1)
+        self.assertEqual((self.slave.offsets.query("CG", "T", 0), self.slave.offsets.owed()), (7, []))
+        self.slave.offsets.remove_group("CG")
+        self.pump(10.1)
+        self.assertEqual(self.slave.offsets.query("CG", "T", 0), 7)
+        self.slave.offsets.commit("CG", "T", 0, 9)
+        self.pump(10.1)
+        self.assertEqual((self.master.offsets.query("CG", "T", 0), self.slave.offsets.owed()), (9, []))
+
+    def test_same_bytes_shorter(self) -> None:
+        """An answer that is the last one makes no exception: a master with less of the log is not believed."""
+        self.cluster.send("T")
+        self.pump(3.1)
+        read = self.reads()
+        self.slave.store.end = self.log_end() + 1
+        self.slave.offsets.remove_group("CG")
+        self.pump(20.0)
+        self.assertEqual((read, self.slave.mirror.reason), ([], f"{BROKER} has less of the log than we have"))
 
     def test_delivered(self) -> None:
         """How far the master has delivered counts once the log has come that far, with what was delivered."""
