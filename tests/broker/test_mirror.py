@@ -160,8 +160,9 @@ class MirrorTests(SynchronousTestCase):
         """Keep what is read of topics, groups and offsets from now on."""
         read: list[bytes] = []
         for name in "TopicConfigSerializeWrapper", "SubscriptionGroupWrapper", "ConsumerOffsetTable":
+            schema = getattr(mirror, name)
 
-            def decode(body: bytes, original: Any = getattr(mirror, name)) -> Any:
+            def decode(body: bytes, original: Any = schema) -> Any:
                 read.append(body)
                 return original.decode(body)
 
