@@ -31,7 +31,7 @@ def takes(node: Node) -> bool:
         "unitMode": "false",
         "batch": "false",
     }
-    return ask(node.plan, _SEND, fields, b"probe") is not None
+    return ask(node.plan, _SEND, fields, b"probe", 2.0) is not None
 
 
 class TwoMastersTests(ChaosCase):

@@ -5,6 +5,7 @@ Settings, all from the environment:
 
   - C{SMARTGO_INTEROP=0}: skip all of it.
   - C{SMARTGO_INTEROP_LONG=1}: the long variants.
+  - C{SMARTGO_TIMES=1}: hold times that only an idle machine keeps, too.
   - C{SMARTGO_INTEROP_PEER=rocketmq}: the real broker and name server in the place of ours.
   - C{SMARTGO_INTEROP_PORTS}: the first of 200 ports to use on 127.0.0.1, 21000 by default.
   - C{SMARTGO_INTEROP_CACHE}: where jars and classes are kept, see L{tests.interop.jars}.
@@ -27,6 +28,7 @@ from tests.interop.jars import unavailable
 from tests.interop.peers import SMARTGO, Node, Peer, Plan, chosen
 
 LONG = os.environ.get("SMARTGO_INTEROP_LONG") == "1"
+TIMED = os.environ.get("SMARTGO_TIMES") == "1"
 _PORTS = 200
 _numbers = itertools.count(1)
 

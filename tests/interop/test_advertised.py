@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 from tests.interop.case import PORTS, InteropCase, driver
 from tests.interop.driver import CommandFailed
 from tests.interop.peers import GET_BROKER_CLUSTER_INFO, SMARTGO, Plan, ask
+from tests.interop.process import wait_for_moment
 
 INSIDE, OUTSIDE = "127.0.0.1", "127.0.0.2"
 
@@ -32,7 +34,10 @@ class AdvertisedTests(InteropCase):
         for node in (registry, self.broker):
             self.addCleanup(node.end)
             node.start()
-        self.assertIn(f"{OUTSIDE}:{ports + 4}".encode(), self.seen(OUTSIDE))
+        patience = time.monotonic() + 60  # the broker answers before it has registered
+        while f"{OUTSIDE}:{ports + 4}".encode() not in self.seen(OUTSIDE):
+            self.assertLess(time.monotonic(), patience, self.seen(OUTSIDE))
+            wait_for_moment(time.time() + 0.05)
         self.assertIn(f"{INSIDE}:{ports + 4}".encode(), self.seen(INSIDE))
 
     def seen(self, host: str) -> bytes:

@@ -32,7 +32,7 @@ GET_ALL_DELAY_OFFSET = 45
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
 
 _FILE = 1 << 20  # bytes of a log file: an emptied slave begins with the master's last one
-_COPIED = 30.0  # seconds; tables are copied every 10
+_COPIED = 90.0  # seconds; tables are copied every 10
 _SERVED = 35.0  # seconds after which consumers must be served by the slave (reliability F15)
 
 
@@ -126,7 +126,7 @@ class FollowingTests(Mixed):
                 self.fail(f"{what}: not within {timeout:g} s; the slave's last lines:\n{self.pair.slave.tail()}")
             threading.Event().wait(0.2)
 
-    def assert_equal_logs(self, timeout: float = 40.0) -> logs.Difference:
+    def assert_equal_logs(self, timeout: float = 120.0) -> logs.Difference:
         """Wait until both logs end at the same place; fail unless their bytes are the same."""
         stores = self.pair.master.plan.store, self.pair.slave.plan.store
 
@@ -143,7 +143,7 @@ class FollowingTests(Mixed):
 
     def load(self, topic: str) -> Call:
         """Send until the test is over, or L{stop_load}."""
-        call = self.client.start("load", name=topic, topic=topic, size=900, retries=0, timeoutMs=2000, **self.where)
+        call = self.client.start("load", name=topic, topic=topic, size=900, retries=0, **self.where)
         self.addCleanup(self.client.ask, "load.stop", name=topic)
         return call
 

@@ -52,7 +52,7 @@ class TwoRegistriesTests(InteropCase):
     def producer(self, client: Driver) -> dict[str, Any]:
         """What makes the Java side use one and the same producer of a client; it tries a send once."""
         group = "load-" + client.generation.replace(".", "-")
-        return {"group": group, "timeoutMs": 3000, "retries": 0, "namesrv": self.namesrv}
+        return {"group": group, "timeoutMs": 10000, "retries": 0, "namesrv": self.namesrv}
 
     def send_new(self, what: str) -> None:
         """Have each producer send to a topic that it has not asked for yet."""
@@ -74,7 +74,7 @@ class TwoRegistriesTests(InteropCase):
         self.drivers[0].ask("topic", topic="load", queues=4, address=self.broker.address, namesrv=self.namesrv)
         loads = [self.load(client) for client in self.drivers]
         for call in loads:
-            call.wait_for("acked", 200, 30)
+            call.wait_for("acked", 200, 60)
 
         self.first.kill()
         wait_for_moment(time.time() + _REFRESH)
@@ -90,7 +90,7 @@ class TwoRegistriesTests(InteropCase):
         wait_for_moment(time.time() + 10.0)
         for client, call in zip(self.drivers, loads, strict=True):
             before = call.count("acked")
-            call.wait_for("acked", before + 100, 10)
+            call.wait_for("acked", before + 100, 60)
             client.ask("load.stop", name=client.name)
             told = call.result()
             self.assertEqual((told["failed"], call.of("unknown")), (0, []), client.name)
@@ -164,12 +164,12 @@ class RivalsTests(InteropCase):
             **self.where,
         )  # fmt: skip
         self.addCleanup(self.client.ask, "load.stop", name="paused")
-        load.wait_for("acked", 100, 30)
+        load.wait_for("acked", 100, 60)
         os.kill(self.first.pid, signal.SIGSTOP)
         self.addCleanup(lambda: os.kill(self.first.pid, signal.SIGCONT) if self.first.running else None)
         took = self.until_master(self.second, 145.0)
         before = load.count("acked")
-        load.wait_for("acked", before + 100, 35)
+        load.wait_for("acked", before + 100, 60)
         os.kill(self.first.pid, signal.SIGCONT)
         wait_for_moment(time.time() + 20.0)
         self.assertEqual(self.master(), self.second.address)

@@ -151,7 +151,7 @@ class BackTests(InteropCase):
         consumer = client.start(
             "push", name="refusing", group="refusing", topics={"refused": "*"}, failTimes=1, delayLevel=1, **where
         )
-        consumer.wait_for("message", 4, 30)
+        consumer.wait_for("message", 4, 60)
         client.ask("push.stop", name="refusing")
         client.ask("await", topic="delayed", offset=5, **where)
         topics += ["%RETRY%refusing", "SCHEDULE_TOPIC_XXXX"]

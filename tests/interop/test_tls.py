@@ -28,7 +28,7 @@ class TlsTests(InteropCase):
         sent += client.start("send", topic=topic, count=3, first=100, size=1_000_000, **where).all_of("sent")
         consumer = client.start("push", name=topic, group=topic, topics={topic: "*"}, **where)
         expected = ids_of(sent)
-        consumer.wait(lambda: ids(consumer) >= expected, 30, "13 messages")
+        consumer.wait(lambda: ids(consumer) >= expected, 60, "13 messages")
         read = client.start("read", topics=[topic], **where).all_of("message")
         self.assert_stored(sent, read)
         client.ask("push.stop", name=topic)

@@ -21,7 +21,7 @@ class TransactionTests(InteropCase):
         call = client.start("transaction", topic=topic, group=f"{topic}-producer", verdicts=verdicts, **where)
         sent = call.all_of("sent")
         self.assertEqual({event["status"] for event in sent}, {"SEND_OK"})
-        consumer.wait_for("message", 3, 30)
+        consumer.wait_for("message", 3, 60)
         self.assertEqual(sorted(texts(consumer.of("message"))), [f"{topic}-{n}" for n in (0, 2, 3)])
         self.assertEqual({event["text"] for event in call.of("checked")}, {f"{topic}-2"})
         by_text = {event["text"]: event for event in consumer.of("message")}
@@ -76,7 +76,7 @@ class SqlTests(InteropCase):
                 sent = client.start("send", topic=topic, first=number, properties=properties, **where).all_of("sent")
                 if colour == "red" and 5 <= number <= 7:
                     expected |= ids_of(sent)
-        consumer.wait(lambda: ids(consumer) >= expected, 30, "three messages")
+        consumer.wait(lambda: ids(consumer) >= expected, 60, "three messages")
         self.assertEqual(ids(consumer), expected)
 
     def test_4_9(self) -> None:

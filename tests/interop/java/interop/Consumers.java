@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -133,6 +134,31 @@ final class Consumers {
         consumer.start();
         RUNNING.put(command.text("name"), consumer);
         return Map.of();
+    }
+
+    /**
+     * Waits until the named push consumer holds exactly "queues" of "topic", which with "orderly" it has locked, too. What
+     * it was given last is not held at once: until then it may go on with queues that are to be another's.
+     */
+    static Map<String, Object> held(Command command) {
+        DefaultMQPushConsumer consumer = RUNNING.get(command.text("name"));
+        Set<String> wanted = new HashSet<>(command.texts("queues"));
+        Set<String> held = new HashSet<>();
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(command.number("waitMs", 90000));
+        while (System.nanoTime() < end) {
+            held.clear();
+            consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().forEach((queue, taken) -> {
+                if (queue.getTopic().equals(command.text("topic"))
+                        && (taken.isLocked() || !command.flag("orderly"))) {
+                    held.add("" + queue.getQueueId());
+                }
+            });
+            if (held.equals(wanted)) {
+                return Map.of();
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
+        }
+        throw new IllegalStateException("it holds " + held + " and not " + wanted);
     }
 
     /** Shuts the named push consumer down: its queues are released and its offsets stored. */

@@ -47,6 +47,8 @@ public final class Main {
                 return Producers.request(command);
             case "push":
                 return Consumers.push(command);
+            case "push.held":
+                return Consumers.held(command);
             case "push.stop":
                 return Consumers.stop(command);
             case "lite":
