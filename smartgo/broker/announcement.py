@@ -34,6 +34,8 @@ class Identity(NamedTuple):
     """C{host:port} for slaves."""
     advertised: str = ""
     """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
+    ha_advertised: str = ""
+    """Other addresses for slaves, likewise."""
 
 
 class Announcement:
@@ -92,6 +94,7 @@ class Announcement:
             compressed=self._compressed,
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
             advertised=me.advertised or None,
+            ha_advertised=me.ha_advertised or None,
         )
         return Command.request(RequestCode.REGISTER_BROKER, header, body=body)
 

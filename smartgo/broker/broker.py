@@ -158,6 +158,7 @@ class Broker(Service):
                 self.address,
                 self._place.ha_address,
                 config.advertised_addresses,
+                configuration.ha.ha_advertised_addresses,
             ),
             period=config.register_name_server_period,
             timeout=config.register_broker_timeout_mills,

@@ -310,6 +310,14 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
             otherwise="bindAddress",
         ),
     )
+    ha_advertised_addresses: str = setting(
+        "",
+        AdvertisedAddresses(
+            "Other addresses than brokerIP2 and haListenPort that smartgo's registry tells slaves, as"
+            " advertisedAddresses does for clients.",
+            otherwise="none",
+        ),
+    )
     ha_allow: tuple[str, ...] = setting(
         (),
         Networks(

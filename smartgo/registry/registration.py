@@ -55,10 +55,12 @@ class Registration(NamedTuple):
     """Of all else, so that a repetition can be told without reading it; empty for none."""
     advertised: str = ""
     """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
+    ha_advertised: str = ""
+    """Other addresses for slaves, likewise."""
 
-    def check(self) -> Advertised:
+    def check(self) -> tuple[Advertised, Advertised]:
         """
-        Return the other addresses, where names and addresses are such as can be kept.
+        Return the other addresses for clients and for slaves, where names and addresses are such as can be kept.
 
         @raise BadName: one of them cannot.
         """
@@ -70,14 +72,19 @@ class Registration(NamedTuple):
             raise BadName("haServerAddr must be host:port")
         if self.broker_id < MASTER:
             raise BadName("brokerId must not be negative")
-        try:
-            return Advertised.parse(self.advertised) if self.advertised else _NOTHING_ELSE
-        except ValueError as error:
-            raise BadName(f"advertised addresses: {error}") from None
+        return _others(self.advertised), _others(self.ha_advertised)
 
     def known_topics(self) -> dict[str, TopicConfig]:
         """Return the topics whose names can be kept."""
         return {name: config for name, config in self.topics.items() if _TOPIC.fullmatch(name)}
+
+
+def _others(text: str) -> Advertised:
+    """@raise BadName: these are no such addresses."""
+    try:
+        return Advertised.parse(text) if text else _NOTHING_ELSE
+    except ValueError as error:
+        raise BadName(f"advertised addresses: {error}") from None
 
 
 class Registered(NamedTuple):

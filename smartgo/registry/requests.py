@@ -129,6 +129,7 @@ class RegistryProcessor(Processor):
             topics,
             digest,
             header.advertised or "",
+            header.ha_advertised or "",
         )
         try:
             master = self._routes.register(one, peer)
@@ -142,8 +143,10 @@ class RegistryProcessor(Processor):
                 broker_id=header.broker_id,
                 address=header.broker_addr,
             )
-        told = master.master_address and self._routes.told(master.master_address, _asker(peer))
-        answer = headers.RegisterBrokerResponse(ha_server_addr=master.ha_address, master_addr=told)
+        answer = headers.RegisterBrokerResponse()
+        if master.master_address is not None:
+            answer.ha_server_addr = self._routes.told_ha(master.master_address, _asker(peer))
+            answer.master_addr = self._routes.told(master.master_address, _asker(peer))
         try:
             order = bodies.KVTable(self._kv.namespace(ORDER_TOPICS)).encode()
         except QueryNotFound:
@@ -320,7 +323,7 @@ def _asker(peer: IPeer) -> Asker:
 def _digest(request: Command, header: headers.RegisterBrokerRequest) -> bytes:
     """Return what tells this registration from any other; a table of many topics takes much longer to read."""
     who = (header.cluster_name, header.broker_name, str(header.broker_id), header.broker_addr, header.ha_server_addr)
-    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed} {header.advertised}"
+    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed} {header.advertised} {header.ha_advertised}"
     seen = hashlib.blake2b(request.body, digest_size=32)
     seen.update("\0".join((*who, how)).encode("utf-8", "surrogatepass"))
     return seen.digest()

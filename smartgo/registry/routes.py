@@ -46,6 +46,7 @@ class _Live(msgspec.Struct):
     """Monotonic seconds."""
     channel: object
     advertised: Advertised
+    ha_advertised: Advertised
 
 
 class _Broker(msgspec.Struct):
@@ -100,7 +101,7 @@ class RouteTable:
         seen = self._live.get(one.address)
         if seen is not None and _unchanged(seen, one):
             return self._refresh(seen, one, channel)
-        advertised = one.check()
+        advertised, ha_advertised = one.check()
         self._check_free(one, channel)
         self._check_reserved(one)
         topics = one.known_topics()
@@ -131,6 +132,7 @@ class RouteTable:
             self._seconds(),
             channel,
             advertised,
+            ha_advertised,
         )
         self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
@@ -218,10 +220,12 @@ class RouteTable:
 
     def told(self, address: str, asker: Asker | None) -> str:
         """Return which address of a registered broker an asker is told: of those it advertises, or this usual one."""
-        advertised = self._live[address].advertised
-        if asker is None or not advertised.text:
-            return address
-        return advertised.best(asker) or address
+        return _fitting(self._live[address].advertised, asker) or address
+
+    def told_ha(self, address: str, asker: Asker) -> str:
+        """Return where an asker is told to replicate from that broker, likewise; may be empty."""
+        seen = self._live[address]
+        return _fitting(seen.ha_advertised, asker) or seen.ha_address
 
     def topics(self) -> list[str]:
         """Return all topics."""
@@ -404,6 +408,10 @@ class RouteTable:
         return BrokerSeen(one.cluster, one.name, one.broker_id, one.address, one.ha_address, age)
 
 
+def _fitting(advertised: Advertised, asker: Asker | None) -> str | None:
+    return advertised.best(asker) if asker is not None and advertised.text else None
+
+
 def _unchanged(seen: _Live, one: Registration) -> bool:
     """Whether a registration is a sign of life and nothing else."""
     return (
@@ -412,5 +420,6 @@ def _unchanged(seen: _Live, one: Registration) -> bool:
         and seen.broker_id == one.broker_id
         and seen.cluster == one.cluster
         and seen.advertised.text == one.advertised
+        and seen.ha_advertised.text == one.ha_advertised
         and (one.ha_address == seen.ha_address or not one.ha_address or is_plain(one.ha_address))
     )

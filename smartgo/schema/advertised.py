@@ -1,8 +1,9 @@
 """
 Several addresses of one broker: which of them a client is told depends on where it asks from.
 
-Text form, in the setting C{advertisedAddresses} and in a field of REGISTER_BROKER that RocketMQ's registry does not
-look at: C{WHERE=HOST:PORT}, several separated by C{;}. The most specific WHERE that fits counts, in this order::
+Text form, in the settings C{advertisedAddresses} and C{haAdvertisedAddresses} and in fields of REGISTER_BROKER that
+RocketMQ's registry does not look at: C{WHERE=HOST:PORT}, several separated by C{;}. The most specific WHERE that fits
+counts, in this order::
 
     @192.0.2.1:9876, @:9876  asked the registry at this address and port, or this port
     @192.0.2.1               asked the registry at this address
@@ -23,7 +24,9 @@ from smartgo.schema.address import is_address
 LIMIT: Final = 64
 """Addresses of one broker."""
 FIELD: Final = "smartgoAdvertised"
-"""The field's name."""
+"""The name of the field that has those for clients."""
+HA_FIELD: Final = "smartgoAdvertisedHa"
+"""The name of the field that has those for slaves."""
 
 _ALL_BITS: Final = 128
 

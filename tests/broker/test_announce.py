@@ -266,18 +266,20 @@ class RoundTests(AnnouncerCase):
         self.assertEqual(config.perm, 6)
 
     def test_advertised(self) -> None:
-        """Other addresses go along with every table, in a field of our own."""
+        """Other addresses go along with every table, in fields of our own."""
         announcer = Announcer(
             self.clock,
             self.ask,
             self.topics,
             lambda: self.addresses,
-            ME._replace(advertised="10.0.0.0/8=a:1"),
+            ME._replace(advertised="10.0.0.0/8=a:1", ha_advertised="10.0.0.0/8=b:2"),
             fraction=lambda: 0.0,
         )
         self.announcers.append(announcer)
         announcer.startService()
-        self.assertEqual({one.command.fields["smartgoAdvertised"] for one in self.take()}, {"10.0.0.0/8=a:1"})
+        for one in self.take():
+            self.assertEqual(one.command.fields["smartgoAdvertised"], "10.0.0.0/8=a:1")
+            self.assertEqual(one.command.fields["smartgoAdvertisedHa"], "10.0.0.0/8=b:2")
 
     def test_compressed(self) -> None:
         """A compressed table is announced as such, and its checksum is of the compressed bytes."""

@@ -465,6 +465,20 @@ class SyncMasterTests(PairCase):
         self.assertEqual(len(pair.pull("T")[1]), 1)
 
 
+class AdvertisedTests(PairCase):
+    """A master that slaves find elsewhere."""
+
+    def test_told(self) -> None:
+        """A slave follows its master at the address that is advertised for where it asks the registry from."""
+        pair = self.start(brokerIP2="192.0.2.1", haAdvertisedAddresses="127.0.0.0/8=localhost:10912")
+        pair.send("T")
+        pair.pump(1.0)
+        now = pair.followed.replication.now()
+        self.assertEqual((now.state, now.master), (SlaveState.FOLLOWING, "localhost:10912"))
+        (seen, _) = pair.registry.routes.brokers()
+        self.assertEqual(seen.ha_address, "192.0.2.1:10912")
+
+
 class AllowedTests(SynchronousTestCase):
     """Who may replicate where nobody is named (reliability X6)."""
 

@@ -242,6 +242,7 @@ class BadValueTests(SynchronousTestCase):
             "bindAddress": ["localhost", "1.2.3", "*", "256.0.0.1"],
             "brokerIP1": ["a/b", "-x", "a b"],
             "advertisedAddresses": ["10.0.0.5:10911", "10.0.0.0/8=h", "eth0=h:1", "@=h:1"],
+            "haAdvertisedAddresses": ["10.0.0.5:10912", "eth0=h:1"],
             "storePathRootDir": ["a\\u0000b"],
             "haMasterAddress": ["10.0.0.1", "a:1;b:1", "a:0", ":1"],
             "haAllow": ["10.0.0.0/33", "host", "10.0.0.1;x", "1.2.3"],

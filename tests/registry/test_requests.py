@@ -362,6 +362,24 @@ class AdvertisedTests(RegistryTests):
         self.assertEqual(self.told("10.9.9.9"), {"0": "master:1", "1": A2})
         self.assertEqual(self.told("192.0.2.9"), {"0": A1, "1": "slave:2"})
 
+    def test_slaves(self) -> None:
+        """A slave is told where to replicate from by where it asks; who fits nowhere, the usual place."""
+        self.register("T", more={"smartgoAdvertisedHa": "10.0.0.0/8=replica:1;@10.0.0.98=there:2"})
+
+        def told(ip: str, at: str = "10.0.0.99") -> tuple[str, str]:
+            master, self.peer = self.peer, FakePeer(f"{ip}:50000", at)
+            fields = self.register(more={"brokerId": "1", "brokerAddr": A2})
+            self.peer = master
+            return fields["masterAddr"], fields["haServerAddr"]
+
+        self.assertEqual(told("10.1.2.3"), (A1, "replica:1"))
+        self.assertEqual(told("10.1.2.3", "10.0.0.98"), (A1, "there:2"))
+        self.assertEqual(told("192.0.2.1"), (A1, BROKER["haServerAddr"]))
+        self.register("T", more={"smartgoAdvertisedHa": "0.0.0.0/0=moved:3"})
+        self.assertEqual(told("192.0.2.1"), (A1, "moved:3"))
+        self.assertEqual(self.told("10.1.2.3")["0"], A1)
+        self.assertNotIn("haServerAddr", self.register("T"))
+
     def test_changed(self) -> None:
         """A list that is changed counts from the next registration on, though nothing else is new."""
         for address in ("one:1", "two:2"):
@@ -373,8 +391,9 @@ class AdvertisedTests(RegistryTests):
 
     def test_refused(self) -> None:
         """A list that cannot be read is refused with what is wrong with it, and nothing is registered."""
-        fields = {**BROKER, "smartgoAdvertised": "eth0=h:1"}
-        self.assertIn("eth0 is no network", self.refused(BadName, 103, fields, registration("T")))
+        for name in "smartgoAdvertised", "smartgoAdvertisedHa":
+            fields = {**BROKER, name: "eth0=h:1"}
+            self.assertIn("eth0 is no network", self.refused(BadName, 103, fields, registration("T")))
         self.assertEqual(self.service.routes.brokers(), [])
 
     def test_farewell(self) -> None:

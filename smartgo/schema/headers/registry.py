@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from smartgo.schema.advertised import FIELD
+from smartgo.schema.advertised import FIELD, HA_FIELD
 from smartgo.schema.headerfields import Header, Int32, Int64
 
 NAME_TAKEN = "smartgoNameTaken"
@@ -28,7 +28,8 @@ class RegisterBrokerRequest(Header, gc=False):
     @ivar compressed: the body is the compressed form.
     @ivar body_crc32: of the body, without the sign bit; 0 for unchecked.
     @ivar heartbeat_timeout_millis: 5.x: how long the broker may be silent, in ms.
-    @ivar advertised: ours: other addresses, L{smartgo.schema.advertised}.
+    @ivar advertised: ours: other addresses for clients, L{smartgo.schema.advertised}.
+    @ivar ha_advertised: ours: other addresses for slaves, likewise.
     """
 
     broker_name: str = field(name="brokerName")
@@ -41,6 +42,7 @@ class RegisterBrokerRequest(Header, gc=False):
     heartbeat_timeout_millis: Int64 | None = field(name="heartbeatTimeoutMillis", default=None)
     enable_acting_master: bool | None = field(name="enableActingMaster", default=None)
     advertised: str | None = field(name=FIELD, default=None)
+    ha_advertised: str | None = field(name=HA_FIELD, default=None)
 
 
 class RegisterBrokerResponse(Header, gc=False):
