@@ -16,7 +16,7 @@ DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
 
 
 class ExampleTests(TestCase):
-    timeout = 20
+    timeout = 120
 
     async def test_board(self) -> None:
         """The notice board serves, wakes who waits, and stops with nothing left behind."""
