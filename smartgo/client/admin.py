@@ -14,6 +14,7 @@ from __future__ import annotations
 from smartgo.client.administration.asking import Asking, OnMissing
 from smartgo.client.administration.brokers import Brokers
 from smartgo.client.administration.clients import Clients
+from smartgo.client.administration.definitions import Definitions
 from smartgo.client.administration.deliveries import Deliveries
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.groups import lag_of as lag_of
@@ -41,6 +42,7 @@ class Admin:
     @ivar registries: L{Registries}: settings by namespace and key.
     @ivar messages: L{Messages}: single ones.
     @ivar deliveries: L{Deliveries}: what groups make of them.
+    @ivar definitions: L{Definitions}: settings, out of a cluster and into it.
     """
 
     def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:
@@ -53,8 +55,11 @@ class Admin:
         self.groups = Groups(asking, self.topics)
         self.clients = Clients(asking, self.groups)
         self.brokers = Brokers(asking)
-        strict = Asking(client)  # nobody is moved on half of what there is to know
-        self.positions = Positions(strict, Groups(strict, Topics(strict)))
+        strict = Asking(client)  # nobody is moved, and nothing made, on half of what there is to know
+        topics = Topics(strict)
+        groups = Groups(strict, topics)
+        self.positions = Positions(strict, groups)
+        self.definitions = Definitions(strict, topics, groups, Registries(strict))
         self.registries = Registries(asking)
         self.messages = Messages(asking, self.topics)
         self.deliveries = Deliveries(asking, self.topics, self.groups)

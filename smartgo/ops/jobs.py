@@ -81,7 +81,8 @@ class Job:
     @ivar out_of_time: it is to end because it took L{SECONDS}, not because somebody wants it.
     """
 
-    def __init__(self, id: str, kind: str, principal: Principal, now_ms: int) -> None:
+    def __init__(self, id: str, kind: str, principal: Principal, now_ms: int, limit: int = ROWS) -> None:
+        """@param limit: rows that it may have."""
         self.id = id
         self.kind = kind
         self.who = principal.name
@@ -90,6 +91,7 @@ class Job:
         self.ended_ms: int | None = None
         self.ended_at = 0.0
         self.rows: list[Any] = []
+        self._limit = limit
         self.truncated = False
         self.cancelled = False
         self.result: Any = None
@@ -106,8 +108,8 @@ class Job:
         self._done, self._total, self._doing = done, total, doing
 
     def add(self, row: Any) -> bool:
-        """Keep a row: what msgspec writes as JSON. False: there are L{ROWS} already, and it was not kept."""
-        if len(self.rows) >= ROWS:
+        """Keep a row: what msgspec writes as JSON. False: there are as many as may be, and it was not kept."""
+        if len(self.rows) >= self._limit:
             self.truncated = True
             return False
         self.rows.append(row)
@@ -145,17 +147,18 @@ class JobTable:
         self._env = env
         self._jobs: dict[str, Job] = {}
 
-    def start(self, kind: str, principal: Principal, work: Work) -> JobView:
+    def start(self, kind: str, principal: Principal, work: Work, limit: int = ROWS) -> JobView:
         """
         Begin a job.
 
         @param work: is given its L{Job}; what it returns is the result, what it raises the error.
+        @param limit: rows that it may have.
         @raise Problem: 409, there are too many.
         """
         self._sweep()
         if sum(one.state == "running" for one in self._jobs.values()) >= RUNNING:
             raise Problem(409, f"{RUNNING} jobs run already; wait for one, or cancel one", "too-many-jobs")
-        job = Job(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms())
+        job = Job(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms(), limit)
         self._jobs[job.id] = job
         job.ends = self._env.clock.callLater(SECONDS, self._out_of_time, job)
         job.work = Deferred.fromCoroutine(self._run(job, work))

@@ -25,6 +25,7 @@ from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.debug import DebugApi
+from smartgo.ops.definitions import DefinitionsApi
 from smartgo.ops.events import EventsApi
 from smartgo.ops.groups import GroupsApi
 from smartgo.ops.history import History
@@ -145,6 +146,7 @@ class Ops(Service):
             GroupsApi(self.view, progress, survey),
             EventsApi(env.clock, self.sampler, progress),
             AlertsApi(env.clock, self.alerts),
+            DefinitionsApi(self.view, self.jobs),
             JobsApi(self.jobs),
             *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),

@@ -72,14 +72,41 @@ class DefinitionTests(ClusterCase):
             self.out("group", "rm", "audit", "--yes")
             planned = self.json("cluster", "import", name, "--dry-run")
             self.assertEqual(
-                [(one["kind"], one["name"]) for one in planned],
-                [("topic", "Orders"), ("group", "audit"), ("order", "Orders")],
+                [(one["kind"], one["name"], one["outcome"]) for one in planned],
+                [("topic", "Orders", "create"), ("group", "audit", "create"), ("order", "Orders", "same")],
             )
             self.assertEqual(self.json("topic", "ls"), [])
             self.out("cluster", "import", name, "--yes")
             (row,) = self.json("topic", "ls")
             self.assertEqual((row["topic"], row["read_queues"], row["perm"]), ("Orders", 3, "r-"))
             self.assertEqual(self.json("group", "show", "audit")[0]["retryMaxTimes"], 2)
+            self.assertEqual({one["outcome"] for one in self.json("cluster", "import", name)}, {"same"})
+
+    def test_values(self) -> None:
+        """Values of the namespaces that are named go with it."""
+        self.out("kv", "put", "FLAGS", "k", "v")
+        self.assertEqual(self.json("cluster", "export")["kv"], {})
+        self.env.files.create("/d.json", self.out("cluster", "export", "--kv", "FLAGS").encode())
+        self.out("kv", "put", "FLAGS", "k", "other")
+        self.assertIn("value other -> v", self.out("cluster", "import", "/d.json", "--yes"))
+        self.assertEqual(self.out("kv", "get", "FLAGS", "k"), "v\n")
+
+    def test_dry_run(self) -> None:
+        """A dry run says what would be changed, from what to what, and what is refused; it changes nothing."""
+        self.out("topic", "create", "Orders", "-n", "3")
+        self.env.files.create(
+            "/d.json",
+            b'{"topics": {"Orders": {"broker-a": {"readQueueNums": 5, "writeQueueNums": 3}}, "T": {"b": {}}}}',
+        )
+        result = self.invoke("cluster", "import", "/d.json", "--dry-run", status=1)
+        self.assertIn("readQueueNums 3 -> 5", result.stdout)
+        self.assertIn("there is no broker b with a master here", result.stdout)
+        self.assertIn("this was a dry run", result.stdout)
+        self.assertEqual(result.stderr, "smartgo: 1 were refused\n")
+        self.assertIn("nothing was done", self.refused("cluster", "import", "/d.json", "--yes", status=1))
+        self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 3)
+        self.invoke("cluster", "import", "/d.json", "--yes", "--skip-refused", status=1)
+        self.assertEqual([(one["topic"], one["read_queues"]) for one in self.json("topic", "ls")], [("Orders", 5)])
 
     def test_elsewhere(self) -> None:
         """Definitions of brokers that are not here need to be told where to."""
@@ -91,10 +118,11 @@ class DefinitionTests(ClusterCase):
     def test_wrong(self) -> None:
         """A file that is not there, or holds something else, is told."""
         self.refused("cluster", "import", "/none.json", status=1)
-        for data in (b"{", b"[]", b'{"topics":{"T":{"b":{"readQueueNums":"many"}}},"groups":{}}'):
+        for data in (b"{", b"[]", b'{"topics":{"T":{"b":{"readQueueNums":"many"}}},"groups":{}}', b"{1: 2}"):
             self.env.files.files.pop("/d.json", None)
             self.env.files.create("/d.json", data)
-            self.refused("cluster", "import", "/d.json", "--broker", "broker-a", "--yes", status=1)
+            said = self.refused("cluster", "import", "/d.json", "--broker", "broker-a", "--yes", status=1)
+            self.assertIn("topic T at b: Expected `int" if b"many" in data else "/d.json", said)
 
 
 class KVTests(ClusterCase):

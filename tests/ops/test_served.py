@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from smartgo.ops import site
 from tests.ops.live import TOKEN, Live
 from tests.remoting.certificates import Authority
 
@@ -22,9 +23,9 @@ def ask(
     """Ask as a program does, in a thread; return status, body and headers."""
     connection: http.client.HTTPConnection
     if context is None:
-        connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=60)
     else:
-        connection = http.client.HTTPSConnection("127.0.0.1", live.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", live.port, timeout=60, context=context)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         answer = connection.getresponse()
@@ -38,7 +39,7 @@ def ask(
 class ServedTests(TestCase):
     """A node on real sockets."""
 
-    timeout = 60
+    timeout = 300
 
     def folder(self) -> str:
         """A folder of our own."""
@@ -69,10 +70,11 @@ class ServedTests(TestCase):
 
     async def test_refused_whole(self) -> None:
         """Who sends too much still reads why: the answer is not lost with the connection."""
+        self.patch(site, "_LINGER_SECONDS", 60.0)
         live = await self.live()
 
         def send() -> bytes:
-            with socket.create_connection(("127.0.0.1", live.port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", live.port), timeout=60) as connection:
                 head = (
                     f"POST /api/v1/topics HTTP/1.1\r\nHost: 127.0.0.1:{live.port}\r\nContent-Length: 10000000\r\n\r\n"
                 )
@@ -107,7 +109,7 @@ class ServedTests(TestCase):
             await deferToThread(ask, live, "/api/v1/health", "", old)
 
         def login() -> str:
-            connection = http.client.HTTPSConnection("127.0.0.1", live.port, timeout=10, context=context)
+            connection = http.client.HTTPSConnection("127.0.0.1", live.port, timeout=60, context=context)
             body = json.dumps({"token": TOKEN})
             connection.request("POST", "/api/v1/session", body, {"Content-Type": "application/json"})
             return connection.getresponse().getheader("Set-Cookie") or ""

@@ -30,6 +30,7 @@ COMMON_SECONDS: Final = 10.0
 
 _CUT: Final = 512  # characters of one value
 _MEMBERS: Final = 32
+_DEPTH: Final = 3
 _LINK: Final = "code"  # what a login link holds
 
 
@@ -142,14 +143,16 @@ class AuditLog:
         files.append(self._path, lines)
 
 
-def shown(value: Any) -> Any:
-    """Return a value for the log: secrets hidden, long texts and lists cut."""
+def shown(value: Any, depth: int = 0) -> Any:
+    """Return a value for the log: secrets hidden, long texts and lists cut, what is nested deep left out."""
     value = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+    if value and depth >= _DEPTH and isinstance(value, dict | list | tuple):
+        return "…"
     if isinstance(value, dict):
         items = list(value.items())[:_MEMBERS]
-        return {str(name): hidden(str(name), shown(member)) for name, member in items}
+        return {str(name): hidden(str(name), shown(member, depth + 1)) for name, member in items}
     if isinstance(value, list | tuple):
-        return [shown(one) for one in list(value)[:_MEMBERS]]
+        return [shown(one, depth + 1) for one in list(value)[:_MEMBERS]]
     if isinstance(value, str) and len(value) > _CUT:
         return f"{value[:_CUT]}… ({len(value)} characters)"
     return value

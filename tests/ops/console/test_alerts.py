@@ -57,9 +57,7 @@ class AlertsPageTests(ConsoleCase):
     @in_browser()
     def test_silence(self, page: Page) -> None:
         """An alert is silenced with a comment: it is listed still, and counts no more; ending that undoes it."""
-        page.keyboard.press("g")
-        page.keyboard.press("e")
-        page.get_by_text("All is well").wait_for()
+        self.press(page, "ge", page.get_by_text("All is well"))
         self.do(self.fire, "broker-x")
         row = page.get_by_role("row").filter(has_text="broker-x")
         row.get_by_text("critical").wait_for()

@@ -14,6 +14,7 @@ export const PAGES = [
   { id: "jobs", key: "j", section: "tools", load: () => import("../pages/jobs.js") },
   { id: "config", key: "x", section: "admin", scope: "admin", load: () => import("../pages/config.js") },
   { id: "kv", key: "k", section: "admin", load: () => import("../pages/kv.js") },
+  { id: "definitions", key: "i", section: "admin", scope: "admin", load: () => import("../pages/definitions.js") },
   { id: "audit", key: "a", section: "admin", scope: "admin", load: () => import("../pages/audit.js") },
   { id: "tokens", key: "n", section: "admin", scope: "admin", load: () => import("../pages/tokens.js") },
 ];

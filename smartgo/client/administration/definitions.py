@@ -1,0 +1,372 @@
+"""
+Definitions: the settings of topics and groups, and values of registries, written out of one cluster and brought into
+another.
+
+Bringing in merges: what is there and not among the definitions is left alone, and nothing is ever deleted. What would
+be done is known before anything is: each setting is to be made, to be changed, the same already, or refused with why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from smartgo.client.administration.asking import Asking, deferred
+from smartgo.client.administration.groups import BUILT_IN, Groups
+from smartgo.client.administration.registries import ORDER_NAMESPACE, Registries
+from smartgo.client.administration.topics import TopicKind, Topics, kind_of
+from smartgo.errors import BadBody, BadName, CallFailed, PeerRefused, RequestRefused
+from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
+from smartgo.schema.topics import check_group, check_topic
+
+VERSION: Final = 1
+MOST_QUEUES: Final = 65_536
+VALUE_LIMIT: Final = 32_768
+"""Characters of a value of a registry."""
+NAME_LIMIT: Final = 255
+
+Kind = Literal["topic", "group", "order", "kv"]
+Outcome = Literal["create", "change", "same", "refused", "created", "changed", "failed", "left"]
+
+_MEMBERS: Final = ("version", "topics", "groups", "order", "kv")
+_TOPIC_MEMBERS: Final = (
+    "readQueueNums", "writeQueueNums", "perm", "topicFilterType", "topicSysFlag", "order",
+)  # fmt: skip
+"""What the request that makes topics (17) carries."""
+_DONE: Final[Mapping[Outcome, Outcome]] = {"create": "created", "change": "changed"}
+_WHOSE: Final = {
+    TopicKind.SYSTEM: "a topic of the brokers' own",
+    TopicKind.RETRY: "a group's topic: it comes with the group",
+    TopicKind.DEAD: "a group's topic: it comes with its first dead letter",
+}
+
+C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
+
+
+class DefinitionSet(msgspec.Struct, kw_only=True):
+    """
+    What is written out.
+
+    @ivar topics: settings by topic, then by broker name; C{groups} likewise.
+    @ivar order: where the queues of topics consumed in order are, by topic.
+    @ivar kv: other values of registries, by namespace and key.
+    """
+
+    version: int = VERSION
+    topics: dict[str, dict[str, TopicConfig]] = {}
+    groups: dict[str, dict[str, SubscriptionGroupConfig]] = {}
+    order: dict[str, str] = {}
+    kv: dict[str, dict[str, str]] = {}
+
+
+class Item(msgspec.Struct, rename="camel"):
+    """
+    One setting that is to be brought in.
+
+    @ivar name: of a value its namespace and key, with a slash between them.
+    @ivar broker: where; null for what registries keep.
+    @ivar outcome: C{create}, C{change}, C{same} or C{refused} before; then C{created}, C{changed}, C{failed}, or
+        C{left} where it was not come to.
+    @ivar changes: members that are changed, each with its value before and after.
+    @ivar reason: why it is refused or failed, or what of it is left out.
+    """
+
+    kind: Kind
+    name: str
+    broker: str | None
+    outcome: Outcome
+    changes: dict[str, tuple[Any, Any]] = {}
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it is about."""
+        return f"{self.kind} {self.name}" + (f" at {self.broker}" if self.broker else "")
+
+
+class Step(NamedTuple):
+    """An item, and what it is to be set to."""
+
+    item: Item
+    wanted: TopicConfig | SubscriptionGroupConfig | str
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to write."""
+        return self.item.outcome in _DONE
+
+
+class Definitions:
+    """Takes them from a cluster, and brings them in. Fails as L{smartgo.client.admin.Admin} says."""
+
+    def __init__(self, asking: Asking, topics: Topics, groups: Groups, registries: Registries) -> None:
+        """@param asking: with the other parts, one that does without no broker: half of what there is means nothing."""
+        self._asking = asking
+        self._topics = topics
+        self._groups = groups
+        self._registries = registries
+
+    @deferred
+    async def export(self, part: str = "", namespaces: Collection[str] = ()) -> DefinitionSet:
+        """
+        Return what applications have made: neither the system's topics and groups, nor those that come with groups.
+
+        @param part: those alone whose name holds this; values by their key.
+        @param namespaces: of values to add; nobody can be asked which there are.
+        """
+        system = await self._topics.system_names()
+        topics = _by_name(
+            await self._topics.configs(), lambda name: part in name and kind_of(name, system) is TopicKind.NORMAL
+        )
+        groups = _by_name(await self._groups.configs(), lambda name: part in name and name not in BUILT_IN)
+        order = await self._registries.values(ORDER_NAMESPACE)
+        values = {one: await self._registries.values(one) for one in sorted(set(namespaces)) if one != ORDER_NAMESPACE}
+        return DefinitionSet(
+            topics=topics,
+            groups=groups,
+            order={key: value for key, value in sorted(order.items()) if part in key},
+            kv={
+                one: {key: value for key, value in sorted(found.items()) if part in key}
+                for one, found in values.items()
+            },
+        )
+
+    @deferred
+    async def plan(self, wanted: DefinitionSet, brokers: Collection[str] | None = None) -> list[Step]:
+        """
+        Return what bringing them in would do, setting by setting.
+
+        @param brokers: topics and groups go to these, each with its settings of the broker of that name, else of the
+            first; by default to those that they are of.
+        """
+        info = await self._asking.cluster()
+        masters = {name for name, data in info.broker_addr_table.items() if 0 in data.broker_addrs}
+        system = await self._topics.system_names()
+        topics, groups = await self._topics.configs(), await self._groups.configs()
+        steps = []
+        for name, broker, topic in _placed(wanted.topics, brokers):
+            kind = kind_of(name, system)
+            refused = _missing(broker, masters) or ("" if kind is TopicKind.NORMAL else f"it is {_WHOSE[kind]}")
+            known = topics.get(broker, {}).get(name)
+            item = _item("topic", name, broker, _topic_members(known), _topic_members(topic), refused)
+            if topic.attributes and topic.attributes != (known and known.attributes) and not refused:
+                item.reason = "its attributes are left out: no request carries them"
+            steps.append(Step(item, topic))
+        for name, broker, group in _placed(wanted.groups, brokers):
+            refused = _missing(broker, masters) or ("it is a group of the brokers' own" if name in BUILT_IN else "")
+            known_group = groups.get(broker, {}).get(name)
+            item = _item("group", name, broker, _members(known_group), _members(group), refused)
+            steps.append(Step(item, group))
+        if wanted.order:
+            found = await self._registries.values(ORDER_NAMESPACE)
+            steps += [Step(_value("order", name, found.get(name), one), one) for name, one in wanted.order.items()]
+        for namespace, table in wanted.kv.items():
+            found = await self._registries.values(namespace)
+            steps += [Step(_value("kv", f"{namespace}/{key}", found.get(key), one), one) for key, one in table.items()]
+        return steps
+
+    @deferred
+    async def write(self, step: Step) -> None:
+        """Bring one of them in, and note in its item what became of it; what declines it is no failure of this."""
+        item, wanted = step
+        try:
+            if isinstance(wanted, TopicConfig):
+                await self._topics.update(wanted, [str(item.broker)])
+            elif isinstance(wanted, SubscriptionGroupConfig):
+                await self._groups.update(wanted, [str(item.broker)])
+            elif item.kind == "order":
+                await self._registries.put(ORDER_NAMESPACE, item.name, wanted)
+            else:
+                namespace, _, key = item.name.partition("/")
+                await self._registries.put(namespace, key, wanted)
+        except (CallFailed, RequestRefused) as error:
+            item.outcome = "failed"
+            item.reason = error.remark if isinstance(error, PeerRefused) else str(error)
+        else:
+            item.outcome = _DONE[item.outcome]
+
+
+def leave(steps: Collection[Step]) -> None:
+    """Note of what is still to be written that it will not be."""
+    for step in steps:
+        if step.due:
+            step.item.outcome = "left"
+
+
+def counts_of(steps: Collection[Step]) -> dict[str, int]:
+    """Return how many items have which outcome."""
+    found: dict[str, int] = {}
+    for step in steps:
+        found[step.item.outcome] = found.get(step.item.outcome, 0) + 1
+    return found
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def read_definitions(value: Any) -> DefinitionSet:
+    """
+    Return the definitions that plain values say.
+
+    @raise BadBody: they are none, or hold what cannot be meant; the message names the item.
+    """
+    table = _object(value, "definitions")
+    for name in table:
+        if name not in _MEMBERS:
+            raise BadBody(f"there is no {name!r} among definitions; there are {', '.join(_MEMBERS)}")
+    version = table.get("version", VERSION)
+    if version != VERSION:
+        raise BadBody(f"definitions of version {version!r} are not known, but of {VERSION}")
+    return DefinitionSet(
+        topics=_read_settings("topic", table.get("topics", {}), _read_topic),
+        groups=_read_settings("group", table.get("groups", {}), _read_group),
+        order=_read_values("order", table.get("order", {})),
+        kv={
+            _name("namespace", one): _read_values(f"kv {one}/", found)
+            for one, found in _object(table.get("kv", {}), "kv").items()
+        },
+    )
+
+
+def count_of(value: Any, brokers: Collection[str] | None) -> int:
+    """
+    Return how many settings plain values hold, as far as they are definitions.
+
+    @param brokers: as L{Definitions.plan} takes them.
+    """
+    table = value if isinstance(value, dict) else {}
+    placed = [one for name in ("topics", "groups") for one in _values_of(table.get(name))]
+    at = sum(len(_values_of(one)) for one in placed) if brokers is None else len(placed) * len(brokers)
+    return at + len(_values_of(table.get("order"))) + sum(len(_values_of(one)) for one in _values_of(table.get("kv")))
+
+
+def _values_of(value: Any) -> Collection[Any]:
+    return value.values() if isinstance(value, dict) else ()
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise BadBody(f"{what}: that is no object")
+    return value
+
+
+def _name(what: str, name: str) -> str:
+    if not 0 < len(name) <= NAME_LIMIT or not name.isprintable() or "/" in name:
+        raise BadBody(f"{what} {name[:NAME_LIMIT]!r}: that is no name")
+    return name
+
+
+def _read_settings(kind: str, value: Any, read: Any) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, at in _object(value, f"{kind}s").items():
+        _name(kind, name)
+        if not _object(at, f"{kind} {name}"):
+            raise BadBody(f"{kind} {name}: it is at no broker")
+        found[name] = {}
+        for broker, settings in at.items():
+            where = f"{kind} {name} at {_name('broker', broker)}"
+            try:
+                found[name][broker] = read(name, _object(settings, where), where)
+            except msgspec.ValidationError as error:
+                raise BadBody(f"{where}: {error}") from None
+            except BadName as error:
+                raise BadBody(f"{where}: {error}") from None
+    return found
+
+
+def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where: str) -> C:
+    for member in settings:
+        if member not in _WIRE_NAMES[kind]:
+            raise BadBody(f"{where}: there is no setting {member!r}")
+    if settings.get(named, name) != name:
+        raise BadBody(f"{where}: its {named} is {settings[named]!r}")
+    return msgspec.convert({**settings, named: name}, kind)
+
+
+def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
+    found = _read(TopicConfig, "topicName", name, settings, where)
+    check_topic(name)
+    for member, number in (("readQueueNums", found.read_queue_nums), ("writeQueueNums", found.write_queue_nums)):
+        if not 0 <= number <= MOST_QUEUES:
+            raise BadBody(f"{where}: {member} is {number}")
+    if not 0 <= found.perm <= 7:
+        raise BadBody(f"{where}: perm is {found.perm}")
+    return found
+
+
+def _read_group(name: str, settings: dict[str, Any], where: str) -> SubscriptionGroupConfig:
+    found = _read(SubscriptionGroupConfig, "groupName", name, settings, where)
+    check_group(name)
+    if found.retry_queue_nums < 0 or found.retry_max_times < -1:
+        raise BadBody(f"{where}: retryQueueNums or retryMaxTimes is negative")
+    return found
+
+
+def _read_values(what: str, value: Any) -> dict[str, str]:
+    found = _object(value, what)
+    for key, one in found.items():
+        where = f"{what}{key}" if what.endswith("/") else f"{what} {key}"
+        _name(what.rstrip("/"), key)
+        if not isinstance(one, str) or len(one) > VALUE_LIMIT:
+            raise BadBody(f"{where}: that is no text of {VALUE_LIMIT} characters at most")
+    return found
+
+
+_WIRE_NAMES: Final[Mapping[type, frozenset[str]]] = {
+    kind: frozenset(one.encode_name for one in msgspec.structs.fields(kind))
+    for kind in (TopicConfig, SubscriptionGroupConfig)
+}
+
+
+# -- comparing -------------------------------------------------------------------------------------------------
+
+
+def _by_name(tables: Mapping[str, Mapping[str, C]], wanted: Any) -> dict[str, dict[str, C]]:
+    """Settings by name and broker, of settings by broker and name."""
+    found: dict[str, dict[str, C]] = {}
+    for broker, table in tables.items():
+        for name, config in table.items():
+            if wanted(name):
+                found.setdefault(name, {})[broker] = config
+    return dict(sorted(found.items()))
+
+
+def _placed(table: Mapping[str, Mapping[str, C]], brokers: Collection[str] | None) -> Iterator[tuple[str, str, C]]:
+    for name, at in table.items():
+        for broker in at if brokers is None else dict.fromkeys(brokers):
+            yield name, broker, at.get(broker) or next(iter(at.values()))
+
+
+def _missing(broker: str, masters: Collection[str]) -> str:
+    return "" if broker in masters else f"there is no broker {broker} with a master here"
+
+
+def _members(config: msgspec.Struct | None) -> dict[str, Any] | None:
+    return None if config is None else msgspec.to_builtins(config)
+
+
+def _topic_members(config: TopicConfig | None) -> dict[str, Any] | None:
+    members = _members(config)
+    return None if members is None else {name: members.get(name) for name in _TOPIC_MEMBERS}
+
+
+def _item(
+    kind: Kind, name: str, broker: str, known: dict[str, Any] | None, wanted: dict[str, Any] | None, refused: str
+) -> Item:
+    if refused:
+        return Item(kind, name, broker, "refused", {}, refused)
+    if known is None or wanted is None:
+        return Item(kind, name, broker, "create")
+    names = dict.fromkeys([*known, *wanted])
+    changes = {one: (known.get(one), wanted.get(one)) for one in names if known.get(one) != wanted.get(one)}
+    return Item(kind, name, broker, "change" if changes else "same", changes)
+
+
+def _value(kind: Kind, name: str, known: str | None, wanted: str) -> Item:
+    if known is None:
+        return Item(kind, name, None, "create")
+    if known == wanted:
+        return Item(kind, name, None, "same")
+    return Item(kind, name, None, "change", {"value": (known, wanted)})

@@ -1,0 +1,63 @@
+"""Definitions in the console: written to a file, looked at, brought in."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.ops.console.browser import ConsoleCase, in_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class DefinitionsTests(ConsoleCase):
+    """The page of definitions."""
+
+    def choose(self, page: Page, content: Any, name: str = "definitions.json") -> None:
+        """Give the page a file."""
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        page.get_by_label("File").set_input_files({"name": name, "mimeType": "application/json", "buffer": data})
+
+    @in_browser()
+    def test_definitions(self, page: Page) -> None:
+        """They are written to a file, and brought in after a look at what would become of each."""
+        self.do(self.make_topic, "Orders", 3)
+        page.keyboard.press("g")
+        page.keyboard.press("i")
+        page.get_by_role("heading", name="Definitions", level=1).wait_for()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download").click()
+        with open(download.value.path(), encoding="utf-8") as file:
+            definitions = json.load(file)
+        self.assertEqual(list(definitions["topics"]), ["Orders"])
+        definitions["topics"]["Orders"]["broker-a"]["readQueueNums"] = 5
+        definitions["topics"]["New"] = {"broker-a": {}}
+        definitions["topics"]["Far"] = {"broker-z": {}}
+        self.choose(page, definitions)
+        page.get_by_role("button", name="Look first").click()
+        page.get_by_role("row").filter(has_text="New").get_by_text("to create").wait_for()
+        page.get_by_role("row").filter(has_text="Orders").get_by_text("readQueueNums: 3 → 5").wait_for()
+        page.get_by_role("row").filter(has_text="Far").get_by_text("no broker broker-z").wait_for()
+        bring = page.get_by_role("button", name="Bring in 2 settings")
+        self.assertTrue(bring.is_disabled())
+        self.assertNotIn("New", self.do(self.ops.admin.topics.names))
+        page.get_by_label("Do the rest").check()
+        bring.click()
+        page.get_by_role("dialog").get_by_text("2 settings will be written.").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Bring in").click()
+        page.get_by_role("heading", name="What became of each").wait_for()
+        page.get_by_role("row").filter(has_text="New").get_by_text("created").wait_for()
+        page.get_by_role("row").filter(has_text="Orders").get_by_text("changed").wait_for()
+        self.assertIn("New", self.do(self.ops.admin.topics.names))
+
+    @in_browser(errors=(400,))
+    def test_bad_file(self, page: Page) -> None:
+        """What is no JSON is told at once; what is wrong in a file is told with the name of the item."""
+        self.go(page, "definitions")
+        self.choose(page, b"topics: {}", "d.yaml")
+        page.get_by_text("d.yaml is no JSON").wait_for()
+        self.assertTrue(page.get_by_role("button", name="Look first").is_disabled())
+        self.choose(page, {"topics": {"T": {"broker-a": {"readQueueNums": "many"}}}})
+        page.get_by_role("button", name="Look first").click()
+        page.get_by_text("topic T at broker-a: Expected").wait_for()
