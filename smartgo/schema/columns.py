@@ -22,6 +22,7 @@ from smartgo.schema.fixed import Field, flatten, runs
 from smartgo.schema.message import HOSTS_MASK
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import (
+    HEAD,
     HEAD_SIZE,
     MAGIC,
     MAGIC_V2,
@@ -260,6 +261,20 @@ def gather(
             spans[variable.name] = (at, end)
             at = end
     return Columns(values, spans, valid)
+
+
+def windows(view: Any, item: int | dtype[Any]) -> ndarray[Any, Any]:
+    """Return an item for each place in a buffer that one can begin at: so many opaque bytes, or of a type."""
+    kind = _numpy().dtype(f"V{item}" if isinstance(item, int) else item)
+    found: ndarray[Any, Any] = _numpy().ndarray((len(view) - kind.itemsize + 1,), kind, view, strides=(1,))
+    return found
+
+
+def heads(view: bytes | memoryview, positions: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    """Return the heads of records that lie within the view, hosts being IPv4, as one structured array (big-endian)."""
+    row = _rows(HEAD, (("sys_flag", 0),))[0][0]
+    found: ndarray[Any, Any] = windows(view, row.itemsize)[positions].view(row)
+    return found
 
 
 def records(view: bytes | memoryview, positions: Sequence[int] | ndarray[Any, Any]) -> Columns:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smartgo.errors import BadRecord
-from smartgo.schema.columns import numpy_or_none
+from smartgo.schema.columns import heads, numpy_or_none, windows
 from smartgo.schema.index import key_hash, key_text, keys_of
+from smartgo.schema.indexlayout import hashes_of
+from smartgo.schema.keyhashes import LONGEST, MASK_32, POWERS, hash_spans, hash_together
 from smartgo.schema.message import HOSTS_MASK, ROLLBACK, TRANSACTION_MASK
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import HEAD_SIZE, MAGIC_V2, MESSAGE_MAGICS, RECORD_MINIMUM, decode, start_struct
@@ -27,15 +29,12 @@ if TYPE_CHECKING:
 FEWEST: Final = 64
 """Records below which numpy costs more than it saves."""
 
-_LONGEST: Final = 64  # bytes of a key that is hashed together with others
 _HEAD: Final = struct.Struct(">ii28xi16xq20xi")  # size, magic, sys flag, store timestamp, body length
 _SYS_FLAG_AT, _STORED_AT, _BODY_AT = 36, 56, 84
 _UNIQUE: Final = b"UNIQ_KEY\x01"
 _INNER_UNIQUE: Final = b"\x02" + _UNIQUE
 _VALUE_AT: Final = len(_INNER_UNIQUE)
 _KEYS: Final = b"KEYS\x01"
-_MASK_32: Final = 0xFFFFFFFF
-_POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_LONGEST + 1)]
 _HASH: Final = ord("#")
 
 
@@ -59,25 +58,47 @@ class Keys(NamedTuple):
         return Keys(self.hashes[count:], self.offsets[count:], self.stored_ms[count:])
 
 
-def record_starts(view: bytes | memoryview, begin: int, limit: int) -> tuple[list[int], int]:
+def record_starts(view: bytes | memoryview, begin: int, limit: int) -> tuple[Sequence[int], int]:
     """
     Return where the records that lie back to back from C{begin} start, and where the last one ends.
 
     Only magics and sizes are looked at; the first that is none, or does not lie within the view, ends it.
 
     @param limit: the most records.
+    @return: the starts as a range means that all have one size and one magic.
     """
     unpack, room = start_struct.unpack_from, len(view)
     last = room - RECORD_MINIMUM
     found: list[int] = []
-    at = begin
-    while at <= last:
+    run = _run(view, begin, limit)
+    at = run.stop
+    for _ in range(limit - len(run)):
+        if at > last:
+            break
         size, magic = unpack(view, at)
-        if magic not in MESSAGE_MAGICS or size < RECORD_MINIMUM or at + size > room or len(found) >= limit:
+        if magic not in MESSAGE_MAGICS or size < RECORD_MINIMUM or at + size > room:
             break
         found.append(at)
         at += size
-    return found, at
+    return run if run and not found else [*run, *found], at
+
+
+def _run(view: bytes | memoryview, begin: int, limit: int) -> range:
+    """Return where as many records as there are of one size and magic start, if there are more than a few."""
+    room = len(view) - begin
+    size, magic = start_struct.unpack_from(view, begin) if room >= RECORD_MINIMUM else (0, 0)
+    most = min(limit, room // size) if size >= RECORD_MINIMUM and magic in MESSAGE_MAGICS else 0
+    count = 0
+    if most >= FEWEST and view[begin : begin + 8] == view[begin + size : begin + size + 8]:
+        np = numpy_or_none()
+        if np is None:
+            heads = struct.iter_unpack(f"8s{size - 8}x", view[begin : begin + most * size])
+            count = sum(1 for _ in takewhile(next(heads).__eq__, heads)) + 1
+        else:
+            words = np.ndarray((most,), "u8", view, begin, (size,))
+            others = words != words[0]
+            count = int(others.argmax()) if others.any() else most
+    return range(begin, begin + count * size, size) if count >= FEWEST else range(begin, begin)
 
 
 def keys_in(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
@@ -90,7 +111,7 @@ def keys_in(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
     @param base: physical offset of the view's first byte.
     """
     np = numpy_or_none() if len(starts) >= FEWEST else None
-    return _one_by_one(view, starts, base) if np is None else _by_columns(np, view, starts, base)
+    return _one_by_one(view, starts, base) if np is None else _in_bulk(np, view, starts, base)
 
 
 # -- without numpy -------------------------------------------------------------------------------------------
@@ -142,19 +163,19 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
         topic = data[topic_at:topic_end]
         prefix = topics.get(topic)
         if prefix is None:
-            prefix = topics[topic] = (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & _MASK_32
+            prefix = topics[topic] = (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & MASK_32
         for key in found:
             length = len(key)
-            if length > _LONGEST or not key.isascii():
+            if length > LONGEST or not key.isascii():
                 alone.append((len(texts), _hash_alone(topic, key)))
                 length, key = 0, b""
             texts.append(key)
-            prefixes.append(prefix * _POWERS[length])
+            prefixes.append(prefix * POWERS[length])
             offsets.append(base + at)
             stored.append(stored_ms)
     hashes = [
         value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF  # -2^31 becomes 0
-        for value in [(one + two) & _MASK_32 for one, two in zip(_hash_together(texts), prefixes, strict=True)]
+        for value in [(one + two) & MASK_32 for one, two in zip(hash_together(texts), prefixes, strict=True)]
     ]
     for place, number in alone:
         hashes[place] = number
@@ -174,40 +195,6 @@ def _last_value(data: bytes, begin: int, end: int, name: bytes) -> bytes:
         if value or at < 0:
             return value
         last = at
-
-
-def _hash_together(texts: Sequence[bytes]) -> Sequence[int]:
-    """
-    Return Java's hash, unsigned, of ASCII texts of C{_LONGEST} bytes at most.
-
-    All are put to one length by zeros in front, which change nothing in a hash, and into one integer. Neighbours are
-    combined, h1 * 31^n + h2, in all of it at once: bytes to lanes of 16 bits, these to 32, then to 64, of which the low
-    32 count, and so on until a lane is one text.
-    """
-    if not texts:
-        return ()
-    width = 8
-    longest = max(map(len, texts))
-    while width < longest:
-        width *= 2
-    total = len(texts) * width
-    value = int.from_bytes(b"".join([one.rjust(width, b"\0") for one in texts]), "big")
-    lane, power = 1, 31
-    while lane < width:
-        low = _lanes(lane, total)
-        value = ((value >> 8 * lane) & low) * power + (value & low)
-        lane *= 2
-        power = power * power & _MASK_32
-        if lane >= 8:
-            value &= _lanes(lane, total, 4)
-    return [one for (one,) in struct.iter_unpack(f">{width - 4}xI", value.to_bytes(total, "big"))]
-
-
-@lru_cache(maxsize=16)
-def _lanes(lane: int, total: int, kept: int = 0) -> int:
-    """Return a mask over C{total} bytes: of each two lanes the lower one, or of each lane its last C{kept} bytes."""
-    pattern = bytes(lane - kept) + b"\xff" * kept if kept else bytes(lane) + b"\xff" * lane
-    return int.from_bytes(pattern * (total // len(pattern)), "big")
 
 
 def _hash_alone(topic: bytes, key: bytes) -> int:
@@ -236,9 +223,47 @@ Spans = tuple[Any, Any, Any]
 """Arrays: the number of the record that each piece of text is of, where it begins, and where it ends."""
 
 
-def _by_columns(np: Any, view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+def _in_bulk(np: Any, view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+    """Find the keys of those records that are alike at once, and then those of the others."""
+    at = np.arange(starts[0], starts[-1] + 1, starts.step) if isinstance(starts, range) else np.array(starts, "i8")
+    found = heads(view, at)
+    ends = at + found["size"]
+    lengths = ends - at - HEAD_SIZE - found["body_length"]
+    plain = (found["body_length"] >= 0) & (lengths > 0) & (found["magic"] != MAGIC_V2)
+    plain &= (found["sys_flag"] & HOSTS_MASK == 0) & (found["sys_flag"] & TRANSACTION_MASK != ROLLBACK)
+    length = lengths[len(at) // 2]
+    chosen = np.flatnonzero(plain & (lengths == length))
+    alike = None
+    if len(chosen) > len(at) // 2:
+        alike = hashes_of(np, windows(view, int(length))[ends[chosen] - length].view("u1").reshape(-1, length))
+    if alike is None:
+        return _by_columns(np, view, at, base)
+    good, hashes = alike
+    if not good.all():
+        chosen = chosen[good]
+    rows = np.repeat(chosen, hashes.shape[1])
+    columns: Any = _index_hashes(np, hashes.ravel()), at[rows] + base, found["stored_ms"][rows].astype("i8")
+    if len(chosen) < len(at):
+        others = np.delete(at, chosen)
+        if len(others) < FEWEST:
+            rest = _one_by_one(view, others.tolist(), base)
+        else:
+            rest = _by_columns(np, view, others, base)
+        columns = [np.concatenate((one, np.asarray(two, one.dtype))) for one, two in zip(columns, rest, strict=True)]
+        order = np.argsort(columns[1], kind="stable")
+        columns = [one[order] for one in columns]
+    return Keys(*columns)
+
+
+def _index_hashes(np: Any, hashes: Any) -> Any:
+    """Return what the index has for Java's hashes, unsigned, of key texts."""
+    found = np.abs(hashes.view("i4"))
+    found[found < 0] = 0  # -2^31 alone
+    return found
+
+
+def _by_columns(np: Any, view: bytes | memoryview, at: Any, base: int) -> Keys:
     data = np.frombuffer(view, "u1")
-    at = np.array(starts, "i8")
     ends = at + _gather(np, view, ">i4", at)
     sys_flags = _gather(np, view, ">i4", at + _SYS_FLAG_AT)
     topics = at + _gather(np, view, ">i4", at + _BODY_AT) + (HEAD_SIZE + 1)
@@ -250,7 +275,7 @@ def _by_columns(np: Any, view: bytes | memoryview, starts: Sequence[int], base: 
     topic_ends = np.where(plain, topic_ends, at)
     plain &= topic_ends + 2 + _gather(np, view, ">u2", topic_ends) == ends
     if not plain.all():
-        return _one_by_one(view, starts, base)
+        return _one_by_one(view, at.tolist(), base)
     wanted = np.flatnonzero(sys_flags & TRANSACTION_MASK != ROLLBACK)
     rows, begins, ends, text = _spans(np, view, topic_ends[wanted] + 2, ends[wanted])
     rows = wanted[rows]
@@ -258,18 +283,13 @@ def _by_columns(np: Any, view: bytes | memoryview, starts: Sequence[int], base: 
 
     letters = np.frombuffer(text, "u1")
     lengths = ends - begins
-    slow = lengths > _LONGEST
-    high = np.flatnonzero(letters >= 0x80)
-    if len(high):
-        slow |= np.searchsorted(high, begins) != np.searchsorted(high, ends)
-    alone = np.flatnonzero(slow).tolist()
+    hashes, strange = hash_spans(np, data, topics, topic_ends - topics)
+    words, strange_words = hash_spans(np, letters, begins, lengths)
+    strange |= strange_words | (lengths > LONGEST)
+    alone = np.flatnonzero(strange).tolist()
     if alone:
-        lengths[slow] = 0
-    hashes = (_hash_spans(np, data, topics, topic_ends - topics) * np.uint32(31) + np.uint32(_HASH)).astype("u4")
-    hashes *= np.array(_POWERS, "u4")[lengths]
-    hashes += _hash_spans(np, letters, begins, lengths)
-    found = np.abs(hashes.view("i4"))
-    found[found < 0] = 0  # -2^31 alone
+        lengths[strange] = 0
+    found = _index_hashes(np, (hashes * np.uint32(31) + np.uint32(_HASH)) * np.array(POWERS, "u4")[lengths] + words)
     for place in alone:
         topic = bytes(view[topics[place] : topic_ends[place]])
         found[place] = _hash_alone(topic, text[begins[place] : ends[place]])
@@ -279,8 +299,7 @@ def _by_columns(np: Any, view: bytes | memoryview, starts: Sequence[int], base: 
 def _gather(np: Any, buffer: bytes | memoryview, kind: str, positions: Any) -> Any:
     """Return the numbers that lie at some positions of a buffer, in native byte order."""
     row = np.dtype(kind)
-    windows = np.ndarray((len(buffer) - row.itemsize + 1,), row, buffer, strides=(1,))
-    return windows[positions].astype(row.newbyteorder("="), copy=False)
+    return windows(buffer, row)[positions].astype(row.newbyteorder("="), copy=False)
 
 
 def _spans(np: Any, view: bytes | memoryview, begins: Any, ends: Any) -> tuple[Any, Any, Any, bytes]:
@@ -333,22 +352,3 @@ def _split(np: Any, letters: Any, spans: Spans) -> Spans:
     rows = rows[np.sort(np.concatenate((np.arange(len(rows)), owners)))]
     words = ends > begins
     return rows[words], begins[words], ends[words]
-
-
-def _hash_spans(np: Any, letters: Any, begins: Any, lengths: Any) -> Any:
-    """Return Java's hash, unsigned, of pieces of ASCII text."""
-    found = np.zeros(len(begins), "u4")
-    counts = np.bincount(lengths) if len(lengths) else lengths
-    for length in np.flatnonzero(counts).tolist():
-        if not length:
-            continue
-        chosen = slice(None) if counts[length] == len(begins) else np.flatnonzero(lengths == length)
-        windows = np.ndarray((len(letters) - length + 1,), f"V{length}", letters, strides=(1,))
-        rows = windows[begins[chosen]].view("u1").reshape(-1, length)
-        found[chosen] = rows.astype("u4") @ np.array(_descending(length), "u4")
-    return found
-
-
-@lru_cache(maxsize=256)
-def _descending(length: int) -> list[int]:
-    return [pow(31, exponent, 1 << 32) for exponent in range(length - 1, -1, -1)]

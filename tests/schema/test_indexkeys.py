@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ from smartgo.schema.index import key_hash, key_text, keys_of
 from smartgo.schema.indexkeys import FEWEST, Keys, keys_in, record_starts
 from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK, Message
 from smartgo.schema.properties import java_hash
-from smartgo.schema.record import MAGIC_V2, decode, encode
+from smartgo.schema.record import MAGIC_V2, SMARTGO_MAGIC, decode, encode
 from tests import golden_store
 
 V4, V6 = b"\x7f\0\0\1\0\0\x2a\x9f", bytes(range(16)) + b"\0\0\x2a\x9f"
@@ -101,6 +102,43 @@ class KeysTests(SynchronousTestCase):
         raws = [b"\x02".join(random.choices(words, k=random.randrange(6))) for _ in range(600)]
         self.assertGreater(len(self.both(stored(*raws))), 500)
 
+    def test_alike(self) -> None:
+        """Among records that are alike, those that are so in length alone have keys of their own, as one by one."""
+        alike = [
+            b"A\x01%02d\x02UNIQ_KEY\x01%08X\x02KEYS\x01ab %02d",
+            b"A\x01%02d\x02KEYS\x01ab %02d\x02UNIQ_KEY\x01%08X",
+            b"KEYS\x01%02d\x02UNIQ_KEY\x01%08X\x02UNIQ_KEY\x01%02d",
+            b"KEYS\x01%02d\x02UNIQ_KEY\x01%08X\x02KEYS\x01  %02d",
+            b"KEYS\x01%02d\x02UNIQ_KEY\x01\x02KEYS\x01 %08X%02d ",
+            b"UNIQ_KEY\x01%08X%02d%02d",
+            b"KEYS%02d UNIQ_KEY\x01%08X%02d",
+        ]
+        random = Random(17)
+        changes = b"\x02\x01 \xc3KXu"
+        for raw in alike:
+            for changed in (0, 3, 60, 300):
+                raws = []
+                for number in range(100):
+                    numbers = [number] * 3
+                    one = bytearray(raw % tuple(numbers))
+                    if random.random() * 100 < changed:
+                        one[random.randrange(len(one))] = random.choice(changes)
+                    raws.append(bytes(one))
+                for topic in ("T", "Tü"):
+                    self.both(stored(*raws, topic=topic, body=b"b"))
+                    records = b"".join(stored(one, topic=random.choice(("T1", "T2", "ü")), body=b"b") for one in raws)
+                    self.both(records)
+
+    def test_alike_kinds(self) -> None:
+        """Among records that are alike, rollbacks have no keys, and records of another kind have theirs."""
+        raw = b"UNIQ_KEY\x01u\x02KEYS\x01k l"
+        for at in (0, 50, 99):
+            for sys_flag, count in ((0, 300), (PREPARED, 300), (COMMIT, 300), (ROLLBACK, 297)):
+                for host in (V4, V6):
+                    odd = stored(raw, sys_flag=sys_flag, born_host=host, body=b"b")
+                    data = stored(*[raw] * at, body=b"b") + odd + stored(*[raw] * (99 - at), body=b"b")
+                    self.assertEqual(len(self.both(data)), count)
+
     def test_kinds(self) -> None:
         """Rollbacks have no keys; prepared and committed messages, IPv6 hosts and records of RocketMQ 5 have."""
         for sys_flag, count in ((0, 2), (PREPARED, 2), (COMMIT, 2), (ROLLBACK, 0)):
@@ -149,3 +187,25 @@ class KeysTests(SynchronousTestCase):
         self.assertEqual(record_starts(data[:-1], 0, 9), (starts[:2], starts[2]))
         self.assertEqual(record_starts(data[: starts[2]] + bytes(100), 0, 9), (starts[:2], starts[2]))
         self.assertEqual(record_starts(b"", 0, 9), ([], 0))
+
+    def test_same_size(self) -> None:
+        """Of records of one size the starts are a range; another size, or no record, ends it; so without numpy."""
+        one, other = stored(b"KEYS\x01k", body=b"b"), stored(b"KEYS\x01kk", body=b"b")
+        size = len(one)
+        for hide in (False, True):
+            with self.hidden() if hide else nullcontext():
+                for count in (1, FEWEST - 1, FEWEST, 100):
+                    data = one * count
+                    wanted = list(range(0, count * size, size))
+                    starts, end = record_starts(data, 0, 1 << 30)
+                    self.assertEqual((list(starts), end), (wanted, len(data)))
+                    self.assertEqual(isinstance(starts, range), count >= FEWEST)
+                    self.assertEqual(list(record_starts(b"??" + data, 2, count - 1)[0]), [at + 2 for at in wanted[:-1]])
+                    self.assertEqual(list(record_starts(data[:-1], 0, 1 << 30)[0]), wanted[:-1])
+                    starts, end = record_starts(data + other + one + bytes(100), 0, 1 << 30)
+                    self.assertEqual(list(starts), [*wanted, len(data), len(data + other)])
+                    self.assertEqual(end, len(data + other + one))
+                    again = one[:4] + SMARTGO_MAGIC.to_bytes(4, "big", signed=True) + one[8:]
+                    self.assertEqual(
+                        record_starts(data + again * 2, 0, count + 1), ([*wanted, len(data)], len(data) + size)
+                    )
