@@ -225,16 +225,14 @@ class Mirror(Service):
         """
         Drop the queues of a topic that the master has deleted: one of that name would begin at offset 0 again.
 
-        @param end: the log's end before the master was asked; what came after it is of such a one already.
+        A queue that began before the master was asked was there before its answer, so it is of the deleted topic. One
+        that began later may be of such a one already: its messages may not be readable yet, and must not go.
+
+        @param end: the log's end before the master was asked.
         """
-        queues = [queue_id for name, queue_id in self._store.queues() if name == topic]
-        for queue_id in queues:
-            last = self._store.bounds(topic, queue_id)[1] - 1
-            if any(unit.commitlog_offset >= end for unit in self._store.units(topic, queue_id, last, 1)):
-                return
-        if queues and not self._topics.is_system(topic):
+        if not self._topics.is_system(topic):
             self._log.info("the master has deleted topic {topic}; its queues go here, too", topic=topic)
-            await self._store.delete_topic(topic)
+            await self._store.delete_topic(topic, end)
 
     async def _copy_groups(self, master: str) -> None:
         body = (await self._ask(master, Command.request(_GROUPS))).body

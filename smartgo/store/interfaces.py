@@ -206,8 +206,13 @@ class IMessageStore(Interface):
     def queues() -> Iterable[tuple[str, int]]:
         """All queues that have units, as (topic, queue id)."""
 
-    def delete_topic(topic: str) -> Deferred[None]:
-        """Drop the queues of a topic; the records stay in the log."""
+    def delete_topic(topic: str, since: int | None = None) -> Deferred[None]:
+        """
+        Drop the queues of a topic; the records stay in the log.
+
+        @param since: of a slave: queues whose first message lies at this physical offset or behind stay, as they may be
+            of a topic of the same name that the master made later. C{None}: all go.
+        """
 
     def subscribe(listener: IArrivalListener) -> None:
         """Tell C{listener} of arrivals from now on."""

@@ -504,7 +504,7 @@ class MessageStore(Service):
         self._followers.append(follower)
         follower.advance()
 
-    def delete_topic(self, topic: str) -> Deferred[None]:
+    def delete_topic(self, topic: str, since: int | None = None) -> Deferred[None]:
         """
         See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
 
@@ -514,4 +514,5 @@ class MessageStore(Service):
         if not self._opened:
             return fail(ServiceNotAvailable("the store is closed"))
         self.end_run()
-        return self._removal.drop(topic, self._commitlog.whole)
+        kept = {} if since is None else self._replica.begun_since(topic, since)
+        return self._removal.drop(topic, min([self._commitlog.whole, *kept.values()]), kept)

@@ -68,7 +68,7 @@ class Replica:
         self._drop = drop
         self._odd: dict[QueueKey, Odd] = {}
         self._complained: set[QueueKey] = set()
-        self._begun: dict[QueueKey, int] = {}  # queues that are new here to where their first record lies
+        self._begun: dict[QueueKey, int] = {}  # queues that began here, at 0, to where their first record lies
 
     def append(self, offset: int, data: bytes | memoryview) -> None:
         """
@@ -129,13 +129,14 @@ class Replica:
                     queue = by_key.get(key)
                     if queue is None:
                         queue = self._queues.create(*key)
-                        self._begun[key] = whole
                     number = message.queue_offset
                     if number != queue.next_offset or (odd and key in odd):
                         self._out_of_step(queue, message)
                     else:
                         if number >= queue.reserved:
                             queue.extend(1)
+                            if not number:
+                                self._begun[key] = whole
                         delay_ms = queue.delay_ms
                         code = stored_tag_code(message.properties) if delay_ms is None else stored_ms + delay_ms
                         log.add_unit(queue, _pack(whole, size, code), code, stored_ms)
@@ -201,12 +202,19 @@ class Replica:
         """
         last = queue.unit(queue.visible - 1) if queue.visible else None
         known = self._begun.get(queue.key, 0) if last is None else last.commitlog_offset
-        kept = {
-            one.key: begin
-            for one in self._queues
-            if one.topic == queue.topic and one is not queue and (begin := self._begin_of(one)) > known
-        }
+        kept = self.begun_since(queue.topic, known + 1)
+        kept.pop(queue.key, None)
         self._drop(queue.topic, min(end, *kept.values()) if kept else end, kept)
+
+    def begun_since(self, topic: str, since: int) -> dict[QueueKey, int]:
+        """
+        Return the queues of a topic that began at 0 at physical offset C{since} or behind, and where, readable or not.
+
+        All others are of the topic of that name that there was before: as a queue that begins again is made anew here,
+        none holds messages of both.
+        """
+        begins = ((one.key, self._begin_of(one)) for one in self._queues if one.topic == topic)
+        return {key: begin for key, begin in begins if begin >= since}
 
     def _begin_of(self, queue: ConsumeQueue) -> int:
         """Return where the first message of a queue lies that begins at 0; -1 for another queue."""

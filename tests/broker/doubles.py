@@ -92,7 +92,7 @@ class FakeStore:
         """Those that have something."""
         return list(self.stored)
 
-    def delete_topic(self, topic: str) -> Deferred[None]:
+    def delete_topic(self, topic: str, since: int | None = None) -> Deferred[None]:
         """Remember it."""
         self.deleted.append(topic)
         for key in [key for key in self.stored if key[0] == topic]:

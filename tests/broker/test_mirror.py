@@ -18,7 +18,6 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.consumequeue import Unit
 from smartgo.tablefile import TableFile
 from tests.broker.cluster import BROKER, FAST, Cluster
 from tests.broker.doubles import FakeStore
@@ -30,15 +29,16 @@ class SlaveStore(FakeStore):
     def __init__(self) -> None:
         super().__init__()
         self.end = 0
-        self.places: dict[tuple[str, int], int] = {}
+        self.gone: list[tuple[str, int | None]] = []
 
     def log_bounds(self) -> tuple[int, int]:
         """As set."""
         return 0, self.end
 
-    def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[Unit]:
-        """The last of a queue lies where the test put it."""
-        return [Unit(self.places.get((topic, queue_id), 0), 100, 0)]
+    def delete_topic(self, topic: str, since: int | None = None) -> Deferred[None]:
+        """Remember where, too."""
+        self.gone.append((topic, since))
+        return super().delete_topic(topic, since)
 
 
 class Slave:
@@ -284,17 +284,21 @@ class MirrorTests(SynchronousTestCase):
         self.assertEqual(len(self.slave.asked), asked + 5)
 
     def test_deleted(self) -> None:
-        """The queues of a topic that the master deleted are dropped, but not those of a new one of its name."""
-        for topic in ("OLD", "NEW"):
-            self.cluster.send(topic)
-            self.slave.store.stored[topic, 0] = (0, [1])
+        """The queues of a topic that the master deleted are dropped, where they began before the master was asked."""
+        self.cluster.send("OLD")
         self.pump(3.1)
         self.slave.store.end = 100
-        self.slave.store.places["NEW", 0] = 100
         self.master.topics.delete("OLD")
-        self.master.topics.delete("NEW")
+        ask = self.slave.client.ask
+
+        def slow(address: str, command: Command, timeout: float) -> Deferred[Command]:
+            if command.code == RequestCode.GET_ALL_TOPIC_CONFIG:
+                self.slave.store.end = 120
+            return ask(address, command, timeout)
+
+        self.patch(self.slave.client, "ask", slow)
         self.pump(10.1)
-        self.assertEqual(self.slave.store.deleted, ["OLD"])
+        self.assertEqual(self.slave.store.gone, [("OLD", 100)])
 
     def test_owed(self) -> None:
         """What groups committed here is given to the master before its own counts; the larger wins, on both sides."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.announce import Registered
@@ -264,6 +265,39 @@ class FollowingTests(PairCase):
         pair.send("T", b"new")
         pair.pump(11.0)
         self.assertEqual([one.body for one in self.pulled(pair)], [b"new"])
+
+    def test_deleted_and_made_anew(self) -> None:
+        """Made anew before the slave hears that it was deleted, a topic keeps what is not on the slave's disk yet."""
+        pair = self.start({"haAckMode": "flush", "flushDiskType": "SYNC_FLUSH"})
+        pair.send("T", b"old")
+        pair.pump(11.0)
+        mirror: Any = cast("Any", pair.followed.replication).mirror
+        ask = mirror._ask_at
+        told: Deferred[None] = Deferred()
+
+        async def slow(address: str, request: Command, timeout: float) -> Command:
+            answer: Command = await ask(address, request, timeout)
+            if request.code == RequestCode.GET_ALL_TOPIC_CONFIG:
+                await told
+            return answer
+
+        self.patch(mirror, "_ask_at", lambda *asked: ensureDeferred(slow(*asked)))
+        pair.broker.topics.delete("T")
+        pair.broker.store.delete_topic("T")
+        pair.pump(10.1)
+        pair.env.threads.held.add("flush")
+        pair.send("T", b"new", queue_id=1)
+        pair.pump(0.2)
+        self.assertEqual(*pair.logs())
+        self.assertEqual(pair.followed.store.bounds("T", 1), (0, 0))
+        told.callback(None)
+        pair.pump()
+        self.assertNotIn("T", pair.followed.topics)
+        pair.env.threads.held.discard("flush")
+        pair.env.threads.release("flush")
+        pair.pump(11.0)
+        self.assertEqual(pair.followed.store.bounds("T", 0), (0, 0))
+        self.assertEqual([one.body for one in records(pair.ask(pull_command("T", 1), SLAVE).body)], [b"new"])
 
 
 class FailoverTests(PairCase):

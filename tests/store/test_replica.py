@@ -895,6 +895,47 @@ class StepTests(ReplicaTestCase):
         self.assertEqual((self.read(slave), slave.bounds("T", 0)), ([2], (2, 3)))
         self.assertEqual(self.read(self.slave(killed(env))), [2])
 
+    def test_deleted_since(self) -> None:
+        """
+        Of a topic that is deleted with what it had up to a place, queues that began later stay, readable or not yet.
+
+        Queues that began before go, with what came for them since: none holds messages of two topics of one name.
+        """
+        for after_flush in (False, True):
+            for again in (False, True):
+                with self.subTest(after_flush=after_flush, again=again):
+                    self.check_deleted_since(after_flush, again)
+
+    def check_deleted_since(self, after_flush: bool, again: bool) -> None:
+        """@param again: whether a queue that was there begins anew, too."""
+        env = FakeEnvironment()
+        slave = self.slave(env, sync_flush=after_flush)
+        log = self.log(0, 1, 2)
+        log += self.log(0, 1, begin=len(log), queue_id=1)
+        self.feed(slave, log)
+        since = len(log)
+        log += self.log(2, begin=len(log), queue_id=1)  # the master deletes the topic here
+        log += self.log(0, 1, begin=len(log), queue_id=7)
+        if again:
+            log += self.log(0, begin=len(log))
+        env.threads.held.add("flush")
+        slave.append_raw(since, log[since:])
+        self.assertEqual(slave.bounds("T", 7), (0, 0) if after_flush else (0, 2))
+        deleting = slave.delete_topic("T", since)
+        env.threads.held.discard("flush")
+        env.threads.release("flush")
+        self.feed(slave, log)
+        self.now(deleting)
+        log += self.log(2, begin=len(log), queue_id=7)
+        self.feed(slave, log)
+        for machine in (env, killed(env), power_off(env)):
+            if machine is env:
+                self.stopped(slave)
+            reopened = self.slave(machine)
+            self.feed(reopened, log)
+            self.assertEqual([one.queue_offset for one in self.read_all(reopened, "T", 7)], [0, 1, 2])
+            self.assertEqual((self.read(reopened), reopened.bounds("T", 1)), ([0] if again else [], (0, 0)))
+
     def test_no_offsets_are_kept(self) -> None:
         """A slave whose queue is made anew keeps no offsets free of which an old table tells: the master gives them."""
         env = FakeEnvironment()
