@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from typing import Any
 
 import yaml
@@ -114,7 +115,16 @@ class ComposeTests(DeployCase):
         wanted = {name.replace("-", "_"): value for name, value in options.items()}
         for name, service in self.services.items():
             found = {key: str(value) for key, value in service["healthcheck"].items() if key != "test"}
-            self.assertEqual((service["healthcheck"]["test"], found), (["CMD", *command], wanted), name)
+            self.assertEqual((shlex.split(service["healthcheck"]["test"]), found), (command, wanted), name)
+
+    def test_console_by_its_published_port(self) -> None:
+        """The console is asked for by the address at which its port is published, which it must know for its own."""
+        service = self.services["console"]
+        words = [word for word in service["command"] if not word.startswith("--set=opsTokens=")]
+        (published,) = service["ports"]
+        address, port, _ = published.split(":")
+        found = self.configured([*words, "--set=opsTokens=ops:admin:" + "0" * 64])
+        self.assertEqual(found.ops.ops_hosts.split(";"), [f"{address}:{port}", f"localhost:{port}"])
 
     def test_forms(self) -> None:
         """Each has its own volume, time to stop, no more rights than it needs, and is open to this machine alone."""
