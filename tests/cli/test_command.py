@@ -29,7 +29,7 @@ from tests.fakes import FakeEnvironment
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def smartgo(*arguments: str, stdin: bytes = b"", timeout: float = 120) -> subprocess.CompletedProcess[bytes]:
+def smartgo(*arguments: str, stdin: bytes = b"", timeout: float = 240) -> subprocess.CompletedProcess[bytes]:
     """Run the command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": ROOT}
     environment.pop("NAMESRV_ADDR", None)
@@ -202,7 +202,7 @@ class ProcessTests(SynchronousTestCase):
                 for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH"):
                     self.assertIn(word.encode(), said)
                 self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
-                with urllib.request.urlopen(f"http://127.0.0.1:{ports[2]}/metrics", timeout=30) as metrics:
+                with urllib.request.urlopen(f"http://127.0.0.1:{ports[2]}/metrics", timeout=60) as metrics:
                     self.assertIn(b"\nsmartgo_reactor_stalls_total ", metrics.read())
                 if round_number:
                     found = smartgo("consume", "T", "--from", "first", "--count", "2", "-o", "json", "-r", registry)
@@ -217,7 +217,7 @@ class ProcessTests(SynchronousTestCase):
                     )
             finally:
                 process.send_signal(signal.SIGINT)
-                _, errors = process.communicate(timeout=60)
+                _, errors = process.communicate(timeout=240)
             self.assertEqual((process.returncode, errors), (0, b""))
 
     def test_no_registry(self) -> None:

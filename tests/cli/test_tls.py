@@ -59,7 +59,7 @@ class TLSTests(SynchronousTestCase):
 
     def run_it(self, *words: str, status: int = 0) -> str:
         """Run a command; return what it wrote."""
-        done = subprocess.run(**self.arguments(*words), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(**self.arguments(*words), capture_output=True, text=True, timeout=240, check=False)
         self.assertEqual(done.returncode, status, (words, done.stdout, done.stderr))
         said: str = done.stdout + done.stderr
         return said

@@ -192,7 +192,7 @@ class JavaTests(SynchronousTestCase):
         code = "import smartgo.spark; smartgo.spark.session()"
         environment = {"PATH": "/nowhere", "PYTHONPATH": ROOT}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=300
         )
         self.assertEqual(done.returncode, 1)
         self.assertEqual(
