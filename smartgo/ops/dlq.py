@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final, Literal
@@ -13,7 +12,8 @@ from msgspec import Meta
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
-from smartgo.ops.content import MessageRow, OptionalBroker, TimeMs, row_of, unpacked
+from smartgo.ops.content import MessageRow, OptionalBroker, TimeMs, row_of
+from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
 from smartgo.ops.matching import Filter
@@ -26,8 +26,6 @@ from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX
 
 _GONE: Final = {404: "The group has no dead letters, or not this one."}
-_LINES: Final = 64 * 1024
-"""Bytes of an export that are written at once."""
 
 
 class DeadRow(msgspec.Struct, rename="camel"):
@@ -66,7 +64,6 @@ class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
 
 ExportFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
 ExportUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
-ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="So many at most.")]
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -75,24 +72,6 @@ class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
     from_ms: ExportFromMs = 0
     until_ms: ExportUntilMs = 0
     limit: ExportLimit = 100_000
-
-
-class ExportedLine(msgspec.Struct, rename="camel"):
-    """One line of an export; C{body} where it is UTF-8, else C{bodyBase64}."""
-
-    topic: str
-    origin_topic: str | None
-    broker: str
-    queue_id: int
-    queue_offset: int
-    message_id: str
-    offset_id: str
-    born_ms: int
-    stored_ms: int
-    reconsume_times: int
-    properties: dict[str, str]
-    body: str | None
-    body_base64: str | None
 
 
 class DeadApi:
@@ -182,24 +161,18 @@ class DeadApi:
         query = call.query
         queues = await self._letters.queues(call.path.name)
         call.headers["Content-Disposition"] = f'attachment; filename="{call.path.name.replace("%", "_")}.jsonl"'
-        return self._lines(queues, Filter(from_ms=query.from_ms, until_ms=query.until_ms), query)
+        return in_pieces(self._lines(queues, Filter(from_ms=query.from_ms, until_ms=query.until_ms), query))
 
     async def _lines(
         self, queues: Sequence[MessageQueue], wanted: Filter, query: ExportQuery
-    ) -> AsyncGenerator[bytes, None]:
-        lines: list[bytes] = []
-        size = count = 0
+    ) -> AsyncGenerator[ExportedLine, None]:
+        count = 0
         async with aclosing(self._letters.matching(queues, wanted, query.from_ms)) as messages:
             async for one in messages:
-                lines.append(msgspec.json.encode(_line(one)) + b"\n")
-                size += len(lines[-1])
+                yield line_of(one)
                 count += 1
-                if size >= _LINES:
-                    yield b"".join(lines)
-                    lines, size = [], 0
                 if count >= query.limit:
                     break
-        yield b"".join(lines)
 
 
 def _group(entry: TopicEntry) -> str:
@@ -225,31 +198,6 @@ def _runs(
                 found.append((queue, high - end, high - begin) if down else (queue, low + begin, low + end))
         base += count
     return found
-
-
-def _line(one: Found) -> ExportedLine:
-    row = row_of(one)
-    body, _ = unpacked(one.stored)
-    text: str | None
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        text = None
-    return ExportedLine(
-        row.topic,
-        row.origin_topic,
-        row.broker,
-        row.queue_id,
-        row.queue_offset,
-        row.message_id,
-        row.offset_id,
-        row.born_ms,
-        row.stored_ms,
-        row.reconsume_times,
-        one.properties,
-        text,
-        None if text is not None else base64.b64encode(body).decode(),
-    )
 
 
 _SORTS: Final = {

@@ -7,6 +7,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.deliveries import Deliveries
 from smartgo.ops.dlq import DeadApi
 from smartgo.ops.explain import ExplainApi
+from smartgo.ops.found import FoundApi
 from smartgo.ops.jobs import JobTable
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lookup import Lookup
@@ -34,6 +35,7 @@ def message_resources(
         MessagesApi(lookup, deliveries, outbox),
         TailApi(clock, reader),
         SearchApi(reader, lookup, jobs),
+        FoundApi(reader, jobs),
         ExplainApi(view, reader, lookup, deliveries, plans),
         SendApi(outbox),
         DeadApi(view, reader, letters),

@@ -21,6 +21,9 @@ from smartgo.ops.routes import READ, Call, route
 from smartgo.ops.view import each
 from smartgo.schema.bodies import MessageQueue
 
+SEARCH: Final = "search"
+"""The kind of these jobs."""
+
 _QUEUES_AT_ONCE: Final = 4
 
 Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
@@ -106,7 +109,7 @@ class SearchApi:
         if order.until_ms and order.until_ms < order.from_ms:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
         queues = await self._reader.queues(order.topic, order.broker, order.queue_id)
-        return self._jobs.start("search", call.principal, Search(self._reader, self._lookup, order, queues).run)
+        return self._jobs.start(SEARCH, call.principal, Search(self._reader, self._lookup, order, queues).run)
 
 
 class Search:

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail
 
 from smartgo.client import reading
 from smartgo.errors import NotConnected
-from smartgo.ops import dlq
+from smartgo.ops import exporting
 from smartgo.ops.streams import STUCK_SECONDS
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.codes import RequestCode
@@ -139,7 +139,7 @@ class ExportTests(LetterCase):
     def test_cut(self) -> None:
         """Where a broker stops to answer midway, the connection is cut; where it does so at once, that is said."""
         self.patch(reading, "BATCH", 1)
-        self.patch(dlq, "_LINES", 1)
+        self.patch(exporting, "PIECE", 1)
         remoting = self.front.ops.client.remoting
         pulls = 0
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from smartgo.ops import content, matching
+from smartgo.ops.jobs import Job
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.security.principals import Principal
 from smartgo.remoting.client import RemotingClient
+from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.message import COMPRESSED, StoredMessage
+from tests.ops.front import HOST
 from tests.ops.test_messages import UNIQUE, MessageCase
 
 
@@ -28,6 +34,96 @@ class SearchTests(MessageCase):
         self.assertEqual(job["state"], "done", job)
         rows = self.get(f"/jobs/{job['id']}/rows")["items"]
         return job, sorted(int(row["messageId"][-1]) for row in rows)
+
+    def lines(self, job: Any, query: str = "") -> list[Any]:
+        """What a search found, as it is written to a file."""
+        answer = self.front.ask("GET", f"/jobs/{job['id']}/export{query}", token=self.token)
+        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "application/x-ndjson"), answer.content)
+        wanted = f'attachment; filename="search-{job["id"]}.jsonl"'
+        self.assertEqual(answer.headers["content-disposition"], wanted)
+        return [json.loads(line) for line in answer.content.splitlines()]
+
+    def test_export(self) -> None:
+        """What was found is written as JSON lines, whole, in the order in which it was found; so many at most."""
+        self.send(4, body=b"\xff")
+        self.cluster.pump(1.0)
+        job, _ = self.search()
+        rows = self.get(f"/jobs/{job['id']}/rows")["items"]
+        lines = self.lines(job)
+        self.assertEqual([one["offsetId"] for one in lines], [one["offsetId"] for one in rows])
+        self.assertEqual(len(lines), 5)
+        by_id = {one["messageId"][-1]: one for one in lines}
+        one = by_id["3"]
+        self.assertEqual((one["body"], one["bodyBase64"], one["missing"]), ('{"order": 3}', None, False))
+        self.assertEqual((one["queueId"], one["queueOffset"], one["properties"]["region"]), (1, 1, "south"))
+        self.assertEqual((by_id["4"]["body"], by_id["4"]["bodyBase64"]), (None, "/w=="))
+        self.assertEqual(self.lines(job, "?limit=2"), lines[:2])
+        self.assertEqual(self.lines(self.search(property="none")[0]), [])
+        self.assertEqual([one["messageId"][-1] for one in self.lines(self.search(key="all", tag="odd")[0])], ["1", "3"])
+
+    def test_export_pieces(self) -> None:
+        """What lies together is read together, and no more than that: a client that takes nothing has nothing read."""
+        for number in range(4, 80):
+            self.send(number % 10, body=b"x" * 20_000)
+        self.cluster.pump(1.0)
+        job, _ = self.search(queueId=0)
+        asked: list[int] = []
+        piece = QueueReader.piece
+
+        def counted(reader: QueueReader, queue: MessageQueue, begin: int, end: int) -> Any:
+            asked.append(end - begin)
+            return piece(reader, queue, begin, end)
+
+        self.patch(QueueReader, "piece", counted)
+        self.assertEqual(len(self.lines(job)), 40)
+        self.assertEqual(asked, [32, 8])
+        asked.clear()
+        streams = self.front.ops.streams
+        begin_lines = streams.begin_lines
+
+        def hold(request: Any, chunks: Any) -> None:
+            begin_lines(request, chunks)
+            for stream in streams._streams:
+                stream.pauseProducing()
+
+        self.patch(streams, "begin_lines", hold)
+        transport: Any = self.front.connect().transport
+        head = f"GET /api/v1/jobs/{job['id']}/export HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {self.token}"
+        transport.write(head.encode() + b"\r\n\r\n")
+        self.cluster.pump(1.0)
+        self.assertEqual(asked, [32])
+        transport.loseConnection()
+        self.cluster.pump(1.0)
+
+    def test_export_missing(self) -> None:
+        """A message that is gone since, its topic perhaps with it, is told to be missing."""
+        job, _ = self.search(queueId=0)
+        self.order("DELETE", "/topics/Orders")
+        lines = self.lines(job)
+        self.assertEqual([(one["queueOffset"], one["missing"], one["body"]) for one in lines], [
+            (0, True, None), (1, True, None),
+        ])  # fmt: skip
+        self.order("POST", "/topics", {"name": "Orders", "readQueues": 2, "writeQueues": 2})
+        self.send(4)
+        self.cluster.pump(1.0)
+        self.assertEqual({one["missing"] for one in self.lines(job)}, {True})
+
+    def test_export_refused(self) -> None:
+        """There is nothing to be written of another job, of a search that runs still, or of none."""
+        jobs = self.front.ops.jobs
+        principal = Principal("boss", frozenset({"admin"}))
+
+        async def work(job: Job) -> None:
+            await Deferred()
+
+        running, other = jobs.start("search", principal, work), jobs.start("dlq-resend", principal, work)
+        for number, status, code in (
+            (running.id, 409, "job-running"),
+            (other.id, 409, "not-a-search"),
+            ("0" * 16, 404, "job-not-found"),
+        ):
+            found, problem = self.order("GET", f"/jobs/{number}/export")
+            self.assertEqual((found, problem["code"]), (status, code))
 
     def test_indexed(self) -> None:
         """By key, unique id and offset id brokers' indexes are asked; the other filters hold as well."""

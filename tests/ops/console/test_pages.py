@@ -233,6 +233,21 @@ class PagesTests(ConsoleCase):
         page.get_by_role("link", name="Search for messages").first.click()
         page.get_by_text("complete").wait_for()
 
+    @in_browser()
+    def test_found_into_a_file(self, page: Page) -> None:
+        """What a search found is saved as a file by the browser: a line of JSON for each message, with its body."""
+        self.do(self.fill)
+        self.go(page, "messages?by=time")
+        page.get_by_label("Topic", exact=True).fill("Orders")
+        page.get_by_role("button", name="Search").click()
+        page.get_by_text("8 found").wait_for()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Save as file").click()
+        self.assertRegex(download.value.suggested_filename, r"^search-[0-9a-f]{16}\.jsonl$")
+        with open(download.value.path(), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual(sorted(one["body"] for one in lines), [f'{{"order": {number}}}' for number in range(8)])
+
     @in_browser(errors=(404,))
     def test_unknown_message(self, page: Page) -> None:
         """A message that is not there is said so, and its topic asked for."""

@@ -88,6 +88,9 @@ export async function all(where, query, limit = 2000) {
   return rows;
 }
 
+// Where a link leads that has the browser save an answer by itself, as it comes: what is long has no room in a page.
+export const addressOf = (where, query) => PREFIX + where + queryText(query);
+
 // What is no JSON: for downloads.
 export async function file(where, query) {
   const answer = await ask("GET", where, { query });

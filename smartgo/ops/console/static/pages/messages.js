@@ -1,10 +1,10 @@
 // Searching for messages: by key, by id, through a span of time, or at a place of a queue; and one of them.
 import { html, useEffect, useRef, useState } from "../app/html.js";
-import { del, follow, get, may, path, post } from "../app/api.js";
+import { addressOf, del, follow, get, may, path, post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";
 import { fromInput, number, toInput } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Button, Card, Empty, Failure, Field, Loaded, Page, Progress, Skeleton } from "../app/parts.js";
+import { Badge, Button, Card, Empty, Failure, Field, LinkButton, Loaded, Page, Progress, Skeleton } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
@@ -139,6 +139,7 @@ function Found({ id }) {
   return html`<${Card}
     title=${t("search.found", { n: number(job.rows) })}
     actions=${html`<${Badge} tone=${STATES[job.state]}>${t(`job.${job.state}`)}<//>
+      ${!running && job.rows > 0 && html`<${LinkButton} small icon="download" href=${addressOf(path`/jobs/${id}/export`)} download title=${t("search.export.title")}>${t("search.export")}<//>`}
       ${running && may("read") && html`<${Button} small icon="stop" onClick=${() => attempt(() => del(path`/jobs/${id}`), t("job.cancelled.said"))}>${t("action.cancel")}<//>`}`}
     flush
   >

@@ -1,0 +1,77 @@
+"""Messages as JSON lines, to be kept in a file: what a line holds, and how many of them are written at once."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.client.records import Found
+from smartgo.ops.content import row_of, unpacked
+
+PIECE: Final = 64 * 1024
+"""Bytes that are written at once."""
+
+ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="So many at most.")]
+
+
+class ExportedLine(msgspec.Struct, rename="camel"):
+    """One line of an export; C{body} where it is UTF-8, else C{bodyBase64}."""
+
+    topic: str
+    origin_topic: str | None
+    broker: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_id: str
+    born_ms: int
+    stored_ms: int
+    reconsume_times: int
+    properties: dict[str, str]
+    body: str | None
+    body_base64: str | None
+
+
+def line_of(one: Found) -> ExportedLine:
+    """Return the line of a message."""
+    row = row_of(one)
+    body, _ = unpacked(one.stored)
+    text: str | None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return ExportedLine(
+        row.topic,
+        row.origin_topic,
+        row.broker,
+        row.queue_id,
+        row.queue_offset,
+        row.message_id,
+        row.offset_id,
+        row.born_ms,
+        row.stored_ms,
+        row.reconsume_times,
+        one.properties,
+        text,
+        None if text is not None else base64.b64encode(body).decode(),
+    )
+
+
+async def in_pieces(lines: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
+    """Write structs as JSON, a line each, and give them out some at a time."""
+    waiting: list[bytes] = []
+    size = 0
+    async with aclosing(lines) as each:
+        async for one in each:
+            waiting.append(msgspec.json.encode(one) + b"\n")
+            size += len(waiting[-1])
+            if size >= PIECE:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    yield b"".join(waiting)

@@ -1,0 +1,129 @@
+"""The resource that writes what a search has found into a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from smartgo.client.records import Found
+from smartgo.errors import PeerRefused
+from smartgo.ops.content import MessageRow
+from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of
+from smartgo.ops.jobs import JobPath, JobTable
+from smartgo.ops.problems import Problem
+from smartgo.ops.queues import QueueReader
+from smartgo.ops.routes import READ, Call, Lines, route
+from smartgo.ops.search import SEARCH
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
+
+_TOGETHER: Final = 32
+"""Messages that lie beside each other and are asked for at once."""
+
+
+class FoundQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """How many to write."""
+
+    limit: ExportLimit = 100_000
+
+
+class FoundLine(ExportedLine):
+    """
+    One line of what was found.
+
+    @ivar missing: it is no longer there: the line says where it was, and has neither properties nor a body.
+    """
+
+    missing: bool = False
+
+
+class FoundApi:
+    """What searches have found."""
+
+    def __init__(self, reader: QueueReader, jobs: JobTable) -> None:
+        self._reader = reader
+        self._jobs = jobs
+
+    @route(
+        "GET",
+        "/jobs/{id}/export",
+        scope=READ,
+        path_type=JobPath,
+        query=FoundQuery,
+        answer=Lines,
+        refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
+    )
+    async def export(self, call: Call[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
+        """
+        Write the messages that a search has found as JSON lines, as they are read again, with their bodies.
+
+        Each line is a `FoundLine`, in the order in which they were found. One that was removed since is there as
+        `missing`. A connection that is cut means that not all were written.
+        """
+        job = self._jobs.get(call.path.id)
+        if job.kind != SEARCH:
+            raise Problem(409, f"job {job.id} is no search, but {job.kind}", "not-a-search")
+        if job.state == "running":
+            raise Problem(409, f"job {job.id} runs still: wait for its end, or cancel it", "job-running")
+        call.headers["Content-Disposition"] = f'attachment; filename="search-{job.id}.jsonl"'
+        return in_pieces(self._lines(job.rows[: call.query.limit]))
+
+    async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine, None]:
+        for run in _runs(rows):
+            there = {one.stored.queue_offset: one for one in await self._read(run)}
+            for row in run:
+                one = there.get(row.queue_offset)
+                if one is None or one.stored.message_id != row.offset_id:
+                    yield _missing(row)
+                else:
+                    yield FoundLine(**msgspec.structs.asdict(line_of(one)))
+
+    async def _read(self, run: Sequence[MessageRow]) -> list[Found]:
+        """Return those of some messages beside each other that are there."""
+        first = run[0]
+        queue = MessageQueue(first.topic, first.broker, first.queue_id)
+        try:
+            return await self._reader.piece(queue, first.queue_offset, run[-1].queue_offset + 1)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return []
+
+
+def _runs(rows: Sequence[MessageRow]) -> Iterator[list[MessageRow]]:
+    """Yield rows together that lie beside each other in a queue, in their order."""
+    run: list[MessageRow] = []
+    for row in rows:
+        if run and not (len(run) < _TOGETHER and _follows(run[-1], row)):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _follows(one: MessageRow, other: MessageRow) -> bool:
+    places = ((row.topic, row.broker, row.queue_id, row.queue_offset) for row in (one, other))
+    (*queue, offset), (*other_queue, other_offset) = places
+    return queue == other_queue and offset + 1 == other_offset
+
+
+def _missing(row: MessageRow) -> FoundLine:
+    return FoundLine(
+        row.topic,
+        row.origin_topic,
+        row.broker,
+        row.queue_id,
+        row.queue_offset,
+        row.message_id,
+        row.offset_id,
+        row.born_ms,
+        row.stored_ms,
+        row.reconsume_times,
+        {},
+        None,
+        None,
+        True,
+    )
