@@ -151,7 +151,7 @@ class Leading:
         )
         if sync:
             store.demand(self._master)
-        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, self._master.allows, guard),)
+        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, complaints, self._master.allows, guard),)
 
     def open(self) -> Deferred[None]:
         """Listen for slaves."""

@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from smartgo.broker.announce import Ask
 from smartgo.errors import BadHeader, CallFailed, NoPermission, NoSuchMessage, PeerRefused, RequestRefused
+from smartgo.ha.feed import Complaints
 from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -38,12 +39,16 @@ class TailProcessor(Processor):
 
     codes = frozenset({int(RequestCode.GET_LOG_TAIL)})
 
-    def __init__(self, log: IReplicatedLog, allows: Callable[[str], bool], guard: Guard | None = None) -> None:
+    def __init__(
+        self, log: IReplicatedLog, complaints: Complaints, allows: Callable[[str], bool], guard: Guard | None = None
+    ) -> None:
         """
+        @param complaints: told who may not replicate.
         @param allows: whether who comes from this IP address may replicate.
         @param guard: who else has a say in it.
         """
         self._log = log
+        self._complaints = complaints
         self._allows = allows
         self._guard = guard
 
@@ -57,11 +62,16 @@ class TailProcessor(Processor):
         return Deferred.fromCoroutine(self._tell(unpack_host(peer.host)[0], request))
 
     async def _tell(self, ip: str, request: Command) -> Answer:
-        if not self._allows(ip):
-            raise NoPermission(f"{ip} may not replicate from this broker: haAllow does not name it")
         header = request.read(TailRequest)
         guard = self._guard
-        if guard is not None and not guard.check(request, header.challenge):
+        try:
+            if not self._allows(ip):
+                raise NoPermission(f"{ip} may not replicate from this broker: haAllow does not name it")
+            signed = guard is None or guard.check(request, header.challenge)
+        except NoPermission as error:
+            self._complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=str(error))
+            raise
+        if guard is not None and not signed:
             remark = "sign the question once more, over the challenge"
             return request.answer(ResponseCode.NO_PERMISSION, remark, fields={CHALLENGE: guard.challenge()})
         begin, end = header.begin, header.end

@@ -76,7 +76,10 @@ class KeyTests(PairCase):
             ({}, "give the slave the master's haAccessKey and haSecretKey"),
             ({**KEY, "haSecretKey": "another-secret"}, "the slave's haAccessKey and haSecretKey are not the master's"),
         ):
-            pair = self.start(settings, brokerRole="SYNC_MASTER", **KEY)
+            with capturedLogs() as events:
+                pair = self.start(settings, brokerRole="SYNC_MASTER", **KEY)
+            logged = [one for one in events if one.get("log_format") == "not replicating to {slave}: {why}"]
+            self.assertEqual([(one["slave"], said in one["why"]) for one in logged], [("127.0.0.1", True)])
             self.assertEqual(pair.send("T").code, ResponseCode.SLAVE_NOT_AVAILABLE)
             pair.pump(30.0)
             state, reason = followed(pair)
