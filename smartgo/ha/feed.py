@@ -117,14 +117,15 @@ class Feed(Link):
         if not self.open:
             return
         self._stop()
-        if not self.end.admitted:
-            if self._master.turn_away(self._ip, self.address, f"it {why}"):
-                self.hold()
-        else:
+        if self.end.admitted:
             self._master.complaints.warn(
                 self._ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
             )
-        self.abort()
+            self.abort()
+        elif self._master.turn_away(self._ip, self.address, f"it {why}"):
+            self.hold()
+        else:
+            self.abort()
         self._master.left(self)
 
     def finish(self) -> None:

@@ -41,7 +41,6 @@ class MasterEnd:
     @ivar confirmed: physical offset up to which the slave says it has the log; -1 before its first report.
     @ivar position: physical offset of what is sent next; -1 before the first report.
     @ivar cold: what is sent next has to be read from the disk: L{send} waits for L{send_cold}.
-    @ivar admitted: the slave may be sent the log: it has shown its ticket, or needs none.
     """
 
     def __init__(
@@ -65,12 +64,16 @@ class MasterEnd:
         self._wrote_at = now
         self._admits = admits
         self._pending = b""  # the beginning of a ticket or a report
-        self.admitted = admits is None
         self.confirmed = -1
         self.position = -1
         self.cold = False
 
     # -- in ------------------------------------------------------------------------------------------------------
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the slave may be sent the log: it has shown its ticket, or needs none."""
+        return self._admits is None
 
     def receive(self, data: bytes, now: float) -> bool:
         """
@@ -82,10 +85,11 @@ class MasterEnd:
         self._heard_at = now
         if self._pending:
             data = self._pending + data
-        if not self.admitted:
+        if self._admits is not None:
             self._pending = data
-            if not self._admit(data):
+            if not _shows_ticket(data, self._admits):
                 return False
+            self._admits = None
             data = data[TICKET_SIZE:]
         report, used = last_report(data)
         self._pending = data[used:]
@@ -97,18 +101,6 @@ class MasterEnd:
         elif not 0 <= report <= self.position:
             raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
         self.confirmed = max(self.confirmed, report)
-        return True
-
-    def _admit(self, data: bytes) -> bool:
-        """Look at what may be a ticket; true where it is whole and good."""
-        if data and data[0] < _NEGATIVE:
-            raise FramingError("has no ticket, as slaves of RocketMQ have none, and this master has a haAccessKey")
-        if len(data) < TICKET_SIZE:
-            return False
-        mark, word = ticket_struct.unpack_from(data)
-        if mark != TICKET_MARK or self._admits is None or not self._admits(word):
-            raise FramingError("shows a ticket that is not ours, is used up, or is too old")
-        self.admitted = True
         return True
 
     def _start(self, report: int) -> int:
@@ -198,6 +190,22 @@ class MasterEnd:
             return b""
         self._wrote_at = now
         return b"" if self.position < 0 else transfer_struct.pack(self.position, 0)
+
+
+def _shows_ticket(data: bytes, admits: Callable[[bytes], bool]) -> bool:
+    """
+    Tell whether a ticket is whole.
+
+    @raise FramingError: it is none, or not good.
+    """
+    if data and data[0] < _NEGATIVE:
+        raise FramingError("has no ticket, as slaves of RocketMQ have none, and this master has a haAccessKey")
+    if len(data) < TICKET_SIZE:
+        return False
+    mark, word = ticket_struct.unpack_from(data)
+    if mark != TICKET_MARK or not admits(word):
+        raise FramingError("shows a ticket that is not ours, is used up, or is too old")
+    return True
 
 
 class SlaveEnd:
