@@ -85,7 +85,7 @@ class BrokerTests(SynchronousTestCase):
         """Two brokers with stores of their own are put under load, one and both, and end in order."""
         targets = brokers_of(self.bench, 2, False)
         scenario = next(one for one in LOADS if one.name == "send-128")
-        outcome = run(targets, builder.generator(), [scenario], Pace(1, 0.2, 0.1), lambda words: None)
+        outcome = run(targets, builder.generator(), [scenario], Pace(1, 1.0, 0.1), lambda words: None)
         (scaled,) = outcome.scenarios
         self.assertEqual((scaled.error, outcome.complaints), (None, []))
         self.assertEqual([len(window.outcomes) for window in (*scaled.one, *scaled.all)], [1, 2])

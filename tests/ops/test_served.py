@@ -85,7 +85,7 @@ class ServedTests(TestCase):
                         connection.sendall(b" " * 65536)
                 except OSError:
                     pass
-                while data := connection.recv(65536):
+                while not found.endswith(b"}") and (data := connection.recv(65536)):
                     found += data
                 return found
 
