@@ -1,12 +1,16 @@
-"""C{smartgo client}: who is connected."""
+"""C{smartgo client}: who is connected, and closing connections."""
 
 from __future__ import annotations
 
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
 import click
 
-from smartgo.cli.output import OUTPUT, Columns, moment, print_rows
+from smartgo.cli.output import OUTPUT, TEXT, Columns, moment, print_rows, print_value
+from smartgo.cli.rest import Api, Asking, api_options
 from smartgo.cli.running import MISSING, Refusal
-from smartgo.cli.session import Cluster, Connected, cluster_options
+from smartgo.cli.session import YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples
 from smartgo.client.administration.clients import Member
 
@@ -22,11 +26,24 @@ _COLUMNS: Columns[Member] = {
 }
 
 
+_CLOSED: Final[Columns[dict[str, Any]]] = {
+    "broker": lambda row: row["broker"],
+    "address": lambda row: row["address"],
+    "produced for": lambda row: row["producerGroups"],
+    "consumed for": lambda row: row["consumerGroups"],
+}
+
+
 @click.group(
-    epilog=examples("smartgo client ls", "smartgo client ls --group audit", "smartgo client show 10.0.0.1@4711")
+    epilog=examples(
+        "smartgo client ls",
+        "smartgo client ls --group audit",
+        "smartgo client show 10.0.0.1@4711",
+        "smartgo client close 10.0.0.1@4711 --reason 'hangs since noon'",
+    )
 )
 def client() -> None:
-    """See who is connected, as a producer or as a consumer."""
+    """See who is connected, as a producer or as a consumer; close a client's connections."""
 
 
 @client.command("ls", epilog=examples("smartgo client ls", "smartgo client ls --role producer -o json"))
@@ -63,3 +80,36 @@ def show(cluster: Cluster, client_id: str, output: str) -> None:
         print_rows(output, rows, _COLUMNS)
 
     cluster.do(work)
+
+
+@client.command(
+    "close",
+    epilog=examples(
+        "smartgo client close 10.0.0.1@4711 --reason 'hangs since noon'",
+        "smartgo client close 10.0.0.1@4711 --api https://broker-b:10913 --yes",
+    ),
+)
+@click.argument("client_id", metavar="CLIENT")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit log and the broker's.")
+@YES
+@OUTPUT
+@api_options
+def close(asking: Asking, client_id: str, reason: str, yes: bool, output: str) -> None:
+    """Close the connections of CLIENT to the broker of the process whose REST API is asked.
+
+    CLIENT is told nothing, and connects again by itself, as after any break. Other brokers to which it is connected are
+    named: close it at the API of each.
+    """
+
+    async def work(api: Api) -> None:
+        confirm(f"The connections of {client_id} will be closed.", yes)
+        query = f"?{urlencode({'reason': reason})}" if reason else ""
+        done = await api.order("DELETE", f"/clients/{quote(client_id, safe='')}{query}")
+        if output != TEXT:
+            print_value(output, done)
+            return
+        print_rows(output, done["connections"], _CLOSED)
+        if done["elsewhere"]:
+            click.echo(f"It is connected still to {', '.join(done['elsewhere'])}: ask the API of each, by --api.")
+
+    asking.do(work)

@@ -23,9 +23,18 @@ from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
-from smartgo.ops.interfaces import AskedSettings, ChangedSetting, ILocalNode, PartState, SettingChange, SettingValue
+from smartgo.ops.interfaces import (
+    AskedSettings,
+    ChangedSetting,
+    ClosedConnection,
+    ILocalNode,
+    PartState,
+    SettingChange,
+    SettingValue,
+)
 from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
+from smartgo.remoting.interfaces import IPeer
 
 
 @implementer(ILocalNode)
@@ -146,6 +155,26 @@ class LocalNode:
                 lambda asked: take(AskedSettings(asked.who.address, asked.changes, asked.before, asked.error))
             )
 
+    def close_client(self, client_id: str, reason: str) -> list[ClosedConnection]:
+        """Close the connections of a client of the broker."""
+        broker = self._broker
+        if broker is None:
+            return []
+        found: dict[IPeer, ClosedConnection] = {}
+        name = broker.settings.configuration.broker.broker_name
+        for group in broker.producers.groups():
+            for member in broker.producers.members(group):
+                if member.client_id == client_id:
+                    _closing(found, name, member.peer).producer_groups.append(group)
+        for group in broker.consumers.groups():
+            consumers = broker.consumers.get(group)
+            for member in () if consumers is None else consumers.members.values():
+                if member.client_id == client_id:
+                    _closing(found, name, member.peer).consumer_groups.append(group)
+        for peer in found:
+            peer.close(reason)
+        return list(found.values())
+
     def checks(self) -> Iterable[PartState]:
         """Whether each part has started, and whether the store takes messages."""
         for service in self._services:
@@ -172,6 +201,11 @@ class LocalNode:
             elif isinstance(service, Broker):
                 found["brokerStarts"] = float(service not in self._failed)
         return found
+
+
+def _closing(found: dict[IPeer, ClosedConnection], broker: str, peer: IPeer) -> ClosedConnection:
+    """What is told of a connection that is to be closed."""
+    return found.setdefault(peer, ClosedConnection(broker, peer.address, [], []))
 
 
 def _figures_of(broker: Broker) -> dict[str, float]:

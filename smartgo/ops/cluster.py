@@ -10,6 +10,7 @@ from msgspec import Meta
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
+from smartgo.ops.interfaces import ClosedConnection, ILocalNode
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.problems import Problem
@@ -167,6 +168,28 @@ class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 KvValue = Annotated[str, Meta(max_length=32_768)]
 
 
+CloseReason = Annotated[
+    str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$", description="Why, for the audit log and the broker's.")
+]
+
+
+class CloseQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Why a client's connections are closed."""
+
+    reason: CloseReason = ""
+
+
+class ClosedClient(msgspec.Struct, rename="camel"):
+    """
+    What was closed.
+
+    @ivar elsewhere: the names of the brokers to which the client is connected still: those of other processes.
+    """
+
+    connections: list[ClosedConnection]
+    elsewhere: list[str]
+
+
 class KvBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """A value."""
 
@@ -176,7 +199,9 @@ class KvBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 class ClusterApi:
     """The cluster."""
 
-    def __init__(self, clock: IClock, client: Client, view: ClusterView) -> None:
+    def __init__(self, clock: IClock, client: Client, view: ClusterView, node: ILocalNode | None = None) -> None:
+        """@param node: the process around the API; C{None} where it fronts a cluster from outside."""
+        self._node = node
         self._clock = clock
         self._client = client
         self._view = view
@@ -310,6 +335,42 @@ class ClusterApi:
         if not rows:
             raise Problem(404, f"no client {call.path.id} is connected", "client-not-found")
         return rows
+
+    @route(
+        "DELETE",
+        "/clients/{id}",
+        scope=ADMIN,
+        path_type=ClientPath,
+        query=CloseQuery,
+        answer=ClosedClient,
+        refuses={
+            404: "There is no such client connected.",
+            409: "It is connected to brokers of other processes alone: ask the API of each.",
+        },
+    )
+    async def close(self, call: Call[ClientPath, CloseQuery, None]) -> ClosedClient:
+        """
+        Close the connections of a client to the broker of this process.
+
+        No request of the remoting protocol has a broker do that, so that each process can close its own alone;
+        C{elsewhere} names the brokers to which the client is connected besides. The client is told nothing: to it the
+        connection broke. Clients of RocketMQ, and ours, connect again by themselves, with the next request or
+        heartbeat; what they had sent and got no answer to they send again.
+        """
+        client, reason = call.path.id, call.query.reason.strip()
+        self._view.members.forget()
+        brokers = {name for one in await self._view.members.get() if one.client_id == client for name in one.brokers}
+        said = f"{call.principal.name} closed client {client}" + (f": {reason}" if reason else "")
+        closed = [] if self._node is None else self._node.close_client(client, said)
+        elsewhere = sorted(brokers - {one.broker for one in closed})
+        call.noted["closed"] = [one.address for one in closed]
+        if not closed and not elsewhere:
+            raise Problem(404, f"no client {client} is connected", "client-not-found")
+        if not closed:
+            where = f"client {client} is connected to {', '.join(elsewhere)}, not to a broker of this process"
+            raise Problem(409, where, "not-local")
+        self._view.members.forget()
+        return ClosedClient(closed, elsewhere)
 
     # -- values of registries ----------------------------------------------------------------------------------
 

@@ -85,6 +85,20 @@ class SettingChange(msgspec.Struct, rename="camel"):
     undoable: bool
 
 
+class ClosedConnection(msgspec.Struct, rename="camel"):
+    """
+    One connection that was closed.
+
+    @ivar address: C{host:port} of the client.
+    @ivar producer_groups: in which it was; C{consumer_groups} likewise.
+    """
+
+    broker: str
+    address: str
+    producer_groups: list[str]
+    consumer_groups: list[str]
+
+
 class PartState(msgspec.Struct, rename="camel"):
     """One thing that must be well for the process to serve."""
 
@@ -139,6 +153,13 @@ class ILocalNode(Interface):
 
     def hear(take: Callable[[AskedSettings], object]) -> None:
         """Have C{take} called with every change of settings that is asked for over remoting, done or declined."""
+
+    def close_client(client_id: str, reason: str) -> list[ClosedConnection]:
+        """
+        Close the connections to this process's broker over which a client is in a group; nothing where there are none.
+
+        @param reason: for the log.
+        """
 
     def checks() -> Iterable[PartState]:
         """What must be well for the process to serve; it is ready when all are."""

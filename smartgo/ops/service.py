@@ -141,7 +141,7 @@ class Ops(Service):
             SessionApi(self._gate, self.tokens, self.sessions),
             TokensApi(self.tokens),
             AuditApi(self.audit),
-            ClusterApi(env.clock, self.client, self.view),
+            ClusterApi(env.clock, self.client, self.view, node),
             TopicsApi(self.view, QueueReader(self.client, self.view)),
             GroupsApi(self.view, progress, survey),
             EventsApi(env.clock, self.sampler, progress),

@@ -46,6 +46,7 @@ class ComparisonTests(ClusterCase):
         self.addCleanup(self.front.stop_api)
         self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
         self.cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("boss"))
+        self.cluster.heartbeat("guests", "Orders", client_id="guest")
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())

@@ -57,6 +57,7 @@ COMMANDS = {
     "dlq show": "audit",
     "dlq export": "audit",
     "dlq resend": "audit --all --yes",
+    "client close": "guest --yes",
     "client ls": "",
     "client show": "{client}",
     "cluster ls": "",
@@ -136,6 +137,7 @@ class EveryTests(ClusterCase):
         self.cluster.send(
             "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
         )
+        self.cluster.heartbeat("guests", "Orders", client_id="guest")
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
         self.front = Front(

@@ -133,6 +133,26 @@ class AlertTests(RestCase):
         self.assertIn("no rule x", self.refused("alert", "silence", "x", status=66))
 
 
+class ClientTests(RestCase):
+    """C{smartgo client close}."""
+
+    def test_close(self) -> None:
+        """A client's connections are closed once that is said to be meant; what is not there ends with 66."""
+        self.cluster.send("Orders")
+        self.cluster.heartbeat("audit", "Orders", client_id="10.0.0.1@4711")
+        self.refused("client", "close", "10.0.0.1@4711", status=2)
+        self.assertIsNotNone(self.cluster.broker.consumers.get("audit"))
+        said = self.out("client", "close", "10.0.0.1@4711", "--reason", "hangs & more", "--yes")
+        self.assertIn("audit", said)
+        self.assertIsNone(self.cluster.broker.consumers.get("audit"))
+        entry = self.front.ops.audit.entries()[0]
+        self.assertEqual(entry.detail["query"], {"reason": "hangs & more"})
+        self.assertIn("no client", self.refused("client", "close", "10.0.0.1@4711", "--yes", status=66))
+        self.cluster.heartbeat("audit", "Orders", client_id="c")
+        (one,) = self.json("client", "close", "c", "--yes")["connections"]
+        self.assertEqual(one["consumerGroups"], ["audit"])
+
+
 class ApiTests(RestCase):
     """How the API is asked."""
 

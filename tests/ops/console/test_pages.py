@@ -233,6 +233,27 @@ class PagesTests(ConsoleCase):
         page.get_by_role("link", name="Search for messages").first.click()
         page.get_by_text("complete").wait_for()
 
+    @in_browser(errors=(404, 409))  # what it says of itself may be asked for just when it is gone
+    def test_close_a_client(self, page: Page) -> None:
+        """A client's connections are closed after a question, with a reason for the audit log."""
+        self.do(self.fill)
+        member = self.do(self.join, "audit", "Orders", [])
+        try:
+            self.go(page, f"clients/{quote(member.id)}")
+            page.get_by_role("button", name="Close connections").click()
+            dialog = page.get_by_role("dialog", name="Close connections")
+            dialog.get_by_text("connects again by itself").wait_for()
+            dialog.get_by_label("Reason").fill("hangs since noon")
+            dialog.get_by_role("button", name="Close", exact=True).last.click()
+            page.get_by_text("connection closed").or_(page.get_by_text("connections closed")).wait_for()
+            page.get_by_role("heading", name="Clients", level=1).wait_for()
+            self.go(page, "audit")
+            page.get_by_role("row").filter(has_text="DELETE /clients/{id}").get_by_text("200").wait_for()
+            (entry,) = (one for one in self.ops.audit.entries() if one.action == "DELETE /clients/{id}")
+            self.assertEqual(entry.detail["query"], {"reason": "hangs since noon"})
+        finally:
+            self.do(member.stop)
+
     @in_browser()
     def test_found_into_a_file(self, page: Page) -> None:
         """What a search found is saved as a file by the browser: a line of JSON for each message, with its body."""

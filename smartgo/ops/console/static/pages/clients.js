@@ -1,11 +1,12 @@
 // Connected clients, and one of them: its groups, and what it tells about itself.
-import { html } from "../app/html.js";
-import { get, path } from "../app/api.js";
+import { html, useState } from "../app/html.js";
+import { del, get, may, path } from "../app/api.js";
+import { attempt, openDialog, toast } from "../app/dialog.js";
 import { number, rate } from "../app/format.js";
-import { t } from "../app/i18n.js";
-import { Badge, Card, Empty, Loaded, Page, Select, Time } from "../app/parts.js";
+import { t, tn } from "../app/i18n.js";
+import { Badge, Button, Card, Empty, Field, Loaded, Page, Select, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
-import { href, setQuery } from "../app/router.js";
+import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 
 export default function Clients({ parts, query }) {
@@ -59,7 +60,14 @@ function Client({ id, group }) {
     { id: "brokers", title: t("column.brokers"), hide: true, cell: (one) => one.brokers.join(", ") },
     { id: "beat", title: t("column.lastBeat"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastBeatMs} relative />` },
   ];
-  return html`<${Page} title=${id} crumbs=${[[t("nav.clients"), "#/clients"]]}>
+  async function end() {
+    if (await openDialog(t("client.close"), (close) => html`<${CloseForm} id=${id} close=${close} />`)) go(["clients"]);
+  }
+  return html`<${Page}
+    title=${id}
+    crumbs=${[[t("nav.clients"), "#/clients"]]}
+    actions=${may("admin") && groups.data && html`<${Button} kind="danger-plain" icon="stop" onClick=${end}>${t("client.close")}<//>`}
+  >
     <${Loaded} from=${groups}>
       ${(rows) => {
         const consuming = rows.filter((one) => one.role === "consumer").map((one) => one.group);
@@ -72,6 +80,28 @@ function Client({ id, group }) {
       }}
     <//>
   <//>`;
+}
+
+// Why a client's connections are closed, before they are.
+function CloseForm({ id, close }) {
+  const [reason, setReason] = useState("");
+  async function submit(event) {
+    event.preventDefault();
+    const done = await attempt(async () => {
+      const { connections, elsewhere } = await del(path`/clients/${id}`, { reason: reason.trim() });
+      toast(tn("client.closed", connections.length));
+      if (elsewhere.length) toast(t("client.closed.elsewhere", { brokers: elsewhere.join(", ") }), "bad");
+    });
+    if (done) close(true);
+  }
+  return html`<form class="form" onSubmit=${submit}>
+    <p class="dialog-text">${t("client.close.text", { id })}</p>
+    <${Field} label=${t("client.close.reason")} hint=${t("client.close.reason.hint")}>${(field) => html`<input ...${field} maxlength="300" autocomplete="off" value=${reason} onInput=${(event) => setReason(event.currentTarget.value)} />`}<//>
+    <div class="dialog-foot">
+      <button type="button" class="button button-plain" onClick=${() => close()}>${t("action.cancel")}</button>
+      <button type="submit" class="button button-danger">${t("client.close.action")}</button>
+    </div>
+  </form>`;
 }
 
 function Member({ group, id }) {
