@@ -72,7 +72,7 @@ class Call:
         """Wait until there are so many events of one kind; fails as L{wait} does."""
         self.wait(lambda: self.count(kind) >= count, timeout, f"{count} of {kind}")
 
-    def result(self, timeout: float = 60) -> Event:
+    def result(self, timeout: float = 120) -> Event:
         """
         Wait for the final event and return it.
 
@@ -84,7 +84,7 @@ class Call:
             raise CommandFailed(f"{self._what}: {self.final['error']}\n{self._process.tail}")
         return self.final
 
-    def all_of(self, kind: str, timeout: float = 60) -> list[Event]:
+    def all_of(self, kind: str, timeout: float = 120) -> list[Event]:
         """Wait for the end, then return the events of one kind."""
         self.result(timeout)
         return self.of(kind)
@@ -155,7 +155,7 @@ class Driver:
         """Send one command and return its final event."""
         return self.start(do, **arguments).result()
 
-    def mqadmin(self, *commands: str, timeout: float = 60) -> list[str]:
+    def mqadmin(self, *commands: str, timeout: float = 240) -> list[str]:
         """
         Run mqadmin commands, each a line of words, and return what each printed.
 

@@ -11,7 +11,7 @@ from unittest import SkipTest
 
 from twisted.python import log
 
-from tests.interop.case import LONG, PORTS, InteropCase, driver
+from tests.interop.case import LONG, PORTS, TIMED, InteropCase, driver
 from tests.interop.driver import Call, Driver
 from tests.interop.peers import GET_BROKER_CLUSTER_INFO, GET_BROKER_RUNTIME_INFO, SMARTGO, Node, Plan, ask
 from tests.interop.process import wait_for_moment
@@ -52,7 +52,7 @@ class TwoRegistriesTests(InteropCase):
     def producer(self, client: Driver) -> dict[str, Any]:
         """What makes the Java side use one and the same producer of a client; it tries a send once."""
         group = "load-" + client.generation.replace(".", "-")
-        return {"group": group, "timeoutMs": 10000, "retries": 0, "namesrv": self.namesrv}
+        return {"group": group, "timeoutMs": 30000, "retries": 0, "namesrv": self.namesrv}
 
     def send_new(self, what: str) -> None:
         """Have each producer send to a topic that it has not asked for yet."""
@@ -151,7 +151,7 @@ class RivalsTests(InteropCase):
         sent = self.client.start("send", topic="T", count=20, **self.where).all_of("sent")
         self.assertEqual((len(sent), self.stored(self.second)), (20, 0))
         self.first.kill()
-        log.msg(f"the second was the master after {self.until_master(self.second, 20.5):.1f} s")
+        log.msg(f"the second was the master after {self.until_master(self.second, 20.5 if TIMED else 60.0):.1f} s")
 
     def test_paused(self) -> None:
         """A master that was stopped for long and replaced stores nothing when it goes on, nor what waits for it."""

@@ -15,6 +15,8 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 /** mqadmin within this JVM, and the few administrative calls that tests need for themselves. */
 @SuppressWarnings("removal")
 final class Administration {
+    /** For an answer; by default it is 5 s, of which a cold JVM on a busy machine uses up most before it asks. */
+    static final long TIMEOUT_MS = 60_000;
     private static volatile boolean leaving;
 
     private Administration() {
@@ -48,7 +50,7 @@ final class Administration {
 
     /** Creates "topic" with "queues" queues on the broker at "address"; returns when the registry tells its route. */
     static Map<String, Object> topic(Command command) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(TIMEOUT_MS);
         admin.setNamesrvAddr(command.text("namesrv"));
         admin.setInstanceName("topic" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);
@@ -60,7 +62,7 @@ final class Administration {
             config.setOrder(command.flag("order"));
             admin.createAndUpdateTopicConfig(command.text("address"), config);
             long begin = System.nanoTime();
-            while (System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(10)) {
+            while (System.nanoTime() - begin < TimeUnit.MILLISECONDS.toNanos(TIMEOUT_MS)) {
                 try {
                     var route = admin.examineTopicRouteInfo(topic);
                     if (route.getQueueDatas().stream().anyMatch(each -> each.getReadQueueNums() == queues)) {
@@ -70,7 +72,7 @@ final class Administration {
                     LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
                 }
             }
-            throw new IllegalStateException("the registry has no route of " + topic + " after 10 s");
+            throw new IllegalStateException("the registry has no route of " + topic + " after " + TIMEOUT_MS + " ms");
         } finally {
             admin.shutdown();
         }
@@ -78,7 +80,7 @@ final class Administration {
 
     /** Asks what no mqadmin command does; the answer is an event, as the client library read it. */
     static Map<String, Object> ask(Command command) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(TIMEOUT_MS);
         admin.setNamesrvAddr(command.text("namesrv"));
         admin.setInstanceName("ask" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);

@@ -101,7 +101,7 @@ final class Consumers {
         // 30 s later by default, its pulls are refused as not the latest subscription
         consumer.setHeartbeatBrokerInterval(2000);
         // what was taken before a shutdown is stored as taken, so that nothing comes twice
-        consumer.setAwaitTerminationMillisWhenShutdown(5000);
+        consumer.setAwaitTerminationMillisWhenShutdown(60000);
         consumer.setConsumeThreadMin(command.integer("threads", 4));
         consumer.setConsumeThreadMax(command.integer("threads", 4));
         consumer.setConsumeFromWhere(command.text("from", "first").equals("first")

@@ -37,7 +37,7 @@ final class Producers {
         // replies and callbacks find a producer by its client id: it must differ from those of the other JVMs
         producer.setInstanceName("producer" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         producer.setVipChannelEnabled(false);
-        producer.setSendMsgTimeout(command.integer("timeoutMs", 10000));
+        producer.setSendMsgTimeout(command.integer("timeoutMs", 30000));
         producer.setRetryTimesWhenSendFailed(command.integer("retries", 2));
         producer.setRetryTimesWhenSendAsyncFailed(command.integer("retries", 2));
         String type = command.text("compressType", "");
@@ -271,7 +271,7 @@ final class Producers {
 
     /** Sends a request and waits for its answer. */
     static Map<String, Object> request(Command command) throws Exception {
-        Message answer = producer(command).request(message(command, 0), command.number("waitMs", 15000));
+        Message answer = producer(command).request(message(command, 0), command.number("waitMs", 60000));
         return Map.of("text", new String(answer.getBody(), StandardCharsets.UTF_8));
     }
 

@@ -33,6 +33,9 @@ final class Readers {
         consumer.setInstanceName("reader" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);
         consumer.start();
+        // bounds and single messages, for which the client waits 6 s by default
+        consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory().getMQAdminImpl()
+            .setTimeoutMillis(Administration.TIMEOUT_MS);
         return consumer;
     }
 
@@ -109,7 +112,7 @@ final class Readers {
         DefaultMQPullConsumer consumer = consumer(command);
         MessageQueue queue = new MessageQueue(
             command.text("topic"), command.text("broker", "broker-a"), command.integer("queueId", 0));
-        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(command.number("waitMs", 30000));
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(command.number("waitMs", 90000));
         Exception last = null;
         while (System.nanoTime() < end) {
             try {
