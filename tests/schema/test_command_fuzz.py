@@ -328,4 +328,5 @@ class FuzzTests(SynchronousTestCase):
             started = time.process_time()
             self.check(frame_of(raw))
             self.check(frame_of(raw + b"}"))
-            self.assertLess(time.process_time() - started, 3.0, piece)
+            # far less, but for a slow machine that watches coverage; what is quadratic takes minutes
+            self.assertLess(time.process_time() - started, 30.0, piece)
