@@ -15,7 +15,7 @@ from tests import golden_store
 from tests.spark.session import ROOT
 
 NOTEBOOK = os.path.join(ROOT, "docs", "notebooks", "store.ipynb")
-PATIENCE = 240  # seconds for a cell
+PATIENCE = 1200  # seconds for a cell
 
 
 class NotebookTests(SynchronousTestCase):
