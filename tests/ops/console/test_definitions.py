@@ -23,9 +23,7 @@ class DefinitionsTests(ConsoleCase):
     def test_definitions(self, page: Page) -> None:
         """They are written to a file, and brought in after a look at what would become of each."""
         self.do(self.make_topic, "Orders", 3)
-        page.keyboard.press("g")
-        page.keyboard.press("i")
-        page.get_by_role("heading", name="Definitions", level=1).wait_for()
+        self.press(page, "gi", page.get_by_role("heading", name="Definitions", level=1))
         with page.expect_download() as download:
             page.get_by_role("button", name="Download").click()
         with open(download.value.path(), encoding="utf-8") as file:
