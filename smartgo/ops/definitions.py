@@ -13,7 +13,6 @@ from smartgo.client.administration.definitions import (
     count_of,
     counts_of,
     leave,
-    read_definitions,
 )
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.names import Brokers, Namespace
@@ -109,7 +108,7 @@ class DefinitionsApi:
         order = call.body
         if count_of(order.definitions, order.brokers) > ITEMS:
             raise Problem(400, f"more than {ITEMS} settings at once; bring them in by several files", "too-many-items")
-        wanted = read_definitions(order.definitions)
+        wanted = await self._view.admin.definitions.read(order.definitions)
         work = Import(self._view, wanted, order)
         return self._jobs.start("definitions", call.principal, work.run, ITEMS)
 

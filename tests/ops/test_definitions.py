@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from smartgo.client.administration import definitions as administration
 from smartgo.client.administration.definitions import Definitions, Step
 from smartgo.ops import definitions
 from tests.ops.test_cluster import ClusterCase
@@ -104,7 +105,8 @@ class ImportTests(DefinitionsCase):
         self.assertEqual(self.topics(), ["Orders"])
 
     def test_merge(self) -> None:
-        """What is not among the definitions is left alone; what is gets their settings."""
+        """What is not among the definitions is left alone; what is gets their settings, with turns for others."""
+        self.patch(administration, "_TURN", 1)
         self.bring({"topics": {"Orders": {"broker-a": {"readQueueNums": 7, "writeQueueNums": 7}}, "New": {"b": {}}}},
                    brokers=["broker-a"])  # fmt: skip
         self.assertEqual(self.topics(), ["New", "Orders"])
@@ -141,12 +143,12 @@ class ImportTests(DefinitionsCase):
             ({"topics": {"T": {"broker-a": {"readQueueNums": -1}}}}, "topic T at broker-a: readQueueNums is -1"),
             ({"topics": {"T": {"broker-a": {"perm": 8}}}}, "topic T at broker-a: perm is 8"),
             ({"topics": {"T": {"broker-a": {"topicName": "U"}}}}, "topic T at broker-a: its topicName is 'U'"),
-            ({"topics": {"a b": ok}}, "topic a b at broker-a: The specified topic contains illegal characters"),
+            ({"topics": {"a b": ok}}, "topic a b: The specified topic contains illegal characters"),
             ({"topics": {"T": {}}}, "topic T: it is at no broker"),
             ({"topics": {"T": 7}}, "topic T: that is no object"),
             ({"topics": []}, "topics: that is no object"),
             ({"groups": {"g": {"broker-a": {"retryMaxTimes": -2}}}}, "group g at broker-a: retryQueueNums or"),
-            ({"groups": {"a b": ok}}, "group a b at broker-a: "),
+            ({"groups": {"a b": ok}}, "group a b: "),
             ({"order": {"T": 1}}, "order T: that is no text"),
             ({"kv": {"n": {"k": "x" * 32_769}}}, "kv n/k: that is no text of 32768 characters at most"),
             ({"kv": {"n/m": {}}}, "namespace 'n/m': that is no name"),

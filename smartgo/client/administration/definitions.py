@@ -8,10 +8,11 @@ be done is known before anything is: each setting is to be made, to be changed, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
+from twisted.internet.task import deferLater
 
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.groups import BUILT_IN, Groups
@@ -31,10 +32,18 @@ Kind = Literal["topic", "group", "order", "kv"]
 Outcome = Literal["create", "change", "same", "refused", "created", "changed", "failed", "left"]
 
 _MEMBERS: Final = ("version", "topics", "groups", "order", "kv")
-_TOPIC_MEMBERS: Final = (
-    "readQueueNums", "writeQueueNums", "perm", "topicFilterType", "topicSysFlag", "order",
-)  # fmt: skip
-"""What the request that makes topics (17) carries."""
+_FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
+    kind: {one.encode_name: one.name for one in msgspec.structs.fields(kind)}
+    for kind in (TopicConfig, SubscriptionGroupConfig)
+}
+"""The attributes of settings by their names in a file."""
+_GROUP_FIELDS: Final = _FIELDS[SubscriptionGroupConfig]
+_SENT: Final = {
+    name: attribute for name, attribute in _FIELDS[TopicConfig].items() if name not in ("topicName", "attributes")
+}
+"""Those of a topic that the request has which makes topics (17)."""
+_TURN: Final = 200
+"""Settings that are read or compared at a time."""
 _DONE: Final[Mapping[Outcome, Outcome]] = {"create": "created", "change": "changed"}
 _WHOSE: Final = {
     TopicKind.SYSTEM: "a topic of the brokers' own",
@@ -146,18 +155,20 @@ class Definitions:
         system = await self._topics.system_names()
         topics, groups = await self._topics.configs(), await self._groups.configs()
         steps = []
-        for name, broker, topic in _placed(wanted.topics, brokers):
+        for number, (name, broker, topic) in enumerate(_placed(wanted.topics, brokers)):
+            await self._turn(number)
             kind = kind_of(name, system)
             refused = _missing(broker, masters) or ("" if kind is TopicKind.NORMAL else f"it is {_WHOSE[kind]}")
             known = topics.get(broker, {}).get(name)
-            item = _item("topic", name, broker, _topic_members(known), _topic_members(topic), refused)
+            item = _item("topic", name, broker, known, topic, _SENT, refused)
             if topic.attributes and topic.attributes != (known and known.attributes) and not refused:
                 item.reason = "its attributes are left out: no request carries them"
             steps.append(Step(item, topic))
-        for name, broker, group in _placed(wanted.groups, brokers):
+        for number, (name, broker, group) in enumerate(_placed(wanted.groups, brokers)):
+            await self._turn(number)
             refused = _missing(broker, masters) or ("it is a group of the brokers' own" if name in BUILT_IN else "")
             known_group = groups.get(broker, {}).get(name)
-            item = _item("group", name, broker, _members(known_group), _members(group), refused)
+            item = _item("group", name, broker, known_group, group, _GROUP_FIELDS, refused)
             steps.append(Step(item, group))
         if wanted.order:
             found = await self._registries.values(ORDER_NAMESPACE)
@@ -166,6 +177,25 @@ class Definitions:
             found = await self._registries.values(namespace)
             steps += [Step(_value("kv", f"{namespace}/{key}", found.get(key), one), one) for key, one in table.items()]
         return steps
+
+    @deferred
+    async def read(self, value: Any) -> DefinitionSet:
+        """Return the definitions that plain values say, as L{read_definitions}; others have their turn meanwhile."""
+        reading = _reading(value)
+        number = 0
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                found: DefinitionSet = end.value
+                return found
+            number += 1
+            await self._turn(number)
+
+    async def _turn(self, number: int) -> None:
+        """Let others have their turn, once in a while."""
+        if number % _TURN == _TURN - 1:
+            await deferLater(self._asking.client.env.clock, 0)
 
     @deferred
     async def write(self, step: Step) -> None:
@@ -212,6 +242,17 @@ def read_definitions(value: Any) -> DefinitionSet:
 
     @raise BadBody: they are none, or hold what cannot be meant; the message names the item.
     """
+    reading = _reading(value)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            found: DefinitionSet = end.value
+            return found
+
+
+def _reading(value: Any) -> Generator[None, None, DefinitionSet]:
+    """Read definitions, a setting a step."""
     table = _object(value, "definitions")
     for name in table:
         if name not in _MEMBERS:
@@ -220,8 +261,8 @@ def read_definitions(value: Any) -> DefinitionSet:
     if version != VERSION:
         raise BadBody(f"definitions of version {version!r} are not known, but of {VERSION}")
     return DefinitionSet(
-        topics=_read_settings("topic", table.get("topics", {}), _read_topic),
-        groups=_read_settings("group", table.get("groups", {}), _read_group),
+        topics=(yield from _read_settings("topic", table.get("topics", {}), check_topic, _read_topic)),
+        groups=(yield from _read_settings("group", table.get("groups", {}), check_group, _read_group)),
         order=_read_values("order", table.get("order", {})),
         kv={
             _name("namespace", one): _read_values(f"kv {one}/", found)
@@ -247,7 +288,7 @@ def _values_of(value: Any) -> Collection[Any]:
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, dict) or not all(name.__class__ is str for name in value):
         raise BadBody(f"{what}: that is no object")
     return value
 
@@ -258,10 +299,15 @@ def _name(what: str, name: str) -> str:
     return name
 
 
-def _read_settings(kind: str, value: Any, read: Any) -> dict[str, dict[str, Any]]:
+def _read_settings(
+    kind: str, value: Any, check: Callable[[str], None], read: Callable[[str, dict[str, Any], str], Any]
+) -> Generator[None, None, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, Any]] = {}
     for name, at in _object(value, f"{kind}s").items():
-        _name(kind, name)
+        try:
+            check(_name(kind, name))
+        except BadName as error:
+            raise BadBody(f"{kind} {name}: {error}") from None
         if not _object(at, f"{kind} {name}"):
             raise BadBody(f"{kind} {name}: it is at no broker")
         found[name] = {}
@@ -271,15 +317,13 @@ def _read_settings(kind: str, value: Any, read: Any) -> dict[str, dict[str, Any]
                 found[name][broker] = read(name, _object(settings, where), where)
             except msgspec.ValidationError as error:
                 raise BadBody(f"{where}: {error}") from None
-            except BadName as error:
-                raise BadBody(f"{where}: {error}") from None
+            yield
     return found
 
 
 def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where: str) -> C:
-    for member in settings:
-        if member not in _WIRE_NAMES[kind]:
-            raise BadBody(f"{where}: there is no setting {member!r}")
+    for member in settings.keys() - _FIELDS[kind].keys():
+        raise BadBody(f"{where}: there is no setting {member!r}")
     if settings.get(named, name) != name:
         raise BadBody(f"{where}: its {named} is {settings[named]!r}")
     return msgspec.convert({**settings, named: name}, kind)
@@ -287,7 +331,6 @@ def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where:
 
 def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
     found = _read(TopicConfig, "topicName", name, settings, where)
-    check_topic(name)
     for member, number in (("readQueueNums", found.read_queue_nums), ("writeQueueNums", found.write_queue_nums)):
         if not 0 <= number <= MOST_QUEUES:
             raise BadBody(f"{where}: {member} is {number}")
@@ -298,7 +341,6 @@ def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
 
 def _read_group(name: str, settings: dict[str, Any], where: str) -> SubscriptionGroupConfig:
     found = _read(SubscriptionGroupConfig, "groupName", name, settings, where)
-    check_group(name)
     if found.retry_queue_nums < 0 or found.retry_max_times < -1:
         raise BadBody(f"{where}: retryQueueNums or retryMaxTimes is negative")
     return found
@@ -312,12 +354,6 @@ def _read_values(what: str, value: Any) -> dict[str, str]:
         if not isinstance(one, str) or len(one) > VALUE_LIMIT:
             raise BadBody(f"{where}: that is no text of {VALUE_LIMIT} characters at most")
     return found
-
-
-_WIRE_NAMES: Final[Mapping[type, frozenset[str]]] = {
-    kind: frozenset(one.encode_name for one in msgspec.structs.fields(kind))
-    for kind in (TopicConfig, SubscriptionGroupConfig)
-}
 
 
 # -- comparing -------------------------------------------------------------------------------------------------
@@ -343,24 +379,17 @@ def _missing(broker: str, masters: Collection[str]) -> str:
     return "" if broker in masters else f"there is no broker {broker} with a master here"
 
 
-def _members(config: msgspec.Struct | None) -> dict[str, Any] | None:
-    return None if config is None else msgspec.to_builtins(config)
-
-
-def _topic_members(config: TopicConfig | None) -> dict[str, Any] | None:
-    members = _members(config)
-    return None if members is None else {name: members.get(name) for name in _TOPIC_MEMBERS}
-
-
 def _item(
-    kind: Kind, name: str, broker: str, known: dict[str, Any] | None, wanted: dict[str, Any] | None, refused: str
+    kind: Kind, name: str, broker: str, known: C | None, wanted: C, fields: Mapping[str, str], refused: str
 ) -> Item:
     if refused:
         return Item(kind, name, broker, "refused", {}, refused)
-    if known is None or wanted is None:
+    if known is None:
         return Item(kind, name, broker, "create")
-    names = dict.fromkeys([*known, *wanted])
-    changes = {one: (known.get(one), wanted.get(one)) for one in names if known.get(one) != wanted.get(one)}
+    if known == wanted:
+        return Item(kind, name, broker, "same")
+    pairs = {one: (getattr(known, attribute), getattr(wanted, attribute)) for one, attribute in fields.items()}
+    changes = {one: pair for one, pair in pairs.items() if pair[0] != pair[1]}
     return Item(kind, name, broker, "change" if changes else "same", changes)
 
 
