@@ -263,8 +263,8 @@ def gather(
     return Columns(values, spans, valid)
 
 
-def windows(view: Any, item: int | dtype[Any]) -> ndarray[Any, Any]:
-    """Return an item for each place in a buffer that one can begin at: so many opaque bytes, or of a type."""
+def windows(view: Any, item: int | str) -> ndarray[Any, Any]:
+    """Return an item for each place in a buffer where one can begin: so many opaque bytes, or a number of a type."""
     kind = _numpy().dtype(f"V{item}" if isinstance(item, int) else item)
     found: ndarray[Any, Any] = _numpy().ndarray((len(view) - kind.itemsize + 1,), kind, view, strides=(1,))
     return found

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from smartgo.errors import BadRecord
 from smartgo.schema.columns import heads, numpy_or_none, windows
 from smartgo.schema.index import key_hash, key_text, keys_of
-from smartgo.schema.indexlayout import hashes_of
-from smartgo.schema.keyhashes import LONGEST, MASK_32, POWERS, hash_spans, hash_together
+from smartgo.schema.indexcolumns import hashes_in
+from smartgo.schema.indexlayout import hashes_of, layout_of
+from smartgo.schema.keyhashes import LONGEST, MASK_32, POWERS, hash_together
 from smartgo.schema.message import HOSTS_MASK, ROLLBACK, TRANSACTION_MASK
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import HEAD_SIZE, MAGIC_V2, MESSAGE_MAGICS, RECORD_MINIMUM, decode, start_struct
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
 FEWEST: Final = 64
 """Records below which numpy costs more than it saves."""
 
+_LAYOUTS: Final = 32
+"""Ways to continue around a key, of records of one size, beyond which they are not alike enough."""
+_RUN: Final = 16
+"""Records of one size below which that is not worth while to know."""
 _HEAD: Final = struct.Struct(">ii28xi16xq20xi")  # size, magic, sys flag, store timestamp, body length
-_SYS_FLAG_AT, _STORED_AT, _BODY_AT = 36, 56, 84
 _UNIQUE: Final = b"UNIQ_KEY\x01"
 _INNER_UNIQUE: Final = b"\x02" + _UNIQUE
 _VALUE_AT: Final = len(_INNER_UNIQUE)
@@ -89,7 +93,7 @@ def _run(view: bytes | memoryview, begin: int, limit: int) -> range:
     size, magic = start_struct.unpack_from(view, begin) if room >= RECORD_MINIMUM else (0, 0)
     most = min(limit, room // size) if size >= RECORD_MINIMUM and magic in MESSAGE_MAGICS else 0
     count = 0
-    if most >= FEWEST and view[begin : begin + 8] == view[begin + size : begin + size + 8]:
+    if most >= _RUN and view[begin : begin + 8] == view[begin + size : begin + size + 8]:
         np = numpy_or_none()
         if np is None:
             heads = struct.iter_unpack(f"8s{size - 8}x", view[begin : begin + most * size])
@@ -98,7 +102,7 @@ def _run(view: bytes | memoryview, begin: int, limit: int) -> range:
             words = np.ndarray((most,), "u8", view, begin, (size,))
             others = words != words[0]
             count = int(others.argmax()) if others.any() else most
-    return range(begin, begin + count * size, size) if count >= FEWEST else range(begin, begin)
+    return range(begin, begin + count * size, size) if count >= _RUN else range(begin, begin)
 
 
 def keys_in(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
@@ -118,6 +122,51 @@ def keys_in(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
 
 
 def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
+    found = _alike(view, starts, base) if isinstance(starts, range) else None
+    return _each(view, starts, base) if found is None else found
+
+
+def _alike(view: bytes | memoryview, starts: range, base: int) -> Keys | None:
+    """
+    Find the keys of records of one size, as one pattern has them all.
+
+    @return: C{None} where some have no key, or more than one, or at another place than the first one has.
+    """
+    at, size = starts[0], starts.step
+    _, magic, _, _, body = _HEAD.unpack_from(view, at)
+    if magic == MAGIC_V2 or not 0 <= body < size - HEAD_SIZE:
+        return None
+    layout = layout_of(bytes(view[at + HEAD_SIZE + body : at + size]))
+    if layout is None or len(layout.keys) != 1:
+        return None
+    begin, end = layout.keys[0]
+    if end - begin > LONGEST:
+        return None
+    pattern = f">36xi16xq20xi{body}x{begin}s{end - begin}s{size - HEAD_SIZE - body - end}s"
+    texts: list[bytes] = []
+    prefixes: list[int] = []
+    stored: list[int] = []
+    known: dict[bytes, int] = {}  # what stands before a key, and what of its hash that makes
+    others: set[bytes] = set()  # what stands behind a key
+    for sys_flag, stored_ms, length, before, key, after in struct.iter_unpack(pattern, view[at : starts[-1] + size]):
+        if before not in known or after not in others:
+            layout = layout_of(before + key + after)
+            if layout is None or layout.keys != [(begin, end)] or len(known) + len(others) > _LAYOUTS:
+                return None
+            known[before] = _prefix(before[1 : layout.topic_end]) * POWERS[end - begin]
+            others.add(after)
+        if length != body or sys_flag & HOSTS_MASK or sys_flag & TRANSACTION_MASK == ROLLBACK:
+            return None
+        texts.append(key)
+        prefixes.append(known[before])
+        stored.append(stored_ms)
+    letters = b"".join(texts)
+    if not letters.isascii() or b"\x02" in letters:
+        return None
+    return Keys(_hashed(texts, prefixes), [base + at for at in starts], stored)
+
+
+def _each(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
     texts: list[bytes] = []
     prefixes: list[int] = []  # hash of the topic's part, times what stands for the key's length
     offsets: list[int] = []
@@ -163,7 +212,7 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
         topic = data[topic_at:topic_end]
         prefix = topics.get(topic)
         if prefix is None:
-            prefix = topics[topic] = (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & MASK_32
+            prefix = topics[topic] = _prefix(topic)
         for key in found:
             length = len(key)
             if length > LONGEST or not key.isascii():
@@ -173,13 +222,23 @@ def _one_by_one(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
             prefixes.append(prefix * POWERS[length])
             offsets.append(base + at)
             stored.append(stored_ms)
-    hashes = [
-        value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF  # -2^31 becomes 0
-        for value in [(one + two) & MASK_32 for one, two in zip(hash_together(texts), prefixes, strict=True)]
-    ]
+    hashes = _hashed(texts, prefixes)
     for place, number in alone:
         hashes[place] = number
     return Keys(hashes, offsets, stored)
+
+
+def _hashed(texts: Sequence[bytes], prefixes: Sequence[int]) -> list[int]:
+    """Return the hashes of the index: of each key, with what the topic before it adds to that."""
+    return [
+        value if (value := (one + two) & MASK_32) < 0x80000000 else -value & 0x7FFFFFFF  # -2^31 becomes 0
+        for one, two in zip(hash_together(texts), prefixes, strict=True)
+    ]
+
+
+def _prefix(topic: bytes) -> int:
+    """Return Java's hash of a topic and the sign behind it, unsigned."""
+    return (java_hash(topic.decode("utf-8", "replace")) * 31 + _HASH) & MASK_32
 
 
 def _last_value(data: bytes, begin: int, end: int, name: bytes) -> bytes:
@@ -215,44 +274,46 @@ def _alone(view: bytes | memoryview, at: int) -> list[tuple[int, int]]:
 
 # -- with numpy ----------------------------------------------------------------------------------------------
 
-_UNIQUE_START: Final = int.from_bytes(_UNIQUE[:8], "little")
-_KEYS_START: Final = int.from_bytes(_KEYS, "little")
-_KEYS_MASK: Final = (1 << 8 * len(_KEYS)) - 1
-
-Spans = tuple[Any, Any, Any]
-"""Arrays: the number of the record that each piece of text is of, where it begins, and where it ends."""
-
 
 def _in_bulk(np: Any, view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
-    """Find the keys of those records that are alike at once, and then those of the others."""
+    """Find the keys of those records that are alike at once, then those of the others."""
     at = np.arange(starts[0], starts[-1] + 1, starts.step) if isinstance(starts, range) else np.array(starts, "i8")
     found = heads(view, at)
+    sys_flags, bodies = found["sys_flag"].astype("i4"), found["body_length"].astype("i8")
+    tails = at + bodies + HEAD_SIZE
     ends = at + found["size"]
-    lengths = ends - at - HEAD_SIZE - found["body_length"]
-    plain = (found["body_length"] >= 0) & (lengths > 0) & (found["magic"] != MAGIC_V2)
-    plain &= (found["sys_flag"] & HOSTS_MASK == 0) & (found["sys_flag"] & TRANSACTION_MASK != ROLLBACK)
-    length = lengths[len(at) // 2]
-    chosen = np.flatnonzero(plain & (lengths == length))
-    alike = None
-    if len(chosen) > len(at) // 2:
-        alike = hashes_of(np, windows(view, int(length))[ends[chosen] - length].view("u1").reshape(-1, length))
-    if alike is None:
-        return _by_columns(np, view, at, base)
-    good, hashes = alike
-    if not good.all():
-        chosen = chosen[good]
-    rows = np.repeat(chosen, hashes.shape[1])
-    columns: Any = _index_hashes(np, hashes.ravel()), at[rows] + base, found["stored_ms"][rows].astype("i8")
-    if len(chosen) < len(at):
-        others = np.delete(at, chosen)
-        if len(others) < FEWEST:
-            rest = _one_by_one(view, others.tolist(), base)
-        else:
-            rest = _by_columns(np, view, others, base)
-        columns = [np.concatenate((one, np.asarray(two, one.dtype))) for one, two in zip(columns, rest, strict=True)]
-        order = np.argsort(columns[1], kind="stable")
-        columns = [one[order] for one in columns]
-    return Keys(*columns)
+    usual = (sys_flags & HOSTS_MASK == 0) & (found["magic"] != MAGIC_V2) & (bodies >= 0) & (tails < ends)
+    usual &= sys_flags & TRANSACTION_MASK != ROLLBACK
+    parts: list[tuple[Any, Any]] = []
+    lengths = ends - tails
+    length = int(lengths[len(at) // 2])
+    alike = usual & (lengths == length)
+    left = np.ones(len(at), bool)
+    if 2 * np.count_nonzero(alike) > len(at):
+        rows = np.flatnonzero(alike)
+        hashed = hashes_of(np, windows(view, length)[tails[rows]].view("u1").reshape(-1, length))
+        if hashed is not None:
+            good, hashes = hashed
+            rows = rows[good]
+            left[rows] = False
+            parts.append((np.repeat(rows, hashes.shape[1]), hashes.ravel()))
+    rows = np.flatnonzero(usual & left)
+    if len(rows) >= FEWEST:
+        left[rows] = False
+        owners, hashes = hashes_in(np, view, tails[rows], ends[rows])
+        parts.append((rows[owners], hashes))
+    stored = found["stored_ms"].astype("i8")
+    keys: list[Any] = [(_index_hashes(np, hashes), at[rows] + base, stored[rows]) for rows, hashes in parts]
+    if left.any():
+        keys.append(_one_by_one(view, at[left].tolist(), base))
+    if len(keys) == 1:
+        return Keys(*keys[0])
+    columns = [
+        np.concatenate([np.asarray(one, kind) for one in column])
+        for kind, column in zip(("i4", "i8", "i8"), zip(*keys, strict=True), strict=True)
+    ]
+    order = np.argsort(columns[1], kind="stable")
+    return Keys(*(column[order] for column in columns))
 
 
 def _index_hashes(np: Any, hashes: Any) -> Any:
@@ -260,95 +321,3 @@ def _index_hashes(np: Any, hashes: Any) -> Any:
     found = np.abs(hashes.view("i4"))
     found[found < 0] = 0  # -2^31 alone
     return found
-
-
-def _by_columns(np: Any, view: bytes | memoryview, at: Any, base: int) -> Keys:
-    data = np.frombuffer(view, "u1")
-    ends = at + _gather(np, view, ">i4", at)
-    sys_flags = _gather(np, view, ">i4", at + _SYS_FLAG_AT)
-    topics = at + _gather(np, view, ">i4", at + _BODY_AT) + (HEAD_SIZE + 1)
-    plain = (topics > at) & (topics < ends - 2) & (sys_flags & HOSTS_MASK == 0)
-    plain &= _gather(np, view, ">i4", at + 4) != MAGIC_V2
-    topics = np.where(plain, topics, at)
-    topic_ends = topics + data[topics - 1]
-    plain &= topic_ends + 2 <= ends
-    topic_ends = np.where(plain, topic_ends, at)
-    plain &= topic_ends + 2 + _gather(np, view, ">u2", topic_ends) == ends
-    if not plain.all():
-        return _one_by_one(view, at.tolist(), base)
-    wanted = np.flatnonzero(sys_flags & TRANSACTION_MASK != ROLLBACK)
-    rows, begins, ends, text = _spans(np, view, topic_ends[wanted] + 2, ends[wanted])
-    rows = wanted[rows]
-    topics, topic_ends, at = topics[rows], topic_ends[rows], at[rows]
-
-    letters = np.frombuffer(text, "u1")
-    lengths = ends - begins
-    hashes, strange = hash_spans(np, data, topics, topic_ends - topics)
-    words, strange_words = hash_spans(np, letters, begins, lengths)
-    strange |= strange_words | (lengths > LONGEST)
-    alone = np.flatnonzero(strange).tolist()
-    if alone:
-        lengths[strange] = 0
-    found = _index_hashes(np, (hashes * np.uint32(31) + np.uint32(_HASH)) * np.array(POWERS, "u4")[lengths] + words)
-    for place in alone:
-        topic = bytes(view[topics[place] : topic_ends[place]])
-        found[place] = _hash_alone(topic, text[begins[place] : ends[place]])
-    return Keys(found, at + base, _gather(np, view, ">i8", at + _STORED_AT))
-
-
-def _gather(np: Any, buffer: bytes | memoryview, kind: str, positions: Any) -> Any:
-    """Return the numbers that lie at some positions of a buffer, in native byte order."""
-    row = np.dtype(kind)
-    return windows(buffer, row)[positions].astype(row.newbyteorder("="), copy=False)
-
-
-def _spans(np: Any, view: bytes | memoryview, begins: Any, ends: Any) -> tuple[Any, Any, Any, bytes]:
-    """
-    Find the keys in the properties of records.
-
-    @return: as L{Spans}, by record and in the order of indexing, in a text, which is the last value.
-    """
-    cut = memoryview(view)
-    pieces = [cut[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-    text = b"\x02".join((b"", *pieces, bytes(len(_UNIQUE))))
-    sizes = ends - begins + 1
-    firsts = np.cumsum(sizes) - sizes  # of the separator before each record's properties
-    letters = np.frombuffer(text, "u1")
-    marks = np.flatnonzero(letters == 2)
-    begins, ends = marks[:-1] + 1, marks[1:]
-    heads = _gather(np, text, "<u8", begins)
-    is_unique = (heads == _UNIQUE_START) & (letters[begins + 8] == 1)
-    unique = _values(np, firsts, begins, ends, is_unique, len(_UNIQUE))
-    words = _values(np, firsts, begins, ends, heads & _KEYS_MASK == _KEYS_START, len(_KEYS))
-    if not len(words[0]):
-        return *unique, text
-    words = _split(np, letters, words)
-    rows, begins, ends = (np.concatenate(both) for both in zip(unique, words, strict=True))
-    order = np.argsort(rows, kind="stable")
-    return rows[order], begins[order], ends[order], text
-
-
-def _values(np: Any, firsts: Any, begins: Any, ends: Any, matches: Any, size: int) -> Spans:
-    """Return the values of one property, of each record the last that is not empty; C{size} is that of its name."""
-    chosen = np.flatnonzero(matches & (ends - begins > size))
-    begins, ends = begins[chosen], ends[chosen]
-    rows = np.searchsorted(firsts, begins) - 1
-    last = np.ones(len(rows), bool)
-    last[:-1] = rows[1:] != rows[:-1]
-    return rows[last], begins[last] + size, ends[last]
-
-
-def _split(np: Any, letters: Any, spans: Spans) -> Spans:
-    """Split at blanks; empty words are left out."""
-    rows, begins, ends = spans
-    blanks = np.flatnonzero(letters == ord(" "))
-    owners = np.searchsorted(begins, blanks, "right") - 1
-    inside = (owners >= 0) & (blanks < ends[owners])
-    if not inside.any():
-        return spans
-    blanks, owners = blanks[inside], owners[inside]
-    begins = np.sort(np.concatenate((begins, blanks + 1)))
-    ends = np.sort(np.concatenate((ends, blanks)))
-    rows = rows[np.sort(np.concatenate((np.arange(len(rows)), owners)))]
-    words = ends > begins
-    return rows[words], begins[words], ends[words]

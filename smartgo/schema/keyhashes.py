@@ -34,7 +34,10 @@ def hash_together(texts: Sequence[bytes]) -> Sequence[int]:
     while width < longest:
         width *= 2
     total = len(texts) * width
-    value = int.from_bytes(b"".join([one.rjust(width, b"\0") for one in texts]), "big")
+    together = b"".join(texts)
+    if len(together) < total:
+        together = b"".join([one.rjust(width, b"\0") for one in texts])
+    value = int.from_bytes(together, "big")
     lane, power = 1, 31
     while lane < width:
         low = _lanes(lane, total)

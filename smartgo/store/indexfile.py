@@ -9,7 +9,9 @@ another thread finds whole chains.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smartgo.schema.columns import numpy_or_none, table
@@ -18,12 +20,11 @@ from smartgo.schema.index import (
     ENTRY_SIZE,
     FIRST_ENTRY,
     HEADER_SIZE,
+    SLOT_SIZE,
     Geometry,
     Header,
-    entry_struct,
     header_struct,
     seconds_since,
-    slot_struct,
 )
 from smartgo.schema.indexkeys import FEWEST, Keys
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _LONGEST_SECONDS: Final = 0x7FFFFFFF
-_pack_entry = entry_struct.pack
 
 
 class IndexFile:
@@ -44,7 +44,7 @@ class IndexFile:
     @ivar synced: all that was put is on the disk.
     """
 
-    __slots__ = ("_entries", "_geometry", "_slots", "_view", "header", "path", "ready", "since", "synced")
+    __slots__ = ("_entries", "_geometry", "_heads", "_slots", "_view", "header", "path", "ready", "since", "synced")
 
     def __init__(self, path: str, geometry: Geometry, header: Header, since: int) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class IndexFile:
         self.ready = FIRST_ENTRY
         self.synced = True
         self._geometry = geometry
-        self._view = memoryview(b"")
+        self._view = self._heads = memoryview(b"")
         self._slots: ndarray[Any, Any] | None = None
         self._entries: ndarray[Any, Any] | None = None
 
@@ -88,10 +88,11 @@ class IndexFile:
     def open(self, view: memoryview) -> None:
         """Begin to write, through a mapping of the whole file."""
         self._view = view
+        self._heads = view[HEADER_SIZE : HEADER_SIZE + self._geometry.slots * SLOT_SIZE].cast("i")
 
     def close(self) -> None:
         """Write no more, and hold on to nothing of the mapping."""
-        self._view = memoryview(b"")
+        self._view = self._heads = memoryview(b"")
         self._slots = self._entries = None
 
     def begin_after(self, before: Header) -> None:
@@ -125,35 +126,34 @@ class IndexFile:
     def _put_few(self, hashes: Any, offsets: Any, stored: Any) -> None:
         if not len(hashes):
             return
-        view = self._view
+        hashes, offsets, stored = _listed(hashes), _listed(offsets), _listed(stored)
         header, geometry = self.header, self._geometry
-        begin_ms, slots, first = header.begin_ms, geometry.slots, header.index_count
-        used = header.used_slots
-        heads: dict[int, int] = {}
-        entries = []
-        unpack = slot_struct.unpack_from
-        number = first
-        seconds, last_ms = 0, 0
-        for key_hash, offset, stored_ms in zip(_listed(hashes), _listed(offsets), _listed(stored), strict=True):
-            slot = key_hash % slots
-            previous = heads.get(slot)
-            if previous is None:
-                (previous,) = unpack(view, HEADER_SIZE + slot * 4)
-                if not 0 < previous <= first:
-                    previous = 0
-                    used += 1
-            heads[slot] = number
-            if stored_ms != last_ms:
-                seconds, last_ms = seconds_since(begin_ms, stored_ms), stored_ms
-            entries.append(_pack_entry(key_hash, offset, seconds, previous))
-            number += 1
+        first, count = header.index_count, len(hashes)
+        slots = [key_hash % geometry.slots for key_hash in hashes]
+        heads = self._heads
+        found = _big_endian("i", [heads[slot] for slot in slots])
+        previous = [number if 0 < number <= first else 0 for number in found]
+        if len(set(slots)) < count:
+            newest: dict[int, int] = {}
+            for place, slot in enumerate(slots):
+                previous[place] = newest.get(slot, previous[place])
+                newest[slot] = first + place
+        # Column by column, each of them a number of words: several times as fast as entry by entry.
+        entries = array("i", bytes(count * ENTRY_SIZE))
+        words = ENTRY_SIZE // entries.itemsize
+        halves = array("i", _big_endian("q", offsets).tobytes())
+        seconds = {stored_ms: seconds_since(header.begin_ms, stored_ms) for stored_ms in set(stored)}
+        entries[0::words] = _big_endian("i", hashes)
+        entries[1::words] = halves[0::2]
+        entries[2::words] = halves[1::2]
+        entries[3::words] = _big_endian("i", [seconds[stored_ms] for stored_ms in stored])
+        entries[4::words] = _big_endian("i", previous)
         at = geometry.entry_at(first)
-        data = b"".join(entries)
-        view[at : at + len(data)] = data
-        pack = slot_struct.pack_into
-        for slot, head in heads.items():
-            pack(view, HEADER_SIZE + slot * 4, head)
-        self._end(view, number, used, int(offsets[0]), int(stored[0]), int(offsets[-1]), int(stored[-1]))
+        self._view[at : at + count * ENTRY_SIZE] = entries.tobytes()
+        for slot, number in zip(slots, _big_endian("i", range(first, first + count)), strict=True):
+            heads[slot] = number
+        used = header.used_slots + previous.count(0)
+        self._end(self._view, first + count, used, offsets[0], stored[0], offsets[-1], stored[-1])
 
     def _put_many(self, np: Any, hashes: Any, offsets: Any, stored: Any) -> None:
         if not len(hashes):
@@ -199,6 +199,14 @@ class IndexFile:
             header = header._replace(begin_ms=first_ms, begin_offset=first)
         self.header = header._replace(end_ms=last_ms, end_offset=last, used_slots=used, index_count=count)
         view[:HEADER_SIZE] = header_struct.pack(*self.header)
+
+
+def _big_endian(code: str, values: Iterable[int]) -> array[int]:
+    """Return numbers with their bytes turned round, or back, where this machine has them the other way."""
+    found = array(code, values)
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found
 
 
 def _listed(column: Any) -> Sequence[int]:

@@ -57,6 +57,7 @@ class KeysTests(SynchronousTestCase):
         wanted = expected(data, starts, BASE)
         with_numpy = listed(keys_in(data, [*starts, *list(starts[-1:]) * FEWEST], BASE))
         self.assertEqual(with_numpy[: len(wanted)], wanted)
+        self.assertEqual(listed(keys_in(data, starts, BASE)), wanted)
         one_by_one = [one for at in starts for one in listed(keys_in(memoryview(data), [at], BASE))]
         self.assertEqual(one_by_one, wanted)
         with self.hidden():
@@ -129,6 +130,30 @@ class KeysTests(SynchronousTestCase):
                     records = b"".join(stored(one, topic=random.choice(("T1", "T2", "ü")), body=b"b") for one in raws)
                     self.both(records)
 
+    def test_one_differs(self) -> None:
+        """Whichever byte of one record differs, it has its own keys, and the others theirs."""
+        raws = [b"A\x01b\x02UNIQ_KEY\x01k%02d\x02B\x01 c" % number for number in range(20)]
+        words = [b"KEYS\x01k%02d l\x02UNIQ_KEY\x01k%02d" % (number, number) for number in range(FEWEST)]
+        for raw in (raws, words):
+            for at in range(len(raw[0])):
+                for change in b"\x02\x01 \xc3K":
+                    one = bytearray(raw[11])
+                    one[at] = change
+                    data = stored(*raw[:11], bytes(one), *raw[12:], body=b"b")
+                    starts, _ = record_starts(data, 0, 1 << 30)
+                    found = listed(keys_in(data, starts, BASE))
+                    wanted = expected(data, starts, BASE)
+                    self.assertEqual(found, wanted)
+                    with self.hidden():
+                        self.assertEqual(listed(keys_in(data, starts, BASE)), wanted)
+
+    def test_lengths(self) -> None:
+        """Properties of many lengths, also such as are longer than the first record, have their keys."""
+        for values in ((b"a" * 300,), (b"", b"a", b"aaa", b"aaaaaaa"), (b"\x02\x02", b"a\x02" * 20, b"KEYS\x01")):
+            raws = [b"%s\x02UNIQ_KEY\x01%d" % (values[number % len(values)], number * 7) for number in range(200)]
+            self.assertEqual(len({one[0] for one in self.both(stored(b"KEYS\x01k", *raws))}), 201)
+            self.both(stored(b"", *[b"%s\x02KEYS\x01k" % one for one in raws], body=b"UNIQ_KEY\x01u\x02" * 5))
+
     def test_alike_kinds(self) -> None:
         """Among records that are alike, rollbacks have no keys, and records of another kind have theirs."""
         raw = b"UNIQ_KEY\x01u\x02KEYS\x01k l"
@@ -153,18 +178,18 @@ class KeysTests(SynchronousTestCase):
 
     def test_damaged(self) -> None:
         """A record whose lengths do not add up has no keys, and does not keep its neighbours from theirs."""
-        data = memoryview(bytearray(stored(*[b"UNIQ_KEY\x01u"] * 80)))
-        starts, _ = record_starts(data, 0, 1 << 30)
-        data[starts[40] + 84 : starts[40] + 88] = b"\x7f\0\0\0"
-        data[starts[41] + 84 : starts[41] + 88] = b"\xff\0\0\0"
-        data[starts[42] + 88 + 0] = 250
-        data[starts[43] - 1] = 0
-        found = listed(keys_in(data, starts, BASE))
-        self.assertEqual(
-            [one[1] - BASE for one in found if one[1] - BASE not in starts[40:43]], starts[:40] + starts[43:]
-        )
-        with self.hidden():
-            self.assertEqual(listed(keys_in(data, starts, BASE)), found)
+        damages = [(84, b"\x7f\0\0\0"), (84, b"\xff\0\0\0"), (84, b"\0\0\0\x09"), (-14, b"\xfa"), (-12, b"\0\1")]
+        for records in (stored(*[b"UNIQ_KEY\x01u"] * 80), stored(*[b"UNIQ_KEY\x01u"] * 80, body=b"b")):
+            starts, _ = record_starts(records, 0, 1 << 30)
+            for chosen in (*([one] for one in damages), damages):
+                data = memoryview(bytearray(records))
+                for number, (place, changed) in enumerate(chosen, 40):
+                    at = starts[number] + place if place > 0 else starts[number + 1] + place
+                    data[at : at + len(changed)] = changed
+                wanted = [BASE + one for one in (*starts[:40], *starts[40 + len(chosen) :])]
+                self.assertEqual([one[1] for one in listed(keys_in(data, starts, BASE))], wanted)
+                with self.hidden():
+                    self.assertEqual([one[1] for one in listed(keys_in(data, starts, BASE))], wanted)
 
     def test_no_absolute_value(self) -> None:
         """The one hash that has no absolute value becomes 0, negative ones positive."""
@@ -194,12 +219,12 @@ class KeysTests(SynchronousTestCase):
         size = len(one)
         for hide in (False, True):
             with self.hidden() if hide else nullcontext():
-                for count in (1, FEWEST - 1, FEWEST, 100):
+                for count in (1, 15, 16, 100):
                     data = one * count
                     wanted = list(range(0, count * size, size))
                     starts, end = record_starts(data, 0, 1 << 30)
                     self.assertEqual((list(starts), end), (wanted, len(data)))
-                    self.assertEqual(isinstance(starts, range), count >= FEWEST)
+                    self.assertEqual(isinstance(starts, range), count >= 16)
                     self.assertEqual(list(record_starts(b"??" + data, 2, count - 1)[0]), [at + 2 for at in wanted[:-1]])
                     self.assertEqual(list(record_starts(data[:-1], 0, 1 << 30)[0]), wanted[:-1])
                     starts, end = record_starts(data + other + one + bytes(100), 0, 1 << 30)
