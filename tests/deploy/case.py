@@ -18,7 +18,8 @@ from smartgo.node.options import (
 )
 from tests.fakes import FakeEnvironment
 
-DEPLOY = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs", "deploy")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEPLOY = os.path.join(ROOT, "docs", "deploy")
 PROGRAMS: dict[str, type[NodeOptions]] = {
     one.program: one for one in (AllOptions, BrokerOptions, FrontOptions, RegistryOptions, SlaveOptions)
 }

@@ -10,9 +10,8 @@ from typing import Any
 
 import yaml
 
-from tests.deploy.case import DEPLOY, TWISTD, DeployCase, deployed
+from tests.deploy.case import DEPLOY, ROOT, TWISTD, DeployCase, deployed
 
-ROOT = os.path.dirname(os.path.dirname(DEPLOY))
 OPS_PORT = 10913
 
 
