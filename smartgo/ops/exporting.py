@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.records import Found
-from smartgo.ops.content import row_of, unpacked
+from smartgo.ops.content import MessageRow, row_of, unpacked
 
 PIECE: Final = 64 * 1024
 """Bytes that are written at once."""
@@ -46,21 +46,16 @@ def line_of(one: Found) -> ExportedLine:
         text = body.decode()
     except UnicodeDecodeError:
         text = None
-    return ExportedLine(
-        row.topic,
-        row.origin_topic,
-        row.broker,
-        row.queue_id,
-        row.queue_offset,
-        row.message_id,
-        row.offset_id,
-        row.born_ms,
-        row.stored_ms,
-        row.reconsume_times,
-        one.properties,
-        text,
-        None if text is not None else base64.b64encode(body).decode(),
-    )
+    in_base64 = None if text is not None else base64.b64encode(body).decode()
+    return ExportedLine(**shared(row), properties=one.properties, body=text, body_base64=in_base64)
+
+
+def shared(row: MessageRow) -> dict[str, Any]:
+    """Return what a row and a line both say of a message."""
+    return {name: getattr(row, name) for name in _SHARED}
+
+
+_SHARED: Final = tuple(one for one in ExportedLine.__struct_fields__ if one in MessageRow.__struct_fields__)
 
 
 async def in_pieces(lines: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:

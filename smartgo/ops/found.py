@@ -10,7 +10,7 @@ import msgspec
 from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
 from smartgo.ops.content import MessageRow
-from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of
+from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of, shared
 from smartgo.ops.jobs import JobPath, JobTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
@@ -76,7 +76,7 @@ class FoundApi:
             for row in run:
                 one = there.get(row.queue_offset)
                 if one is None or one.stored.message_id != row.offset_id:
-                    yield _missing(row)
+                    yield FoundLine(**shared(row), properties={}, body=None, body_base64=None, missing=True)
                 else:
                     yield FoundLine(**msgspec.structs.asdict(line_of(one)))
 
@@ -108,22 +108,3 @@ def _follows(one: MessageRow, other: MessageRow) -> bool:
     places = ((row.topic, row.broker, row.queue_id, row.queue_offset) for row in (one, other))
     (*queue, offset), (*other_queue, other_offset) = places
     return queue == other_queue and offset + 1 == other_offset
-
-
-def _missing(row: MessageRow) -> FoundLine:
-    return FoundLine(
-        row.topic,
-        row.origin_topic,
-        row.broker,
-        row.queue_id,
-        row.queue_offset,
-        row.message_id,
-        row.offset_id,
-        row.born_ms,
-        row.stored_ms,
-        row.reconsume_times,
-        {},
-        None,
-        None,
-        True,
-    )

@@ -8,7 +8,7 @@ be done is known before anything is: each setting is to be made, to be changed, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -181,16 +181,10 @@ class Definitions:
     @deferred
     async def read(self, value: Any) -> DefinitionSet:
         """Return the definitions that plain values say, as L{read_definitions}; others have their turn meanwhile."""
-        reading = _reading(value)
-        number = 0
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                found: DefinitionSet = end.value
-                return found
-            number += 1
+        found = DefinitionSet()
+        for number, _ in enumerate(_read_into(found, value)):
             await self._turn(number)
+        return found
 
     async def _turn(self, number: int) -> None:
         """Let others have their turn, once in a while."""
@@ -242,16 +236,13 @@ def read_definitions(value: Any) -> DefinitionSet:
 
     @raise BadBody: they are none, or hold what cannot be meant; the message names the item.
     """
-    reading = _reading(value)
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            found: DefinitionSet = end.value
-            return found
+    found = DefinitionSet()
+    for _ in _read_into(found, value):
+        pass
+    return found
 
 
-def _reading(value: Any) -> Generator[None, None, DefinitionSet]:
+def _read_into(found: DefinitionSet, value: Any) -> Iterator[None]:
     """Read definitions, a setting a step."""
     table = _object(value, "definitions")
     for name in table:
@@ -260,15 +251,11 @@ def _reading(value: Any) -> Generator[None, None, DefinitionSet]:
     version = table.get("version", VERSION)
     if version != VERSION:
         raise BadBody(f"definitions of version {version!r} are not known, but of {VERSION}")
-    return DefinitionSet(
-        topics=(yield from _read_settings("topic", table.get("topics", {}), check_topic, _read_topic)),
-        groups=(yield from _read_settings("group", table.get("groups", {}), check_group, _read_group)),
-        order=_read_values("order", table.get("order", {})),
-        kv={
-            _name("namespace", one): _read_values(f"kv {one}/", found)
-            for one, found in _object(table.get("kv", {}), "kv").items()
-        },
-    )
+    yield from _read_settings("topic", table.get("topics", {}), found.topics, check_topic, _read_topic)
+    yield from _read_settings("group", table.get("groups", {}), found.groups, check_group, _read_group)
+    found.order = _read_values("order", table.get("order", {}))
+    for namespace, values in _object(table.get("kv", {}), "kv").items():
+        found.kv[_name("namespace", namespace)] = _read_values(f"kv {namespace}/", values)
 
 
 def count_of(value: Any, brokers: Collection[str] | None) -> int:
@@ -300,9 +287,12 @@ def _name(what: str, name: str) -> str:
 
 
 def _read_settings(
-    kind: str, value: Any, check: Callable[[str], None], read: Callable[[str, dict[str, Any], str], Any]
-) -> Generator[None, None, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, Any]] = {}
+    kind: str,
+    value: Any,
+    found: dict[str, dict[str, C]],
+    check: Callable[[str], None],
+    read: Callable[[str, dict[str, Any], str], C],
+) -> Iterator[None]:
     for name, at in _object(value, f"{kind}s").items():
         try:
             check(_name(kind, name))
@@ -318,7 +308,6 @@ def _read_settings(
             except msgspec.ValidationError as error:
                 raise BadBody(f"{where}: {error}") from None
             yield
-    return found
 
 
 def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where: str) -> C:
