@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 from unittest import mock
 
@@ -38,11 +39,13 @@ class Cost(NamedTuple):
     """
     One line of the table; microseconds of CPU a message.
 
+    @ivar mixed: whether bodies, topics and properties differ in length, so that no two messages are alike for long.
     @ivar walk: to find the records, C{keys} their keys and hashes, C{put} to write them down.
     """
 
     numpy: bool
     body: int
+    mixed: bool
     words: int
     slice: int
     walk: float
@@ -58,12 +61,14 @@ class Cost(NamedTuple):
 def table(costs: Sequence[Cost]) -> Table:
     """Lay out what was measured."""
     found = Table(title="CPU of the index, us a message", title_justify="left")
-    for title in ("numpy", "body", "KEYS", "slice", "find records", "find and hash keys", "write", "all", "goal"):
+    titles = ("numpy", "body", "mixed", "KEYS", "slice", "find records", "find and hash keys", "write", "all", "goal")
+    for title in titles:
         found.add_column(title, justify="right")
     for one in costs:
         goal = f"{GOALS[one.numpy]:g}" if not one.words and one.slice == RECORDS else ""
-        parts = [f"{part:.2f}" for part in (one.walk, one.keys, one.put, one.total)]
-        found.add_row("yes" if one.numpy else "no", str(one.body), str(one.words), str(one.slice), *parts, goal)
+        costs_us = [f"{part:.2f}" for part in (one.walk, one.keys, one.put, one.total)]
+        numpy, mixed = ("yes" if yes else "no" for yes in (one.numpy, one.mixed))
+        found.add_row(numpy, str(one.body), mixed, str(one.words), str(one.slice), *costs_us, goal)
     return found
 
 
@@ -73,31 +78,32 @@ def measure(folder: Path, rounds: int, messages: int = 16384) -> Iterator[Cost]:
 
     @param messages: in a round.
     """
-    for body, words in ((128, 0), (1024, 0), (1024, 1), (1024, 3)):
-        log = _log(body, words, messages)
+    for body, mixed, words in ((128, False, 0), (1024, False, 0), (1024, True, 0), (1024, False, 1), (1024, False, 3)):
+        log = _log(body, mixed, words, messages)
         for numpy in (True, False):
             for size in (RECORDS, 32):
-                yield _cost(folder, log, messages, (numpy, body, words, size), rounds)
+                yield _cost(folder, log, messages, (numpy, body, mixed, words, size), rounds)
 
 
-def _log(body: int, words: int, messages: int) -> memoryview:
+def _log(body: int, mixed: bool, words: int, messages: int) -> memoryview:
     """Records as a Java client's messages make them: a unique key, and words of KEYS."""
     pieces = []
     offset = 0
+    random = Random(1)
     for number in range(messages):
         properties = {
             "UNIQ_KEY": f"7F00000100002A9F73D16E93{number:08X}",
             "CLUSTER": "DefaultCluster",
             "MSG_REGION": "DefaultRegion",
             "TRACE_ON": "true",
-            "TAGS": "TagA",
+            "TAGS": "TagA" + "A" * (mixed * number % 5),
         }
         if words:
             properties["KEYS"] = " ".join(f"order-{number}-{word}" for word in range(words))
         message = Message(
-            f"Topic{number % 4}",
+            f"Topic{10 ** (mixed * number % 3) + number % 4}",
             number % 8,
-            b"x" * body,
+            b"x" * (random.randrange(body * 2) if mixed else body),
             encode_properties(properties),
             born_ms=_BORN_MS,
             born_host=_HOST,
@@ -109,7 +115,7 @@ def _log(body: int, words: int, messages: int) -> memoryview:
     return memoryview(b"".join(pieces))
 
 
-def _cost(folder: Path, log: memoryview, messages: int, case: tuple[bool, int, int, int], rounds: int) -> Cost:
+def _cost(folder: Path, log: memoryview, messages: int, case: tuple[bool, int, bool, int, int], rounds: int) -> Cost:
     fewest = indexkeys.FEWEST if case[0] else 1 << 30
     with mock.patch.object(indexkeys, "FEWEST", fewest), mock.patch.object(indexfile, "FEWEST", fewest):
         found = [Cost(*case, *_round(folder, log, messages, case[-1])) for _ in range(rounds)]

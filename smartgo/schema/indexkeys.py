@@ -2,9 +2,10 @@
 The index keys of whole runs of records: what a message is indexed under, found and hashed for thousands at a time.
 
 One record at a time (L{smartgo.schema.index.keys_of}, C{key_hash}) this costs more than storing the message does. With
-numpy a run is taken apart column by column. Without it the hashes of a run are still computed together, by arithmetic
-on one long integer. What is rare (IPv6 hosts, records of RocketMQ 5, keys that are not ASCII or very long) is done one
-by one in either case. Tests hold both to what the functions for single records give.
+numpy the records that are alike are one table (L{smartgo.schema.indexlayout}), and the others one text
+(L{smartgo.schema.indexcolumns}). Without it records of one size are cut by one pattern as long as they are alike, and
+the hashes of a run are still computed together. What is rare (IPv6 hosts, records of RocketMQ 5, keys that are very long
+or not ASCII) is done one by one in either case. Tests hold all of this to what the functions for single records give.
 """
 
 from __future__ import annotations
@@ -96,11 +97,11 @@ def _run(view: bytes | memoryview, begin: int, limit: int) -> range:
     if most >= _RUN and view[begin : begin + 8] == view[begin + size : begin + size + 8]:
         np = numpy_or_none()
         if np is None:
-            heads = struct.iter_unpack(f"8s{size - 8}x", view[begin : begin + most * size])
-            count = sum(1 for _ in takewhile(next(heads).__eq__, heads)) + 1
+            words = struct.iter_unpack(f"8s{size - 8}x", view[begin : begin + most * size])
+            count = sum(1 for _ in takewhile(next(words).__eq__, words)) + 1
         else:
-            words = np.ndarray((most,), "u8", view, begin, (size,))
-            others = words != words[0]
+            column = np.ndarray((most,), "u8", view, begin, (size,))
+            others = column != column[0]
             count = int(others.argmax()) if others.any() else most
     return range(begin, begin + count * size, size) if count >= _RUN else range(begin, begin)
 
