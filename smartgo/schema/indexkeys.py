@@ -4,8 +4,8 @@ The index keys of whole runs of records: what a message is indexed under, found 
 One record at a time (L{smartgo.schema.index.keys_of}, C{key_hash}) this costs more than storing the message does. With
 numpy the records that are alike are one table (L{smartgo.schema.indexlayout}), and the others one text
 (L{smartgo.schema.indexcolumns}). Without it records of one size are cut by one pattern as long as they are alike, and
-the hashes of a run are still computed together. What is rare (IPv6 hosts, records of RocketMQ 5, keys that are very long
-or not ASCII) is done one by one in either case. Tests hold all of this to what the functions for single records give.
+the hashes of a run are still computed together. What is rare (IPv6 hosts, records of RocketMQ 5, long keys, such as are
+not ASCII) is done one by one in either case. Tests hold all of this to what the functions for single records give.
 """
 
 from __future__ import annotations
