@@ -36,7 +36,7 @@ def program() -> str | None:
 class FuzzTests(TestCase):
     """Requests made from the OpenAPI document."""
 
-    timeout = 60 + 2 * int(SECONDS)
+    timeout = 600 + 2 * int(SECONDS)
     if program() is None:
         skip = "schemathesis is not installed"
 
