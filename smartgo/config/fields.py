@@ -52,6 +52,19 @@ class Described:
         return self.default
 
 
+class Table(msgspec.Struct, frozen=True):
+    """Settings of one table, each declared by L{setting}."""
+
+    def __repr__(self) -> str:
+        """Leave secrets out: whatever is logged or fails may show us (reliability X18)."""
+        shown = []
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            secret = cast("Described", field.default_factory).kind.secret
+            shown.append(f"{field.name}={'***' if secret and value else repr(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
 def setting(default: T, kind: Kind) -> T:
     """Declare one setting."""
     return cast("T", msgspec.field(default_factory=Described(default, kind)))

@@ -11,9 +11,7 @@ RocketMQ 4.9.8; the limits are L1 to L18 of C{reliability.md}.
 
 from __future__ import annotations
 
-import msgspec
-
-from smartgo.config.fields import file_name, setting
+from smartgo.config.fields import Table, file_name, setting
 from smartgo.config.kinds import (
     Address,
     Addresses,
@@ -43,7 +41,7 @@ OPS_PORT = 10913
 """The usual port of API and console: a broker's usual one and 2."""
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """Who the broker is, where it listens and registers, and what it allows."""
 
     broker_cluster_name: str = setting("DefaultCluster", Name("The cluster this broker belongs to."))
@@ -187,7 +185,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
         return self.broker_role == "SLAVE"
 
 
-class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """Where and how messages are kept."""
 
     store_path_root_dir: str = setting(
@@ -299,7 +297,7 @@ _KEY = r"[\x21-\x7e]{7,256}"
 _KEY_SAYS = "7 to 256 letters, digits and signs of ASCII, without blanks"
 
 
-class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class HaConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """Replication from a master to its slaves."""
 
     ha_listen_port: int | None = setting(None, Port("TCP port for slaves.", otherwise="listenPort + 1"))
@@ -372,7 +370,7 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
     )
 
 
-class RegistryConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """The registry (name server)."""
 
     listen_port: int = setting(9876, Port("TCP port for brokers and clients."))
@@ -404,7 +402,7 @@ class RegistryConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name
     )
 
 
-class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class TlsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """TLS on the ports of broker and registry, and towards them."""
 
     server_mode: str | None = setting(
@@ -440,7 +438,7 @@ class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
         return self.server_mode or ("permissive" if self.server_cert_path else "disabled")
 
 
-class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """What clients may use up (reliability L1 to L18)."""
 
     frame_max_length: int = setting(
@@ -493,7 +491,7 @@ _HOSTS = r"(?:[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?(?:;|$))*"
 _IPS = r"(?:[0-9a-fA-F:.]{2,45}(?:;|$))*"
 
 
-class OpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
+class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     """The REST API and the console."""
 
     ops_listen: str | None = setting(
@@ -570,7 +568,7 @@ class OpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=file_name):
         return address.strip("[]") or "127.0.0.1", usual if text == "on" else int(port)
 
 
-TABLES: dict[str, type[msgspec.Struct]] = {
+TABLES: dict[str, type[Table]] = {
     "broker": BrokerConfig,
     "store": StoreConfig,
     "ha": HaConfig,

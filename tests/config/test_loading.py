@@ -334,6 +334,11 @@ class BadValueTests(SynchronousTestCase):
         self.assertNotIn("hunter", str(error))
         tls = read("tls.server.keyPassword=hunter2").tls
         self.assertEqual(dict(show("tls", tls))["tls.server.keyPassword"], "***")
+        found = read("haAccessKey=smartgo-ha\nhaSecretKey=hunter22\ntls.server.keyPassword=hunter2\nbrokerName=shown")
+        self.assertNotIn("hunter", repr(found))
+        self.assertIn("ha_secret_key=***", repr(found))
+        self.assertIn("broker_name='shown'", repr(found))
+        self.assertIn("client_key_password=None", repr(found))
 
     def test_escaped(self) -> None:
         """A value is shown on one line, whatever is in it."""
