@@ -94,7 +94,8 @@ def replication(subject: str, table: dict[str, str]) -> list[Finding]:
                 WARNING,
                 subject,
                 f"follows no master ({state}), so what is stored now exists once{words}",
-                "is the master up, and registered under the same name? does its haAllow let this slave in?",
+                "is the master up, and registered under the same name? does its haAllow let this slave in, and where"
+                " it has a haAccessKey, has this slave the same key?",
             )
         ]
     behind = int(table.get("haBehindBytes", "0"))
