@@ -171,7 +171,7 @@ class Driver:
     def close(self) -> None:
         """End the JVM without letting its clients say good-bye."""
         self.process.close_input()
-        self.process.wait_ended(20)
+        self.process.wait_ended(60)
 
     def _line(self, line: bytes) -> None:
         self._events.write(line)

@@ -128,7 +128,9 @@ class ConsoleCase(TestCase):
 
         wrong: list[str] = []
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox"], timeout=3 * SECONDS * 1000
+            )
             settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", **options}
             context = browser.new_context(**settings)
             context.set_default_timeout(SECONDS * 1000)
