@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 from tests.interop.case import InteropCase, driver
+from tests.interop.driver import Driver
 from tests.interop.peers import ROCKETMQ
 
 
 class MqadminTests(InteropCase):
     """The commands an operator lives by."""
+
+    def _shown(self, client: Driver, command: str, words: str) -> str:
+        """Return what a command prints when that holds some words: registries may hear of a topic a moment later."""
+        patience = time.monotonic() + 60
+        while words not in (text := client.mqadmin(command)[0]):
+            self.assertLess(time.monotonic(), patience, text)
+        return text
 
     def _commands(self, generation: str) -> None:
         running = self.shared()
@@ -23,15 +32,15 @@ class MqadminTests(InteropCase):
         by_id = f"queryMsgById -n {running.namesrv} -i {one['offsetMsgId']}"
         if generation == "5.3":
             by_id += f" -t {topic}"  # an option the older one does not know
-        update, route, status, clusters, lists, message, by_cluster = client.mqadmin(
+        update, status, clusters, message = client.mqadmin(
             f"updateTopic -n {running.namesrv} -b {address} -t {made} -r 5 -w 5",
-            f"topicRoute -n {running.namesrv} -t {made}",
             f"topicStatus -n {running.namesrv} -t {topic}",
             f"clusterList -n {running.namesrv}",
-            f"topicList -n {running.namesrv}",
             by_id,
-            f"updateTopic -n {running.namesrv} -c DefaultCluster -t {made} -r 6 -w 6",
         )
+        route = self._shown(client, f"topicRoute -n {running.namesrv} -t {made}", '"readQueueNums":5')
+        lists = self._shown(client, f"topicList -n {running.namesrv}", made)
+        (by_cluster,) = client.mqadmin(f"updateTopic -n {running.namesrv} -c DefaultCluster -t {made} -r 6 -w 6")
 
         self.assertIn(f"create topic to {address} success", update)
         self.assertIn(f"create topic to {address} success", by_cluster)
@@ -43,7 +52,7 @@ class MqadminTests(InteropCase):
             ("perm", "6"),
         ):
             self.assertRegex(route, f'"{field}":{value}')
-        self.assertIn('"readQueueNums":6', client.mqadmin(f"topicRoute -n {running.namesrv} -t {made}")[0])
+        self._shown(client, f"topicRoute -n {running.namesrv} -t {made}", '"readQueueNums":6')
 
         if generation == "4.9" or running.peer is not ROCKETMQ:  # a 4.9 broker does not know GET_TOPIC_CONFIG (351)
             rows = [line.split()[:4] for line in status.splitlines() if line.startswith("broker-a ")]
