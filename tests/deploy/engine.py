@@ -94,7 +94,7 @@ class Engine:
 
     def _build(self) -> None:
         (base,) = {line.split()[1] for line in deployed("Containerfile").splitlines() if line.startswith("FROM ")}
-        tree = debian(self._folder)
+        tree = debian()
         change = "ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         archive = os.path.join(self._folder, "base.tar")
         run("tar", "--create", f"--directory={tree}", f"--file={archive}", ".")

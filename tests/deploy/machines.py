@@ -50,7 +50,7 @@ def unavailable() -> str | None:
     return f"not installed: {', '.join(absent)}" if absent else no_network()
 
 
-def run(*command: str, timeout: float = 1200, cwd: str | None = None) -> str:
+def run(*command: str, timeout: float = 1200) -> str:
     """
     Run a program to its end and return what it printed.
 
@@ -64,7 +64,6 @@ def run(*command: str, timeout: float = 1200, cwd: str | None = None) -> str:
         text=True,
         check=False,
         timeout=timeout,
-        cwd=cwd,
     )
     if done.returncode:
         raise MachineFailed(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
@@ -77,9 +76,17 @@ def first_child(process: int) -> str | None:
         return file.read().split(" ")[0] or None
 
 
-def debian(folder: str) -> str:
+@cache
+def folder() -> str:
+    """Return a new folder for what all tests of a run share."""
+    path = os.path.abspath("deploy")
+    os.mkdir(path)
+    return path
+
+
+def debian() -> str:
     """Return a folder with a Debian that has systemd and Python: the one that is kept, or a new one."""
-    tree = os.environ.get("SMARTGO_DEPLOY_TREE") or os.path.join(folder, "debian")
+    tree = os.environ.get("SMARTGO_DEPLOY_TREE") or os.path.join(folder(), "debian")
     if not os.path.exists(tree):
         run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, f"{tree}.new")
         os.symlink("/usr/bin/python3", f"{tree}.new/usr/local/bin/python")  # as images of Python have it
@@ -87,20 +94,20 @@ def debian(folder: str) -> str:
     return tree
 
 
-def sources(folder: str) -> str:
-    """Return a new folder with the checkout: what it is built from, and the files of docs/deploy."""
-    source = copy_of_the_sources(folder)
+def sources(target: str) -> str:
+    """Return a new folder in another with the checkout: what it is built from, and the files of docs/deploy."""
+    source = copy_of_the_sources(target)
     shutil.copytree(DEPLOY, os.path.join(source, "docs", "deploy"))
     return source
 
 
-def packages(source: str, folder: str) -> None:
+def packages(source: str, target: str) -> None:
     """Have the pip of this machine fetch all that an installation needs, so that it asks for nothing elsewhere."""
     pip = (sys.executable, "-m", "pip")
-    run(*pip, "wheel", "-q", "--no-deps", "-w", folder, source)
-    (wheel,) = glob.glob(os.path.join(folder, "smartgo-*.whl"))
+    run(*pip, "wheel", "-q", "--no-deps", "-w", target, source)
+    (wheel,) = glob.glob(os.path.join(target, "smartgo-*.whl"))
     wanted = ("--only-binary=:all:", "--python-version", PYTHON, wheel, "setuptools>=77")
-    run(*pip, "download", "-q", "-d", folder, *wanted)
+    run(*pip, "download", "-q", "-d", target, *wanted)
 
 
 def instructions(heading: str) -> str:
@@ -113,11 +120,11 @@ def instructions(heading: str) -> str:
 
 
 @cache
-def installed(folder: str) -> str:
+def installed() -> str:
     """Return the tree of a Debian on which smartgo was installed by the words of docs/running.rst."""
-    tree = os.path.join(folder, "installed")
-    run("cp", "-a", debian(folder), tree)
-    work = os.path.join(folder, "sources")
+    tree = os.path.join(folder(), "installed")
+    run("cp", "-a", debian(), tree)
+    work = os.path.join(folder(), "sources")
     os.mkdir(work)
     shutil.copytree(sources(work), os.path.join(tree, "root", "smartgo"), symlinks=True)
     packages(os.path.join(work, "smartgo-source"), os.path.join(tree, "root", "wheels"))
@@ -220,13 +227,6 @@ class MachineCase(SynchronousTestCase):
 
     def boot(self, name: str) -> Machine:
         """Return another machine, which ends with the test; its address is the next from 10.77.0.1 on."""
-        machine = Machine(installed(_folder()), self.network.add(name))
+        machine = Machine(installed(), self.network.add(name))
         self.addCleanup(machine.end)
         return machine
-
-
-@cache
-def _folder() -> str:
-    folder = os.path.abspath("deploy")
-    os.mkdir(folder)
-    return folder
