@@ -7,6 +7,7 @@ Rules: C{reliability.md} H3, X6: only those who may replicate are answered; wher
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -31,6 +32,9 @@ from smartgo.store.interfaces import IReplicatedLog
 
 TIMEOUT: Final = 5.0
 """Seconds that a master gets for its answer."""
+
+_CHALLENGE: Final = re.compile("[0-9a-f]{16,128}")
+"""A slave signs nothing else: a signature does not say for what request it is, so nobody may choose the text."""
 
 
 @implementer(IRequestProcessor)
@@ -131,8 +135,8 @@ class RemoteTail:
         if self._credentials is not None:
             self._credentials.sign(request)
         answer = await self._ask_at(master, request, TIMEOUT)
-        challenge = answer.fields.get(CHALLENGE)
-        if challenge is not None and self._credentials is not None:
+        challenge = answer.fields.get(CHALLENGE, "")
+        if self._credentials is not None and _CHALLENGE.fullmatch(challenge):
             self._challenge = master, challenge
         return answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import LogLevel, capturedLogs
 from twisted.python.failure import Failure
@@ -29,6 +29,7 @@ from tests.broker.test_replication import SLAVE, Pair, PairCase
 SECRET = "a-secret-of-ours"
 KEY = {"haAccessKey": "smartgo-ha", "haSecretKey": SECRET}
 CREDENTIALS = Credentials(KEY["haAccessKey"], SECRET)
+CHALLENGE = "c0" * 24
 
 
 def question(**fields: Any) -> Command:
@@ -158,19 +159,22 @@ class KeyTests(PairCase):
 class RemoteTailTests(PairCase):
     """What a slave makes of answers."""
 
-    def ask(self, credentials: Credentials | None, *answers: Command) -> tuple[Any, list[Command]]:
-        """Ask who answers so; return what came of it, and what was asked."""
+    def remote(self, credentials: Credentials | None, *answers: Command) -> tuple[RemoteTail, list[Command]]:
+        """Return who asks masters that answer so, and what they will have been asked."""
         asked: list[Command] = []
         left = list(answers)
 
         def answer(address: str, request: Command, timeout: float) -> Deferred[Command]:
             asked.append(decode(encode(request)[4:]))
-            told: Deferred[Command] = Deferred()
-            told.callback(decode(encode(left.pop(0))[4:]))
-            return told
+            return succeed(decode(encode(left.pop(0))[4:]))
 
+        return RemoteTail(answer, credentials), asked
+
+    def ask(self, credentials: Credentials | None, *answers: Command) -> tuple[Any, list[Command]]:
+        """Ask who answers so; return what came of it, and what was asked."""
+        tail, asked = self.remote(credentials, *answers)
         told: list[Any] = []
-        RemoteTail(answer, credentials).ask("m:1", 0, 0, follow=True).addBoth(told.append)
+        tail.ask("m:1", 0, 0, follow=True).addBoth(told.append)
         return told[0], asked
 
     def answered(self, code: int = 0, **fields: str) -> Command:
@@ -180,17 +184,43 @@ class RemoteTailTests(PairCase):
 
     def test_challenged(self) -> None:
         """A challenge is signed once, in the same attempt; a second one in a row waits for the next."""
-        challenged = self.answered(16, challenge="c0")
+        challenged = self.answered(16, challenge=CHALLENGE)
         tail, asked = self.ask(CREDENTIALS, challenged, self.answered(ticket="ab" * 24))
         self.assertEqual(tail, Tail(0, 9, None, b"\xab" * 24))
-        self.assertEqual([one.fields.get("challenge") for one in asked], [None, "c0"])
+        self.assertEqual([one.fields.get("challenge") for one in asked], [None, CHALLENGE])
         self.assertTrue(all(CREDENTIALS.signed(one) for one in asked))
         failure, asked = self.ask(CREDENTIALS, challenged, challenged)
         self.assertEqual((failure.check(PeerRefused), len(asked)), (PeerRefused, 2))
 
+    def test_given(self) -> None:
+        """A challenge is signed for who gave it, and once, whatever becomes of it."""
+        tail, asked = self.remote(
+            CREDENTIALS,
+            *[self.answered(challenge=str(number) * 48) for number in range(3)],
+            *[self.answered(16), self.answered()],
+        )
+        for master in ("m:1", "m:1", "other:1", "other:1", "other:1"):
+            tail.ask(master, 0, 0).addErrback(lambda failure: failure.trap(PeerRefused))
+        self.assertEqual([one.fields.get("challenge") for one in asked], [None, "0" * 48, None, "2" * 48, None])
+
+    def test_chosen(self) -> None:
+        """What is no challenge is not signed: what a signature is worth elsewhere may depend on the text."""
+        for chosen in ("c0", "x" * 48, CHALLENGE.upper(), CHALLENGE + " ", CHALLENGE * 3, ""):
+            failure, asked = self.ask(CREDENTIALS, self.answered(16, challenge=chosen))
+            self.assertEqual((failure.check(PeerRefused), len(asked)), (PeerRefused, 1))
+
+    def test_unguarded(self) -> None:
+        """That a master asks for no key is said again when it has done so meanwhile, or it is another."""
+        guarded = self.answered(ticket="ab" * 24)
+        tail, _ = self.remote(CREDENTIALS, *[self.answered()] * 3, guarded, *[self.answered()] * 2)
+        with capturedLogs() as events:
+            for master in ("m:1", "m:1", "m:2", "m:2", "m:2", "m:2"):
+                tail.ask(master, 0, 0, follow=True)
+        self.assertEqual([one["master"] for one in events if "master" in one], ["m:1", "m:2", "m:2"])
+
     def test_no_key(self) -> None:
         """Without a key nothing is signed, and a challenge is a refusal as any other."""
-        failure, asked = self.ask(None, self.answered(16, challenge="c0"))
+        failure, asked = self.ask(None, self.answered(16, challenge=CHALLENGE))
         self.assertEqual((failure.check(PeerRefused), len(asked)), (PeerRefused, 1))
         self.assertEqual(asked[0].fields, {"begin": "0", "end": "0", "follow": "true"})
 
