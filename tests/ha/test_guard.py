@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet.address import IPv4Address
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import FramingError, NoPermission
@@ -214,7 +215,9 @@ class DoorTests(MasterCase):
         """Who shows nothing for 20 s is turned away; who leaves by itself is no news."""
         master = self.make()
         self.wire(master)
-        self.wire(master).gone()
+        with capturedLogs() as events:
+            self.wire(master).gone()
+        self.assertEqual(events, [])
         self.settle(20)
         self.assertEqual(self.said.sentences, ["not replicating to 10.1.2.3:5000: it has said nothing for 20 s"])
         self.assertEqual(master.turned_away, 1)
