@@ -54,10 +54,12 @@ class Engine:
         os.mkdir(folder)
         self._folder = folder
         wait = "ip link set lo up && exec sleep infinity"
-        alone = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "--")
-        self._process = subprocess.Popen(
-            [*alone, "sh", "-c", OWN_CGROUPS, "engine", "sh", "-c", wait], stdin=subprocess.DEVNULL
-        )
+        alone = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--")
+        self._said = os.path.join(folder, "said")
+        with open(self._said, "wb") as said:
+            self._process = subprocess.Popen(
+                [*alone, "sh", "-c", OWN_CGROUPS, "engine", "sh", "-c", wait], stdin=subprocess.DEVNULL, stderr=said
+            )
         try:
             until(self._up, BOOTED, "the engine's namespaces")
             self._configure()
@@ -68,6 +70,9 @@ class Engine:
             raise
 
     def _up(self) -> bool:
+        if self._process.poll() is not None:
+            with open(self._said, encoding="utf-8", errors="replace") as file:
+                raise MachineFailed(f"no namespaces: {file.read()}")
         child = first_child(self._process.pid)
         if child is None:
             return False
@@ -145,6 +150,11 @@ class Engine:
 
     def end(self) -> None:
         """End every process in the namespaces, and remove what they wrote."""
-        self._process.send_signal(signal.SIGKILL)
+        first = first_child(self._process.pid)
+        # The first process of a namespace ends after all others in it, and its parent after that.
+        if first is None:
+            self._process.kill()
+        else:
+            os.kill(int(first), signal.SIGKILL)
         self._process.wait()
         shutil.rmtree(self._folder)

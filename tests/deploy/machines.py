@@ -71,9 +71,10 @@ def run(*command: str, timeout: float = 1200) -> str:
 
 
 def first_child(process: int) -> str | None:
-    """Return the process that another one has begun namespaces with; C{None} where it has not yet."""
-    with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+    """Return the process that another one has begun namespaces with; C{None} where it has not yet, or has ended."""
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/{process}/task/{process}/children") as file:
         return file.read().split(" ")[0] or None
+    return None
 
 
 @cache
