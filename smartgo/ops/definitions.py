@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
+from twisted.internet.defer import CancelledError
 
 from smartgo.client.administration.definitions import (
     DefinitionSet,
@@ -149,5 +150,12 @@ class Import:
         due = [step for step in steps if step.due]
         for number, step in enumerate(due):
             job.progress(number, len(due), step.item.words)
-            await self._view.admin.definitions.write(step)
+            try:
+                await self._view.admin.definitions.write(step)
+            except CancelledError:
+                step.item.outcome, step.item.reason = (
+                    "failed",
+                    "the job was ended meanwhile: it may be done all the same",
+                )
+                raise
         job.progress(len(due), len(due))

@@ -185,7 +185,7 @@ class ImportTests(DefinitionsCase):
         self.assertEqual(rows[0]["reason"], "broker broker-a: readQueueNums 60000 of topic[Wide] is outside 0..1024")
 
     def test_cancelled(self) -> None:
-        """Where it is cancelled the rows tell what was done and what was left."""
+        """Where it is cancelled the rows tell what was done, what may have been, and what was left."""
         writes: list[str] = []
         write = Definitions.write
 
@@ -201,7 +201,8 @@ class ImportTests(DefinitionsCase):
         self.order("DELETE", f"/jobs/{job['id']}")
         job, rows = self.ended(job)
         self.assertEqual(job["state"], "cancelled")
-        self.assertEqual([one["outcome"] for one in rows], ["created", "left", "left"])
+        self.assertEqual([one["outcome"] for one in rows], ["created", "failed", "left"])
+        self.assertIn("may be done all the same", rows[1]["reason"])
 
     def test_audit(self) -> None:
         """The audit log has who brought in what, by name, with nothing secret."""

@@ -522,6 +522,19 @@ class AuditTests(SecurityCase):
         self.assertEqual((items[2]["address"], items[2]["detail"]["body"]["name"]), ("127.0.0.1", "Orders"))
         self.assertEqual(self.front.get("/audit?failed=false", token=boss)["total"], 1)
 
+    def test_sorted(self) -> None:
+        """Entries are sorted by time, by who it was, and by status: by what the console has at the heads of columns."""
+        boss, reader = self.token("boss", ADMIN), self.token("reader", READ)
+        self.front.ask("POST", "/topics", TOPIC, token=reader)
+        self.front.ask("POST", "/topics", TOPIC, token=boss)
+        for sort, wanted in (
+            ("atMs", ["reader", "boss"]),
+            ("who", ["boss", "reader"]),
+            ("-status", ["reader", "boss"]),
+        ):
+            items = self.front.get(f"/audit?sort={sort}", token=boss)["items"]
+            self.assertEqual([one["who"] for one in items], wanted, sort)
+
     def test_flood(self) -> None:
         """Whoever may do nothing cannot push out what was done; how many entries are missing is told."""
         boss, reader = self.token("boss", ADMIN), self.token("reader", READ)
