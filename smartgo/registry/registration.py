@@ -85,10 +85,3 @@ def _others(text: str) -> Advertised:
         return Advertised.parse(text) if text else _NOTHING_ELSE
     except ValueError as error:
         raise BadName(f"advertised addresses: {error}") from None
-
-
-class Registered(NamedTuple):
-    """What a slave is told of its master; empty for masters, and where no master is known."""
-
-    master_address: str | None
-    ha_address: str | None

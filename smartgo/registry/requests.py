@@ -144,9 +144,9 @@ class RegistryProcessor(Processor):
                 address=header.broker_addr,
             )
         answer = headers.RegisterBrokerResponse()
-        if master.master_address is not None:
-            answer.ha_server_addr = self._routes.told_ha(master.master_address, _asker(peer))
-            answer.master_addr = self._routes.told(master.master_address, _asker(peer))
+        if master is not None:
+            answer.ha_server_addr = self._routes.told_ha(master, _asker(peer))
+            answer.master_addr = self._routes.told(master, _asker(peer))
         try:
             order = bodies.KVTable(self._kv.namespace(ORDER_TOPICS)).encode()
         except QueryNotFound:

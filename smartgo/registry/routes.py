@@ -17,7 +17,7 @@ import msgspec
 from zope.interface import implementer
 
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
-from smartgo.registry.registration import MASTER, NameTaken, Registered, Registration, TableFull, is_plain
+from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull, is_plain
 from smartgo.schema.advertised import Advertised, Asker
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 
@@ -89,11 +89,12 @@ class RouteTable:
 
     # -- what brokers do -----------------------------------------------------------------------------------
 
-    def register(self, one: Registration, channel: object) -> Registered:
+    def register(self, one: Registration, channel: object) -> str | None:
         """
         Take a registration; all of it or nothing.
 
         @param channel: the connection it came over, compared by identity.
+        @return: for a slave the usual address of its master; C{None} for a master, and where none is known.
         @raise NameTaken: another living process is this master, or has this address.
         @raise TableFull: too many brokers or topics.
         @raise BadName: a name or an address that is none.
@@ -136,7 +137,7 @@ class RouteTable:
         )
         self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
-        return self._registered(seen)
+        return self._master_of(seen)
 
     def repeats(self, address: str, digest: bytes) -> DataVersion | None:
         """Return the version that a broker registered last if that had this digest, else C{None}."""
@@ -384,19 +385,16 @@ class RouteTable:
             if not addresses:
                 del self._addresses_of[id(seen.channel)]
 
-    def _refresh(self, seen: _Live, one: Registration, channel: object) -> Registered:
+    def _refresh(self, seen: _Live, one: Registration, channel: object) -> str | None:
         self._unlink(seen)
         seen.ha_address, seen.digest, seen.heard, seen.channel = one.ha_address, one.digest, self._seconds(), channel
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
-        return self._registered(seen)
+        return self._master_of(seen)
 
     # -- answers -------------------------------------------------------------------------------------------
 
-    def _registered(self, seen: _Live) -> Registered:
-        master = self._brokers[seen.name].addresses.get(MASTER)
-        if seen.broker_id == MASTER or master is None:
-            return Registered(None, None)
-        return Registered(master, self._live[master].ha_address)
+    def _master_of(self, seen: _Live) -> str | None:
+        return None if seen.broker_id == MASTER else self._brokers[seen.name].addresses.get(MASTER)
 
     def _broker_data(self, name: str, asker: Asker | None) -> BrokerData:
         broker = self._brokers[name]

@@ -10,12 +10,14 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadName
 from smartgo.registry.interfaces import IRoutes
-from smartgo.registry.registration import NameTaken, Registered, Registration, TableFull
+from smartgo.registry.registration import NameTaken, Registration, TableFull
 from smartgo.registry.routes import EXPIRY, RouteTable
+from smartgo.schema.advertised import Asker
 from smartgo.schema.bodies import DataVersion, QueueData, TopicConfig
 
 A1, A2, A3 = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 HA1, HA2 = "10.0.0.1:10912", "10.0.0.2:10912"
+ASKER = Asker("10.0.0.2", "10.0.0.9", 9876)
 
 
 def topic(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> TopicConfig:
@@ -51,7 +53,7 @@ class RouteTests(SynchronousTestCase):
         counter: int | None = None,
         channel: object = None,
         ha: str = HA1,
-    ) -> Registered:
+    ) -> str | None:
         """Register, with a changed version unless one is given."""
         self.counter += 1
         version = DataVersion(counter=self.counter if counter is None else counter, timestamp=1)
@@ -150,14 +152,15 @@ class RegisterTests(RouteTests):
 
     def test_slave(self) -> None:
         """A slave brings no topics; it is told its master, and appears in routes under its id."""
-        self.assertEqual(self.register(), Registered(None, None))
-        self.assertEqual(self.register(A2, broker_id=1, ha=HA2, table=topics("X")), Registered(A1, HA1))
+        self.assertIsNone(self.register())
+        self.assertEqual(self.register(A2, broker_id=1, ha=HA2, table=topics("X")), A1)
+        self.assertEqual(self.table.told_ha(A1, ASKER), HA1)
         self.assertEqual(self.table.topics(), ["T"])
         self.assertEqual(self.addresses(), {"a": {0: A1, 1: A2}})
 
     def test_slave_first(self) -> None:
         """A slave without a master is told nothing, and gives no route."""
-        self.assertEqual(self.register(A2, broker_id=1), Registered(None, None))
+        self.assertIsNone(self.register(A2, broker_id=1))
         self.assertEqual(self.table.topics(), [])
         self.assertIsNone(self.table.route("T"))
 
@@ -231,7 +234,7 @@ class RegisterTests(RouteTests):
     def test_no_ha_address(self) -> None:
         """A broker need not have an HA address."""
         self.register(ha="")
-        self.assertEqual(self.register(A2, broker_id=1), Registered(A1, ""))
+        self.assertEqual((self.register(A2, broker_id=1), self.table.told_ha(A1, ASKER)), (A1, ""))
 
 
 class RivalTests(RouteTests):
