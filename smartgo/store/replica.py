@@ -129,6 +129,7 @@ class Replica:
                     queue = by_key.get(key)
                     if queue is None:
                         queue = self._queues.create(*key)
+                        odd.pop(key, None)  # one that was deleted had it
                     number = message.queue_offset
                     if number != queue.next_offset or (odd and key in odd):
                         self._out_of_step(queue, message)

@@ -936,6 +936,18 @@ class StepTests(ReplicaTestCase):
             self.assertEqual([one.queue_offset for one in self.read_all(reopened, "T", 7)], [0, 1, 2])
             self.assertEqual((self.read(reopened), reopened.bounds("T", 1)), ([0] if again else [], (0, 0)))
 
+    def test_deleted_while_odd(self) -> None:
+        """A queue whose last message was out of step begins like any other when its topic is made anew."""
+        slave = self.slave(FakeEnvironment())
+        log = self.log(0, 1, 5)
+        self.feed(slave, log)
+        self.now(slave.delete_topic("T"))
+        since = len(log)
+        log += self.log(0, 1, begin=since)
+        self.feed(slave, log)
+        self.now(slave.delete_topic("T", since))
+        self.assertEqual(self.read(slave), [0, 1])
+
     def test_no_offsets_are_kept(self) -> None:
         """A slave whose queue is made anew keeps no offsets free of which an old table tells: the master gives them."""
         env = FakeEnvironment()
