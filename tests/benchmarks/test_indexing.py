@@ -19,7 +19,7 @@ class IndexingTests(SynchronousTestCase):
         folder = Path(self.mktemp())
         folder.mkdir()
         costs = list(measure(folder, 1, 128))
-        self.assertEqual(len({one[:4] for one in costs}), 16)
+        self.assertEqual(len({one[:5] for one in costs}), 20)
         for one in costs:
             self.assertGreater(one.total, 0)
             self.assertLess(one.total, 1e6)
@@ -28,4 +28,4 @@ class IndexingTests(SynchronousTestCase):
         self.addCleanup(console.file.close)
         console.print(table(costs))
         rows = [line for line in console.export_text().splitlines() if "1024 │" in line]
-        self.assertEqual(sum(line.rstrip(" │").endswith(("  1", "  3")) for line in rows), 4)
+        self.assertEqual(sum(line.rstrip(" │").endswith(("  1", "  3")) for line in rows), 6)
