@@ -21,10 +21,10 @@ from smartgo.cli.message import as_members, as_text, read_beginning
 from smartgo.cli.output import in_words, json_line, moment, printable, size, span
 from smartgo.cli.running import refusal
 from smartgo.client.messages import ReceivedMessage
-from smartgo.env.real import RealNetwork
 from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
 from tests.fakes import FakeEnvironment
+from tests.interop.case import PORTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -183,8 +183,8 @@ class ProcessTests(SynchronousTestCase):
 
     def test_dev(self) -> None:
         """The broker in the foreground says where it is and what it keeps; ctrl-C ends it with 0, its messages stay."""
-        network = RealNetwork(None)
-        ports = [network.free_port() for _ in range(3)]
+        first = PORTS.take(4)  # the broker takes the one above its own, too
+        ports = [first + 1, first, first + 3]
         data = self.mktemp()
         command = [sys.executable, "-m", "smartgo.cli.main", "dev", "--data", data]
         command += ["--listen", str(ports[0]), "--registry-listen", str(ports[1]), "--ops", f"127.0.0.1:{ports[2]}"]

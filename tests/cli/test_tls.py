@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.env.real import RealNetwork
+from tests.interop.case import PORTS
 from tests.interop.certificates import Certificates
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,8 +21,8 @@ class TLSTests(SynchronousTestCase):
         """A registry and a broker that speak nothing but TLS."""
         self.directory = os.path.abspath(self.mktemp())
         self.made = Certificates.make(self.directory)
-        network = RealNetwork(None)
-        ports = [network.free_port() for _ in range(2)]
+        first = PORTS.take(4)  # the broker takes those beside its own, too
+        ports = [first + 1, first]
         self.registry = f"127.0.0.1:{ports[1]}"
         self.api = f"https://127.0.0.1:{ports[0] + 2}"
         settings = {
