@@ -161,6 +161,9 @@ class Mirror(Service):
                 return False
             for step in self._copy_topics, self._copy_groups, self._copy_delays, self._copy_offsets:
                 await step(master)
+                if not self._followed():  # what it answered did not count
+                    self._note("no master is followed")
+                    return False
         except (CallFailed, BadBody) as error:
             self._note(f"{master}: {error}")
             return False

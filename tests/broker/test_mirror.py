@@ -13,7 +13,7 @@ from smartgo.broker.groups import GroupTable
 from smartgo.broker.mirror import Mirror
 from smartgo.broker.offsets import OffsetTable, Owed
 from smartgo.broker.topics import TopicTable
-from smartgo.errors import NotConnected
+from smartgo.errors import NotConnected, PeerRefused
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -21,6 +21,12 @@ from smartgo.schema.command import Command
 from smartgo.tablefile import TableFile
 from tests.broker.cluster import BROKER, FAST, Cluster
 from tests.broker.doubles import FakeStore
+
+_TABLES = (
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+)
 
 
 class SlaveStore(FakeStore):
@@ -202,6 +208,64 @@ class MirrorTests(SynchronousTestCase):
         self.slave.offsets.commit("CG", "T", 0, 9)
         self.pump(10.1)
         self.assertEqual((self.master.offsets.query("CG", "T", 0), self.slave.offsets.owed()), (9, []))
+
+    def test_same_bytes_here_added(self) -> None:
+        """What has come to topics or groups here goes again, though the master's answers are those of the last time."""
+        self.cluster.send("T")
+        self.pump(3.1)
+        self.slave.topics.adopt([("U", 0)])
+        self.slave.groups.update(SubscriptionGroupConfig(group_name="OURS"))
+        self.pump(10.1)
+        self.assertEqual(self.slave.topics.wrapper(), self.master.topics.wrapper())
+        self.assertEqual(self.slave.groups.wrapper(), self.master.groups.wrapper())
+
+    def test_same_bytes_still_owed(self) -> None:
+        """What is still owed is given though the master's answer is that of the last time."""
+        self.cluster.send("T")
+        self.commit("CG", 7)
+        self.pump(3.1)
+        ask = self.slave.client.ask
+
+        def refused(address: str, command: Command, timeout: float) -> Deferred[Command]:
+            if command.code != RequestCode.UPDATE_CONSUMER_OFFSET:
+                return ask(address, command, timeout)
+            self.slave.offsets.commit("CG", "T", 0, 9)  # the group goes on
+            return fail(PeerRefused(ResponseCode.SYSTEM_ERROR, "no"))
+
+        self.slave.offsets.commit("CG", "T", 0, 8)
+        self.patch(self.slave.client, "ask", refused)
+        self.pump(10.1)
+        self.assertEqual([one.offset for one in self.slave.offsets.owed()], [9])
+        self.patch(self.slave.client, "ask", ask)
+        self.pump(10.1)
+        self.assertEqual((self.master.offsets.query("CG", "T", 0), self.slave.offsets.owed()), (9, []))
+
+    def test_left_meanwhile(self) -> None:
+        """Tables that are answered when the master is no longer followed do not count, not as the last ones either."""
+        self.pump(3.1)
+        ask = self.slave.client.ask
+
+        def found() -> tuple[bool, ...]:
+            slave = self.slave
+            return name in slave.topics, name in slave.groups, slave.offsets.query(name, "T", 0) == 7
+
+        for step, code in enumerate(_TABLES):
+            name = f"new-{step}"
+
+            def left(address: str, command: Command, timeout: float, code: int = code) -> Deferred[Command]:
+                self.slave.followed = self.slave.followed and command.code != code
+                return ask(address, command, timeout)
+
+            self.cluster.send(name)
+            self.master.groups.update(SubscriptionGroupConfig(group_name=name))
+            self.commit(name, 7)
+            self.patch(self.slave.client, "ask", left)
+            self.pump(10.1)
+            self.assertEqual(found(), (step > 0, step > 1, False))
+            self.patch(self.slave.client, "ask", ask)
+            self.slave.followed = True
+            self.pump(1.1)
+            self.assertEqual(found(), (True, True, True))
 
     def test_same_bytes_shorter(self) -> None:
         """An answer that is the last one makes no exception: a master with less of the log is not believed."""
