@@ -26,6 +26,9 @@ from smartgo.schema.codes import VERSION, RequestCode, Version
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BrokerConfigResponse, BrokerStatsRequest
 
+CHANGES_LIMIT = 32 * 1024
+"""Bytes of the settings of one request; all that a broker has take a tenth of it."""
+
 RUNTIME_DEFAULTS: Mapping[str, str] = {
     "brokerActive": "true",
     "brokerVersion": str(int(VERSION)),
@@ -152,7 +155,9 @@ class BrokerAdmin(Processor):
 
 
 def _changes(request: Command) -> dict[str, str]:
-    """The settings that a request names, with their values. @raise BadBody: it cannot be read."""
+    """The settings that a request names, with their values. @raise BadBody: it cannot be read, or is too long."""
+    if len(request.body) > CHANGES_LIMIT:
+        raise BadBody(f"settings of {len(request.body)} B exceed the limit of {CHANGES_LIMIT} B")
     try:
         return {one.key: one.value for one in parse(request.body, "request")}
     except SettingError as error:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.admin import BrokerAdmin
+from smartgo.broker.admin import CHANGES_LIMIT, BrokerAdmin
 from smartgo.broker.changes import Asked, Who, written
 from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.consumers import ConsumerTable
@@ -431,6 +431,18 @@ class BrokerAdminTests(AdminCase):
             with self.assertRaises(RequestRefused) as caught:
                 self.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n" + line)
             self.assertEqual(caught.exception.code, code, line)
+    def test_change_too_long(self) -> None:
+        """25 that is longer than any settings are is not read: anybody may send one, and reading takes a while."""
+        heard: list[Asked] = []
+        self.settings.hear(heard.append)
+        self.settings.follow("autoCreateTopicEnable", lambda value: None)
+        line = b"autoCreateTopicEnable=false\n"
+        self.assertEqual(self.ask(RequestCode.UPDATE_BROKER_CONFIG, line.ljust(CHANGES_LIMIT, b"\n")).code, 0)
+        with self.assertRaises(BadBody) as caught:
+            self.ask(RequestCode.UPDATE_BROKER_CONFIG, line.ljust(CHANGES_LIMIT + 1, b"\n"))
+        self.assertIn("settings of 32769 B exceed the limit of 32768 B", str(caught.exception))
+        self.assertEqual((heard[1].changes, heard[1].error), ({}, caught.exception))
+
             self.assertIn(remark, str(caught.exception))
         self.assertEqual((taken, self.settings.version.counter), ([], 0))
 

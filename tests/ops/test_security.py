@@ -602,8 +602,11 @@ class AuditTests(SecurityCase):
         self.assertEqual(len(log.entries()), 1)
 
     def test_cut(self) -> None:
-        """Long values are cut, and what is secret by its name is hidden."""
-        found = shown({"apiKey": "x", "text": "a" * 1000, "list": list(range(100))})
+        """Long values and names are cut, and what is secret by its name is hidden."""
+        found = shown({"apiKey": "x", "text": "a" * 1000, "list": list(range(100)), "b" * 1000 + "token": "y"})
+        self.assertEqual({name: one for name, one in found.items() if name[0] == "b"}, {
+            "b" * 512 + "… (1005 characters)": "***",
+        })  # fmt: skip
         self.assertEqual(found["apiKey"], "***")
         self.assertLess(len(found["text"]), 600)
         self.assertEqual(len(found["list"]), 32)

@@ -28,7 +28,7 @@ COMMON: Final = 60
 COMMON_SECONDS: Final = 10.0
 """Until there is room for one more."""
 
-_CUT: Final = 512  # characters of one value
+_CUT: Final = 512  # characters of one value or name
 _MEMBERS: Final = 32
 _DEPTH: Final = 3
 _LINK: Final = "code"  # what a login link holds
@@ -144,18 +144,20 @@ class AuditLog:
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """Return a value for the log: secrets hidden, long texts and lists cut, what is nested deep left out."""
+    """Return a value for the log: secrets hidden, long texts, names and lists cut, what is nested deep left out."""
     value = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
     if value and depth >= _DEPTH and isinstance(value, dict | list | tuple):
         return "…"
     if isinstance(value, dict):
         items = list(value.items())[:_MEMBERS]
-        return {str(name): hidden(str(name), shown(member, depth + 1)) for name, member in items}
+        return {_cut_text(str(name)): hidden(str(name), shown(member, depth + 1)) for name, member in items}
     if isinstance(value, list | tuple):
         return [shown(one, depth + 1) for one in list(value)[:_MEMBERS]]
-    if isinstance(value, str) and len(value) > _CUT:
-        return f"{value[:_CUT]}… ({len(value)} characters)"
-    return value
+    return _cut_text(value) if isinstance(value, str) else value
+
+
+def _cut_text(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
 
 
 def hidden(name: str, value: Any) -> Any:
