@@ -19,10 +19,12 @@ from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.names import Brokers, Namespace
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, PUBLISH_LIMIT, Call, route
+from smartgo.ops.security.principals import is_secret
 from smartgo.ops.view import ClusterView
 
 ITEMS: Final = 20_000
 """Settings of one import; each has a row of its job."""
+_HIDDEN: Final[dict[str, tuple[Any, Any]]] = {"value": ("***", "***")}
 
 DefinitionsPart = Annotated[str, Meta(max_length=127, description="Those alone that have this text in their name.")]
 DefinitionsNamespaces = Annotated[
@@ -132,6 +134,8 @@ class Import:
         job.progress(0, 0, "asking what there is")
         steps = await self._view.admin.definitions.plan(self._wanted, order.brokers)
         for step in steps:
+            if step.item.changes and step.item.kind == "kv" and is_secret(step.item.name):
+                step.item.changes = _HIDDEN  # jobs are shown to all who may read
             job.add(step.item)
         if not order.dry_run:
             try:

@@ -134,6 +134,34 @@ class ImportTests(DefinitionsCase):
         self.assertEqual(job["result"]["counts"], {"created": 1, "refused": 4})
         self.assertEqual(self.topics(), ["New", "Orders"])
 
+    def test_order(self) -> None:
+        """Where an order setting names queues to which nobody could send it is refused, unless it is there already."""
+        self.order("PUT", "/kv/ORDER_TOPIC_CONFIG/Old", {"value": "broker-z:4"})
+        given = {
+            "Old": "broker-z:4", "New": "broker-a:4;", "None": "", "Far": "broker-a:1;broker-z:4", "Bad": "broker-a",
+            "Many": "broker-a:1000000", "Hole": "broker-a:1;;broker-a:1",
+        }  # fmt: skip
+        _, rows = self.bring({"order": given}, skipRefused=True)
+        self.assertEqual([(one["name"], one["outcome"], one["reason"]) for one in rows], [
+            ("Old", "same", ""),
+            ("New", "created", ""),
+            ("None", "created", ""),
+            ("Far", "refused", "there is no broker broker-z with a master here"),
+            ("Bad", "refused", "'broker-a' is not BROKER:QUEUES"),
+            ("Many", "refused", "'broker-a:1000000' is not BROKER:QUEUES"),
+            ("Hole", "refused", "'' is not BROKER:QUEUES"),
+        ])  # fmt: skip
+        self.assertEqual(self.get("/kv/ORDER_TOPIC_CONFIG?q=Far")["total"], 0)
+
+    def test_secret(self) -> None:
+        """Rows are there for all who may read: of a value that is a secret they say that it changes, not what it is."""
+        _, rows = self.bring({"kv": {"mine": {"password": "other", "a": "b"}}, "order": {"Orders": "broker-a:2"}})
+        self.assertEqual([(one["outcome"], one["changes"]) for one in rows], [
+            ("changed", {"value": ["broker-a:3", "broker-a:2"]}), ("changed", {"value": ["***", "***"]}),
+            ("created", {}),
+        ])  # fmt: skip
+        self.assertEqual(self.get("/kv/mine/password")["value"], "other")
+
     def test_bad(self) -> None:
         """A file that is wrong anywhere is refused whole, with the name of the item."""
         ok: Any = {"broker-a": {}}
@@ -153,6 +181,8 @@ class ImportTests(DefinitionsCase):
             ({"kv": {"n": {"k": "x" * 32_769}}}, "kv n/k: that is no text of 32768 characters at most"),
             ({"kv": {"n/m": {}}}, "namespace 'n/m': that is no name"),
             ({"kv": {"n": {"a/b": ""}}}, "kv n 'a/b': that is no name"),
+            ({"kv": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:1"}}}, "of this namespace stand under 'order'"),
+            ({"topics": {"T": {"broker-a": {"topicFilterType": "X"}}}}, "neither SINGLE_TAG nor MULTI_TAG"),
             ({"version": 2}, "definitions of version 2 are not known, but of 1"),
             ({"queues": {}}, "there is no 'queues' among definitions"),
         ):

@@ -20,10 +20,12 @@ from smartgo.client.administration.registries import ORDER_NAMESPACE, Registries
 from smartgo.client.administration.topics import TopicKind, Topics, kind_of
 from smartgo.errors import BadBody, BadName, CallFailed, PeerRefused, RequestRefused
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
+from smartgo.schema.body.topics import MULTI_TAG, SINGLE_TAG
 from smartgo.schema.topics import check_group, check_topic
 
 VERSION: Final = 1
 MOST_QUEUES: Final = 65_536
+_DIGITS: Final = len(str(MOST_QUEUES))
 VALUE_LIMIT: Final = 32_768
 """Characters of a value of a registry."""
 NAME_LIMIT: Final = 255
@@ -172,7 +174,8 @@ class Definitions:
             steps.append(Step(item, group))
         if wanted.order:
             found = await self._registries.values(ORDER_NAMESPACE)
-            steps += [Step(_value("order", name, found.get(name), one), one) for name, one in wanted.order.items()]
+            for name, one in wanted.order.items():
+                steps.append(Step(_value("order", name, found.get(name), one, _unplaced(one, masters)), one))
         for namespace, table in wanted.kv.items():
             found = await self._registries.values(namespace)
             steps += [Step(_value("kv", f"{namespace}/{key}", found.get(key), one), one) for key, one in table.items()]
@@ -255,6 +258,8 @@ def _read_into(found: DefinitionSet, value: Any) -> Iterator[None]:
     yield from _read_settings("group", table.get("groups", {}), found.groups, check_group, _read_group)
     found.order = _read_values("order", table.get("order", {}))
     for namespace, values in _object(table.get("kv", {}), "kv").items():
+        if namespace == ORDER_NAMESPACE:
+            raise BadBody(f"kv {namespace}: the values of this namespace stand under 'order'")
         found.kv[_name("namespace", namespace)] = _read_values(f"kv {namespace}/", values)
 
 
@@ -325,6 +330,8 @@ def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
             raise BadBody(f"{where}: {member} is {number}")
     if not 0 <= found.perm <= 7:
         raise BadBody(f"{where}: perm is {found.perm}")
+    if found.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
+        raise BadBody(f"{where}: topicFilterType is neither {SINGLE_TAG} nor {MULTI_TAG}")
     return found
 
 
@@ -382,7 +389,20 @@ def _item(
     return Item(kind, name, broker, "change" if changes else "same", changes)
 
 
-def _value(kind: Kind, name: str, known: str | None, wanted: str) -> Item:
+def _unplaced(order: str, masters: Collection[str]) -> str:
+    """Why clients could not send to the queues that an order setting names; empty where they can."""
+    for part in order.rstrip(";").split(";") if order else ():
+        broker, _, count = part.partition(":")
+        if not broker or not count.isdecimal() or len(count) > _DIGITS:
+            return f"{part[:NAME_LIMIT]!r} is not BROKER:QUEUES"
+        if broker not in masters:
+            return _missing(broker, masters)
+    return ""
+
+
+def _value(kind: Kind, name: str, known: str | None, wanted: str, refused: str = "") -> Item:
+    if refused and known != wanted:
+        return Item(kind, name, None, "refused", {}, refused)
     if known is None:
         return Item(kind, name, None, "create")
     if known == wanted:
