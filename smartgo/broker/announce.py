@@ -40,6 +40,8 @@ RETRY: Final = 1.0
 """Seconds before a registry that failed is asked again, at most; twice as many each time it fails anew."""
 RETRY_MOST: Final = 10.0
 """Seconds that these become at most."""
+TELL: Final = 2.0
+"""Seconds that whoever changes a topic waits for registries to hear of it; the official tools wait 5 for the answer."""
 MASTER: Final = 0
 """The broker id of a master."""
 
@@ -59,11 +61,12 @@ class Registered(NamedTuple):
 class _Registry:
     """What is known about one registry."""
 
-    __slots__ = ("failures", "lock", "names", "retry", "unreadable", "up")
+    __slots__ = ("failures", "lock", "names", "retry", "unreadable", "up", "waiting")
 
     def __init__(self) -> None:
         self.lock = DeferredLock()
         self.names: set[str] = set()  # changed, and not yet sent
+        self.waiting: list[Deferred[None]] = []  # for all that has changed so far to be sent
         self.up: bool | None = None  # whether it has us; None: never asked
         self.unreadable = False  # what it answered last
         self.failures = 0  # one after another
@@ -74,6 +77,14 @@ class _Registry:
         if self.retry is not None:
             self.retry.cancel()
             self.retry = None
+
+    def sent(self) -> None:
+        """Let the next one register; where nothing is left to send, those who wait for that are told first."""
+        if not self.names:
+            waiting, self.waiting = self.waiting, []
+            for each in waiting:
+                each.callback(None)
+        self.lock.release()
 
 
 class _Round:
@@ -202,6 +213,22 @@ class Announcer(Service):
                 if not registry.lock.waiting:  # who waits there will take it along
                     self._watched(self._send_changed(address))
 
+    def told(self) -> Deferred[None] | None:
+        """
+        Wait until every registry that has us was told of all that changed so far.
+
+        @return: fires then, or after L{TELL} s, and never fails; C{None} where nobody is being told of anything.
+        """
+        waiting: list[Deferred[None]] = []
+        for registry in self._registries.values():
+            if registry.up and registry.lock.locked:
+                registry.waiting.append(Deferred())
+                waiting.append(registry.waiting[-1])
+        if not waiting:
+            return None
+        told = gatherResults(waiting, consumeErrors=True).addCallback(lambda _: None)
+        return told.addTimeout(TELL, self._clock, onTimeoutCancel=lambda _, __: None)
+
     def stood_still(self, seconds: float) -> None:
         """This process did nothing for so long; what was sent to it meanwhile has not been looked at yet."""
         if self.running and self._is_master and self._claim.lapsed(seconds):
@@ -252,7 +279,7 @@ class Announcer(Service):
             registry.names.clear()
             answer = await self._send(address, registry, self._words.full())
         finally:
-            registry.lock.release()
+            registry.sent()
         if answer is not None and self.running:
             self._use(address, registry, answer, together)
         return answer is not None
@@ -267,7 +294,7 @@ class Announcer(Service):
                 return False
             return await self._send(address, registry, self._words.increment(names)) is not None
         finally:
-            registry.lock.release()
+            registry.sent()
 
     def _wanted(self, address: str, registry: _Registry) -> bool:
         """Whether a registration that may have had to wait is still to be made."""
@@ -387,7 +414,7 @@ class Announcer(Service):
             registry.up = None
             return await self._farewell(address)
         finally:
-            registry.lock.release()
+            registry.sent()
 
     def _tell_standing(self) -> None:
         reason = self._claim.reason

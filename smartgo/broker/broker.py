@@ -136,16 +136,6 @@ class Broker(Service):
             self.store.subscribe(self.delay)
             self.replication = Leading(env, configuration, self.store, self._rounds.complaints)
         self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
-        self._requests = Requests(
-            env,
-            configuration,
-            parts,
-            self._place,
-            self.settings,
-            self.facts.runtime,
-            self.replication.processors,
-            lambda: following is not None and following.deserted,
-        )
         self._announcer = Announcer(
             env.clock,
             self._client.ask,
@@ -168,6 +158,17 @@ class Broker(Service):
             fraction=env.random.fraction,
             on_registered=self.replication.registered,
             on_standing=self.store.hold_back,
+        )
+        self._requests = Requests(
+            env,
+            configuration,
+            parts,
+            self._place,
+            self.settings,
+            self.facts.runtime,
+            self.replication.processors,
+            lambda: following is not None and following.deserted,
+            self._announcer.told,
         )
         self._dialled.add(self._announcer.listener)
         self._rounds.when_stood_still(self._announcer.stood_still)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from twisted.internet.defer import Deferred
+
 from smartgo.broker.admin import BrokerAdmin
 from smartgo.broker.clientadmin import ClientAdmin
 from smartgo.broker.dlq import RetryTopics, SendBackProcessor
@@ -49,12 +51,14 @@ class Requests:
         facts: Callable[[], dict[str, str]],
         more: Sequence[IRequestProcessor],
         deserted: Callable[[], bool],
+        told: Callable[[], Deferred[None] | None],
     ) -> None:
         """
         @param settings: what is in force, and how to change it.
         @param facts: what the store adds to the runtime information.
         @param more: processors of replication.
         @param deserted: whether this is a slave whose master is away.
+        @param told: fires when the registries have heard of all changes of topics; C{None} where they have.
         """
         config, limits = configuration.broker, configuration.limits
         clock, slave = env.clock, config.is_slave
@@ -126,7 +130,9 @@ class Requests:
             ),
             self.heartbeat,
             RebalanceProcessor(LockTable(clock), topics),
-            TopicAdmin(topics, offsets, consumers, store, stats, broker_name=config.broker_name, slave=slave),
+            TopicAdmin(
+                topics, offsets, consumers, store, stats, broker_name=config.broker_name, slave=slave, told=told
+            ),
             GroupAdmin(groups, offsets, consumers, producers, stats, slave=slave),
             ProgressAdmin(
                 parts.group_progress,

@@ -67,8 +67,12 @@ class TopicAdmin(Processor):
         *,
         broker_name: str,
         slave: bool = False,
+        told: Callable[[], Deferred[None] | None] = lambda: None,
     ) -> None:
-        """@param slave: the tables are copies of a master's, and are not changed by requests."""
+        """
+        @param slave: the tables are copies of a master's, and are not changed by requests.
+        @param told: fires when the registries have heard of what changed; C{None} where they have, or will not.
+        """
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
@@ -76,6 +80,7 @@ class TopicAdmin(Processor):
         self._stats = stats
         self._broker_name = broker_name
         self._slave = slave
+        self._told = told
         self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_list,
@@ -108,16 +113,22 @@ class TopicAdmin(Processor):
             order=header.order,
         )
         self._topics.update(config)
-        return self._once_durable(request, header.topic)
+        return self._once_settled(request, header.topic)
 
     def _update_list(self, request: Command) -> Answer | Deferred[Answer]:
         self._check_master("topic")
         for config in TopicConfigList.decode(request.body).topic_config_list:
             self._topics.update(config)
-        return self._once_durable(request)
+        return self._once_settled(request)
 
-    def _once_durable(self, request: Command, topic: str | None = None) -> Answer | Deferred[Answer]:
+    def _once_settled(self, request: Command, topic: str | None = None) -> Answer | Deferred[Answer]:
+        """Answer when the change is on disk, as the flush mode has it, and registries give the new routes."""
+        told = self._told()
         waiting = self._topics.durable(topic)
+        if waiting is None:
+            waiting = told
+        elif told is not None:
+            waiting.addCallback(lambda _: told)
         return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
 
     def _delete(self, request: Command) -> Deferred[Answer]:

@@ -58,9 +58,11 @@ class AdminCase(SynchronousTestCase):
         self.stats = BrokerStats(clock)
         self.store = FakeStore()
         store: Any = self.store
+        self.told: Deferred[None] | None = None
         self.topic_admin = TopicAdmin(
-            self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a", slave=self.slave
-        )
+            self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a", slave=self.slave,
+            told=lambda: self.told,
+        )  # fmt: skip
         self.group_admin = GroupAdmin(
             self.groups, self.offsets, self.consumers, self.producers, self.stats, slave=self.slave
         )
@@ -144,6 +146,19 @@ class TopicAdminTests(AdminCase):
         self.assertEqual(
             self.topics.get("T"), TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2, perm=6)
         )
+
+    def test_create_told(self) -> None:
+        """17 is answered when the registries have heard of the topic."""
+        self.told = Deferred()
+        answer = self.raw(
+            RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", readQueueNums=2, writeQueueNums=2,
+            perm=6, topicFilterType="SINGLE_TAG", order="false",
+        )  # fmt: skip
+        assert isinstance(answer, Deferred)
+        self.assertNoResult(answer)
+        self.assertIn("T", self.topics)
+        self.told.callback(None)
+        self.assertEqual(received(self.successResultOf(answer)).code, 0)
 
     def test_create_refused(self) -> None:
         """17 refuses system topics, bad names and bad numbers with 1, and creates nothing."""

@@ -409,6 +409,69 @@ class AskFirstTests(AnnouncerCase):
             self.take()
 
 
+class ToldTests(AnnouncerCase):
+    """Waiting for the registries to hear of a change."""
+
+    def change(self, topic: str) -> None:
+        """A topic is made or changed."""
+        self.topics.update(TopicConfig(topic_name=topic, read_queue_nums=3))
+
+    def told(self, announcer: Announcer) -> Deferred[None]:
+        """The wait, which there is."""
+        told = announcer.told()
+        assert told is not None
+        return told
+
+    def test_all(self) -> None:
+        """It is over when the last registry has answered, whether it took it or not."""
+        announcer = self.started()
+        self.assertIsNone(announcer.told())
+        self.change("A")
+        told = self.told(announcer)
+        one, two = self.take()
+        one.reply()
+        self.assertNoResult(told)
+        two.reply(1)
+        self.successResultOf(told)
+        self.assertIsNone(announcer.told())
+
+    def test_behind_others(self) -> None:
+        """A change that waits for the one before it to be answered has its own registration awaited."""
+        self.addresses = ["r1:9876"]
+        announcer = self.announcer()
+        announcer.startService()
+        self.take()[0].reply()
+        self.change("A")
+        (first,) = self.take()
+        self.change("B")
+        told = self.told(announcer)
+        first.reply()
+        self.assertNoResult(told)
+        (second,) = self.take()
+        self.assertEqual(set(second.topics), {"B"})
+        second.reply()
+        self.successResultOf(told)
+
+    def test_silent(self) -> None:
+        """It is over after two seconds even so; one that did not take the last registration is not waited for."""
+        announcer = self.started()
+        self.change("A")
+        told = self.told(announcer)
+        one, two = self.take()
+        one.reply()
+        self.clock.advance(1.9)
+        self.assertNoResult(told)
+        self.clock.advance(0.1)
+        self.successResultOf(told)
+        two.answer.errback(NotConnected("r2"))
+        self.change("B")
+        told = self.told(announcer)
+        for asked in self.take():
+            if asked.address == "r1:9876":
+                asked.reply()
+        self.successResultOf(told)
+
+
 class TroubleTests(AnnouncerCase):
     """Registries that are down, slow, empty or wrong (F18)."""
 
