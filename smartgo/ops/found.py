@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 
+from smartgo.client.reading import Span
 from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
 from smartgo.ops.content import MessageRow
@@ -72,24 +75,34 @@ class FoundApi:
 
     async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine, None]:
         for run in _runs(rows):
-            there = {one.stored.queue_offset: one for one in await self._read(run)}
-            for row in run:
-                one = there.get(row.queue_offset)
-                if one is None or one.stored.message_id != row.offset_id:
-                    yield FoundLine(**shared(row), properties={}, body=None, body_base64=None, missing=True)
-                else:
-                    yield FoundLine(**msgspec.structs.asdict(line_of(one)))
+            waiting = deque(run)
+            try:
+                async with aclosing(self._reader.scan(_span_of(run))) as pulls:
+                    async for pulled in pulls:
+                        for one in pulled.messages:
+                            while waiting and waiting[0].queue_offset < one.stored.queue_offset:
+                                yield _missing(waiting.popleft())
+                            if waiting and waiting[0].queue_offset == one.stored.queue_offset:
+                                row = waiting.popleft()
+                                yield _line(one) if one.stored.message_id == row.offset_id else _missing(row)
+            except PeerRefused as refusal:
+                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+            for row in waiting:
+                yield _missing(row)
 
-    async def _read(self, run: Sequence[MessageRow]) -> list[Found]:
-        """Return those of some messages beside each other that are there."""
-        first = run[0]
-        queue = MessageQueue(first.topic, first.broker, first.queue_id)
-        try:
-            return await self._reader.piece(queue, first.queue_offset, run[-1].queue_offset + 1)
-        except PeerRefused as refusal:
-            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            return []
+
+def _line(one: Found) -> FoundLine:
+    return FoundLine(**msgspec.structs.asdict(line_of(one)))
+
+
+def _missing(row: MessageRow) -> FoundLine:
+    return FoundLine(**shared(row), properties={}, body=None, body_base64=None, missing=True)
+
+
+def _span_of(run: Sequence[MessageRow]) -> Span:
+    first = run[0]
+    return Span(MessageQueue(first.topic, first.broker, first.queue_id), first.queue_offset, run[-1].queue_offset + 1)
 
 
 def _runs(rows: Sequence[MessageRow]) -> Iterator[list[MessageRow]]:
