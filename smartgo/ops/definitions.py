@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError
 
 from smartgo.client.administration.definitions import (
     DefinitionSet,
+    Item,
     Step,
     count_of,
     counts_of,
@@ -94,6 +95,7 @@ class DefinitionsApi:
         scope=ADMIN,
         body=DefinitionsOrder,
         answer=JobView,
+        names=(Item, DefinitionsResult),
         status=202,
         body_limit=PUBLISH_LIMIT,
         refuses={409: "Too many jobs run."},
@@ -103,7 +105,7 @@ class DefinitionsApi:
         Make what there is in a file of definitions, or give it these settings; a job.
 
         Nothing is deleted: what is not in the file is left alone. A file that is wrong anywhere is refused whole, with
-        the name of the item. The job's rows tell of each setting at each broker what would become or became of it:
+        the name of the item. The job's rows are `Item`s: what would become or became of each setting at each broker,
         `create`, `change`, `same`, `refused`; then `created`, `changed`, `failed`, or `left` where it was not come to,
         with the reason. Where some are refused nothing is done, unless `skipRefused` says so. One that fails does not
         keep the others. The result is a `DefinitionsResult`.

@@ -150,6 +150,7 @@ class DeadApi:
         path_type=GroupPath,
         query=ExportQuery,
         answer=Lines,
+        names=(ExportedLine,),
         refuses=_GONE,
     )
     async def export(self, call: Call[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:

@@ -56,6 +56,7 @@ class FoundApi:
         path_type=JobPath,
         query=FoundQuery,
         answer=Lines,
+        names=(FoundLine,),
         refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
     )
     async def export(self, call: Call[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:

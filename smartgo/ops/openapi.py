@@ -100,7 +100,7 @@ def document(routes: Iterable[Route], title: str = "smartgo") -> dict[str, Any]:
 def _types(declared: list[Route]) -> list[Any]:
     found: list[Any] = [ProblemBody]
     for one in declared:
-        for kind in (one.path_type, one.query_type, one.body_type, one.answer_type):
+        for kind in (one.path_type, one.query_type, one.body_type, one.answer_type, *one.names):
             if kind is not None and kind not in (Raw, Stream, Lines) and _key(kind) not in map(_key, found):
                 found.append(kind)
     return found

@@ -100,6 +100,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {_text(', '.join(map(str, schema['enum'])))}"
     kind = schema.get("type", "anything")
+    if "prefixItems" in schema:
+        return f"list of {', '.join(_kind(one) for one in schema['prefixItems'])}"
     if kind == "array":
         return f"list of {_kind(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):

@@ -152,6 +152,7 @@ class ResendApi:
         path_type=GroupPath,
         body=LettersOrder,
         answer=JobView,
+        names=(ResentRow, ResentResult),
         status=202,
         refuses={**_GONE, 409: "Too many jobs run."},
     )

@@ -100,6 +100,8 @@ class Route(NamedTuple):
     body_type: Any
     answer_type: Any
     """A type that msgspec writes; C{None} for 204; L{Raw}, L{Stream} or L{Lines}."""
+    names: Sequence[type[msgspec.Struct]]
+    """What its description names besides: lines, or a job's rows and result."""
     status: int
     refuses: Mapping[int, str]
     """Codes beyond those that any request may get, and when."""
@@ -128,6 +130,7 @@ def route(
     query: type[msgspec.Struct] | None = None,
     body: Any = None,
     answer: Any = None,
+    names: Sequence[type[msgspec.Struct]] = (),
     status: int = 0,
     refuses: Mapping[int, str] | None = None,
     body_limit: int = BODY_LIMIT,
@@ -149,6 +152,7 @@ def route(
     @param query: struct of the parameters behind the question mark; unknown ones are refused.
     @param body: type of the JSON body; unknown members are refused if its structs forbid them.
     @param answer: type of the JSON answer; C{None} answers 204; L{Raw}, L{Stream} or L{Lines} anything else.
+    @param names: structs that the description names in backquotes: lines, or a job's rows and result.
     @param status: of success; by default 200, 201 where C{PUT} or C{POST} ask for it here, 204 without an answer.
     @param refuses: codes that this route may answer beyond the usual ones: code to when.
     @param audit: whether the audit log has it; by default whatever is no GET.
@@ -168,6 +172,7 @@ def route(
             query,
             body,
             answer,
+            names,
             status or (204 if answer is None else 200),
             dict(refuses or {}),
             body_limit,

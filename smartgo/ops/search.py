@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from smartgo.client.reading import Span
 from smartgo.client.records import Found
-from smartgo.ops.content import OptionalBroker, QueueId, TimeMs, row_of
+from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
@@ -94,12 +94,13 @@ class SearchApi:
         scope=READ,
         body=SearchOrder,
         answer=JobView,
+        names=(MessageRow, SearchResult),
         status=202,
         refuses={404: "There is no such topic, or no such queue.", 409: "Too many jobs run."},
     )
     async def search(self, call: Call[None, None, SearchOrder]) -> JobView:
         """
-        Search for messages by key, or by reading the topic; a job whose rows are messages.
+        Search for messages by key, or by reading the topic; a job whose rows are `MessageRow`s.
 
         Its result is a `SearchResult`: found, scanned, and how it ended: complete, found-enough or scanned-enough.
         """

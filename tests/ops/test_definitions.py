@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from smartgo.client.administration import definitions as administration
+from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.definitions import Definitions, Step
 from smartgo.ops import definitions
+from smartgo.schema.bodies import BrokerData, ClusterInfo
 from tests.ops.test_cluster import ClusterCase
 
 
@@ -106,9 +109,17 @@ class ImportTests(DefinitionsCase):
 
     def test_merge(self) -> None:
         """What is not among the definitions is left alone; what is gets their settings, with turns for others."""
+        turns: list[float] = []
+
+        def turn(clock: Any, delay: float) -> Deferred[None]:
+            turns.append(delay)
+            return deferLater(clock, delay)
+
         self.patch(administration, "_TURN", 1)
+        self.patch(administration, "deferLater", turn)
         self.bring({"topics": {"Orders": {"broker-a": {"readQueueNums": 7, "writeQueueNums": 7}}, "New": {"b": {}}}},
                    brokers=["broker-a"])  # fmt: skip
+        self.assertEqual(turns, [0] * 4)  # two are read, and compared
         self.assertEqual(self.topics(), ["New", "Orders"])
         self.assertEqual(self.get("/topics/Orders")["readQueues"], 7)
         self.assertEqual(self.get("/groups/audit")["retryMax"], 2)
@@ -133,6 +144,30 @@ class ImportTests(DefinitionsCase):
         job, rows = self.bring(given, skipRefused=True)
         self.assertEqual(job["result"]["counts"], {"created": 1, "refused": 4})
         self.assertEqual(self.topics(), ["New", "Orders"])
+
+    def test_attributes(self) -> None:
+        """What a topic has that no request carries is left out, and its row says so."""
+        _, (row,) = self.bring({"topics": {"New": {"broker-a": {"attributes": {"+a": "b"}}}}})
+        self.assertEqual((row["outcome"], row["reason"]), (
+            "created", "its attributes are left out: no request carries them",
+        ))  # fmt: skip
+
+    def test_no_master(self) -> None:
+        """A broker of which a slave alone is there takes nothing, and what it would have got is refused."""
+        known = Asking.cluster
+
+        async def slave(asking: Asking) -> ClusterInfo:
+            info = await known(asking)
+            info.broker_addr_table["broker-s"] = BrokerData("DefaultCluster", "broker-s", {1: "127.0.0.1:1"})
+            return info
+
+        def at_masters(asking: Asking, cluster: str | None = None) -> Any:
+            return asking.masters(["broker-a"])
+
+        self.patch(Asking, "readable", at_masters)
+        self.patch(Asking, "cluster", slave)
+        _, (row,) = self.bring({"topics": {"New": {"broker-s": {}}}})
+        self.assertEqual((row["outcome"], row["reason"]), ("refused", "there is no broker broker-s with a master here"))
 
     def test_order(self) -> None:
         """Where an order setting names queues to which nobody could send it is refused, unless it is there already."""

@@ -408,6 +408,15 @@ class DocumentTests(FrontCase):
         for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
             self.assertIn(reference, document["components"]["schemas"])
 
+    def test_named(self) -> None:
+        """What descriptions of operations name, such as a job's rows or the lines of an export, is described too."""
+        document = self.front.ask("GET", "//openapi.json").json
+        operations = [one for methods in document["paths"].values() for one in methods.values()]
+        said = " ".join(one["summary"] + one.get("description", "") for one in operations)
+        named = set(re.findall("`([A-Z][a-z]+[A-Za-z]*)`", said))
+        self.assertLessEqual({"FoundLine", "Item", "DefinitionsResult", "SearchResult"}, named)
+        self.assertEqual(named - set(document["components"]["schemas"]), set())
+
     def test_members(self) -> None:
         """Members of answers are explained beside them, in plain words."""
         document = self.front.ask("GET", "//openapi.json").json
