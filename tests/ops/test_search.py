@@ -108,6 +108,43 @@ class SearchTests(MessageCase):
         self.cluster.pump(1.0)
         self.assertEqual({one["missing"] for one in self.lines(job)}, {True})
 
+    def test_export_gap(self) -> None:
+        """Of messages that lie together the one that is gone is missing, and the others are there."""
+        pull = QueueReader.pull
+
+        async def some(reader: QueueReader, queue: MessageQueue, offset: int, *more: Any) -> Any:
+            pulled = await pull(reader, queue, offset, *more)
+            return pulled._replace(messages=[one for one in pulled.messages if one.stored.queue_offset != 1])
+
+        for number in (4, 6):
+            self.send(number)
+        self.cluster.pump(1.0)
+        job, found = self.search(queueId=0)
+        self.assertEqual(found, [0, 2, 4, 6])
+        self.patch(QueueReader, "pull", some)
+        self.assertEqual([(one["queueOffset"], one["missing"]) for one in self.lines(job)], [
+            (0, False), (1, True), (2, False), (3, False),
+        ])  # fmt: skip
+
+    def test_export_queues(self) -> None:
+        """Messages of several queues are there, each from its own, however their offsets follow each other."""
+        rows = self.front.ops.jobs.get(self.search()[0]["id"]).rows
+        wanted = [
+            one
+            for place in ((0, 0), (1, 1), (0, 1), (1, 0))
+            for one in rows
+            if place == (one.queue_id, one.queue_offset)
+        ]
+
+        async def work(job: Job) -> None:
+            for one in wanted:
+                job.add(one)
+
+        job = self.front.ops.jobs.start("search", Principal("boss", frozenset({"admin"})), work)
+        lines = self.lines({"id": job.id})
+        self.assertEqual([one["offsetId"] for one in lines], [one.offset_id for one in wanted])
+        self.assertEqual([one["missing"] for one in lines], [False] * 4)
+
     def test_export_refused(self) -> None:
         """There is nothing to be written of another job, of a search that runs still, or of none."""
         jobs = self.front.ops.jobs
