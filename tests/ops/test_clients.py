@@ -86,9 +86,11 @@ class CloseTests(SynchronousTestCase):
         """A consumer leaves its groups with its connection, so that others have its queues."""
         self.cluster.heartbeat("audit", "Orders", client_id="gone")
         self.cluster.heartbeat("mail", "Orders", client_id="gone")
+        self.assertEqual(self.front.ask("GET", "/clients/gone", token=self.token).status, 200)
         (one,) = self.close("gone").json["connections"]
         self.assertEqual((one["producerGroups"], one["consumerGroups"]), ([], ["audit", "mail"]))
         self.assertIsNone(self.cluster.broker.consumers.get("audit"))
+        self.assertEqual(self.front.ask("GET", "/clients/gone", token=self.token).status, 404)
 
     def test_refused(self) -> None:
         """A client that is not connected is none; nobody but an admin closes one; reasons are short and plain."""
@@ -107,7 +109,11 @@ class CloseTests(SynchronousTestCase):
         self.addCleanup(front.stop_api)
         token = front.ops.tokens.create("chief", ["admin"])[1]
         self.cluster.pump()
-        answer = front.ask("DELETE", f"/clients/{self.name}", token=token, headers={"Host": "127.0.0.1:10914"})
+        host = {"Host": "127.0.0.1:10914"}
+        self.assertEqual(front.ask("GET", "/clients", token=token, headers=host).json["total"], 1)
+        self.cluster.heartbeat("audit", "Orders", client_id="late")
+        self.assertEqual(front.ask("DELETE", "/clients/late", token=token, headers=host).code, "not-local")
+        answer = front.ask("DELETE", f"/clients/{self.name}", token=token, headers=host)
         self.assertEqual((answer.status, answer.code), (409, "not-local"))
         self.assertIn("is connected to broker-a, not to a broker of this process", answer.json["detail"])
         self.assertEqual(self.connected, ["makers"])
