@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import IO, Any, Final, NoReturn
 
 import click
@@ -38,6 +39,7 @@ from smartgo.errors import (
     StoreError,
     SubscriptionParseFailed,
 )
+from smartgo.node import ending
 from smartgo.schema.codes import ResponseCode
 
 FAILED: Final = 1
@@ -153,6 +155,7 @@ def run(work: Work, verbose: bool = False) -> bool:
 
         done: Deferred[None] = working.addBoth(over).addBoth(tell)
         reactor.addSystemEventTrigger("before", "shutdown", interrupted)
+        reactor.callWhenRunning(ending.hear, reactor, partial(ending.stop, reactor))
         return done
 
     try:

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ReactorNotRunning
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.config.settings import LimitsConfig, TlsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BrokenTable, SettingError, StoreError, StoreHeld
+from smartgo.node import ending
 from smartgo.node.notify import Notifier
 from smartgo.node.options import end
 from smartgo.remoting.endpoints import endpoint
@@ -229,8 +229,7 @@ class Process:
         self._reactor.callWhenRunning(self._handle_signals)
 
     def _handle_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._reactor.callFromThread(self.stop))
+        ending.hear(self._reactor, self.stop)
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self.reload))
 
     def on_reload(self, reload: Callable[[], None]) -> None:
@@ -261,12 +260,7 @@ class Process:
         if not self._reactor.running:  # services start before the reactor does
             self._reactor.callWhenRunning(self.stop)
             return
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
-        try:
-            self._reactor.stop()
-        except ReactorNotRunning:
-            pass
+        ending.stop(self._reactor)
 
     def watch(self, starting: Deferred[Any]) -> None:
         """End the process if this start fails; it is ready when all that are watched have succeeded."""

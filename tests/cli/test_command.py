@@ -217,6 +217,7 @@ class ProcessTests(SynchronousTestCase):
                     )
             finally:
                 process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGTERM)  # from now on one more changes nothing
                 _, errors = process.communicate(timeout=240)
             self.assertEqual((process.returncode, errors), (0, b""))
 
