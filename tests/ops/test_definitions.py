@@ -188,6 +188,67 @@ class ImportTests(DefinitionsCase):
         ])  # fmt: skip
         self.assertEqual(self.get("/kv/ORDER_TOPIC_CONFIG?q=Far")["total"], 0)
 
+    def test_order_moved(self) -> None:
+        """Where one broker is chosen it takes the place of the one that an order setting names, and the row says so."""
+        self.order("PUT", "/kv/ORDER_TOPIC_CONFIG/Lost", {"value": "broker-z:4"})
+        given = {
+            "Orders": "broker-a:3", "New": "broker-z:8;", "Lost": "broker-z:4", "Two": "broker-a:1;broker-z:4",
+            "Bad": "broker-z",
+        }  # fmt: skip
+        _, rows = self.bring({"order": given}, brokers=["broker-a"], skipRefused=True)
+        moved = "broker-a stands there in place of broker-z"
+        self.assertEqual([(one["name"], one["outcome"], one["reason"]) for one in rows], [
+            ("Orders", "same", ""),
+            ("New", "created", moved),
+            ("Lost", "changed", moved),
+            ("Two", "refused", "it names broker-z, not among the brokers that are chosen"),
+            ("Bad", "refused", "'broker-z' is not BROKER:QUEUES"),
+        ])  # fmt: skip
+        found = self.get("/definitions")["order"]
+        self.assertEqual(found, {"Orders": "broker-a:3", "New": "broker-a:8", "Lost": "broker-a:4"})
+        _, rows = self.bring({"order": {"New": "broker-z:8;"}}, brokers=["broker-a"])
+        self.assertEqual([(one["outcome"], one["reason"]) for one in rows], [("same", moved)])
+
+    def test_order_chosen(self) -> None:
+        """An order setting of another broker is refused where several are chosen, or the chosen one is not here."""
+        given = {"order": {"New": "broker-z:8"}}
+        for brokers, reason in (
+            (["broker-b", "broker-a"], "it names broker-z, not among the brokers that are chosen"),
+            (["broker-b"], "there is no broker broker-b with a master here"),
+        ):
+            _, (row,) = self.bring(given, brokers=brokers)
+            self.assertEqual((row["outcome"], row["reason"]), ("refused", reason))
+
+    def test_order_there(self) -> None:
+        """An order setting that the registries have stays where its broker is here, whatever broker is chosen."""
+        _, (row,) = self.bring({"order": {"Orders": "broker-a:3"}}, brokers=["broker-b"])
+        self.assertEqual((row["outcome"], row["reason"]), ("same", ""))
+
+    def test_order_mark(self) -> None:
+        """Where registries say which topics are ordered a topic's own mark is left as it is, and is no change."""
+        given: Any = {"topics": {"Orders": {"broker-a": {**self.topic(), "order": not self.topic()["order"]}}}}
+        _, (row,) = self.bring(given)
+        self.assertEqual((row["outcome"], row["changes"]), ("same", {}))
+        mark = self.topic()["order"]
+        given["topics"]["Orders"]["broker-a"] |= {"readQueueNums": 5, "order": not mark}
+        _, (row,) = self.bring(given)
+        self.assertEqual((row["outcome"], row["changes"]), ("changed", {"readQueueNums": [3, 5]}))
+        self.assertEqual(self.topic()["order"], mark)
+
+    def test_order_mark_alone(self) -> None:
+        """Where registries say nothing of order, a topic's mark is changed as any setting; a file that does counts."""
+        self.order("DELETE", "/kv/ORDER_TOPIC_CONFIG/Orders")
+        mark = self.topic()["order"]
+        given: Any = {"topics": {"Orders": {"broker-a": {**self.topic(), "order": not mark}}}}
+        _, rows = self.bring({**given, "order": {"Orders": "broker-a:3"}}, dryRun=True)
+        self.assertEqual([(one["kind"], one["outcome"]) for one in rows], [("topic", "same"), ("order", "create")])
+        _, (row,) = self.bring(given, dryRun=True)
+        self.assertEqual((row["outcome"], row["changes"]), ("change", {"order": [mark, not mark]}))
+
+    def topic(self) -> Any:
+        """The settings of a topic as a file has them."""
+        return self.get("/definitions")["topics"]["Orders"]["broker-a"]
+
     def test_secret(self) -> None:
         """Rows are there for all who may read: of a value that is a secret they say that it changes, not what it is."""
         _, rows = self.bring({"kv": {"mine": {"password": "other", "a": "b"}}, "order": {"Orders": "broker-a:2"}})

@@ -150,18 +150,22 @@ class Definitions:
         Return what bringing them in would do, setting by setting.
 
         @param brokers: topics and groups go to these, each with its settings of the broker of that name, else of the
-            first; by default to those that they are of.
+            first; by default to those that they are of. An order setting of one other broker is written for a single
+            one of these.
         """
         info = await self._asking.cluster()
         masters = {name for name, data in info.broker_addr_table.items() if 0 in data.broker_addrs}
         system = await self._topics.system_names()
         topics, groups = await self._topics.configs(), await self._groups.configs()
-        steps = []
+        ordered = await self._registries.values(ORDER_NAMESPACE)
+        steps: list[Step] = []
         for number, (name, broker, topic) in enumerate(_placed(wanted.topics, brokers)):
             await self._turn(number)
             kind = kind_of(name, system)
             refused = _missing(broker, masters) or ("" if kind is TopicKind.NORMAL else f"it is {_WHOSE[kind]}")
             known = topics.get(broker, {}).get(name)
+            if known and (ordered or wanted.order):  # by these brokers mark each of their topics, soon after
+                topic = msgspec.structs.replace(topic, order=known.order)
             item = _item("topic", name, broker, known, topic, _SENT, refused)
             if topic.attributes and topic.attributes != (known and known.attributes) and not refused:
                 item.reason = "its attributes are left out: no request carries them"
@@ -172,10 +176,8 @@ class Definitions:
             known_group = groups.get(broker, {}).get(name)
             item = _item("group", name, broker, known_group, group, _GROUP_FIELDS, refused)
             steps.append(Step(item, group))
-        if wanted.order:
-            found = await self._registries.values(ORDER_NAMESPACE)
-            for name, one in wanted.order.items():
-                steps.append(Step(_value("order", name, found.get(name), one, _unplaced(one, masters)), one))
+        for name, one in wanted.order.items():
+            steps.append(_order_step(name, ordered.get(name), one, masters, brokers))
         for namespace, table in wanted.kv.items():
             found = await self._registries.values(namespace)
             steps += [Step(_value("kv", f"{namespace}/{key}", found.get(key), one), one) for key, one in table.items()]
@@ -389,12 +391,43 @@ def _item(
     return Item(kind, name, broker, "change" if changes else "same", changes)
 
 
-def _unplaced(order: str, masters: Collection[str]) -> str:
-    """Why clients could not send to the queues that an order setting names; empty where they can."""
-    for part in order.rstrip(";").split(";") if order else ():
+def _order_step(
+    name: str, known: str | None, wanted: str, masters: Collection[str], brokers: Collection[str] | None
+) -> Step:
+    refused, reason = _malformed(wanted) or _unplaced(wanted, masters), ""
+    named = {part.partition(":")[0] for part in _parts(wanted)}
+    others = sorted(named.difference(brokers or ()))
+    stands = known == wanted and not refused
+    if brokers is not None and others and not stands and not _malformed(wanted):
+        if len(named) == len(set(brokers)) == 1:
+            (chosen,) = set(brokers)
+            wanted = ";".join(f"{chosen}:{part.partition(':')[2]}" for part in _parts(wanted))
+            refused, reason = _unplaced(wanted, masters), f"{chosen} stands there in place of {others[0]}"
+        else:
+            refused = f"it names {', '.join(others)}, not among the brokers that are chosen"
+    item = _value("order", name, known, wanted, refused)
+    item.reason = item.reason or reason
+    return Step(item, wanted)
+
+
+def _parts(order: str) -> list[str]:
+    """What an order setting says of each broker."""
+    return order.rstrip(";").split(";") if order else []
+
+
+def _malformed(order: str) -> str:
+    """What in an order setting no client could read; empty where there is no such thing."""
+    for part in _parts(order):
         broker, _, count = part.partition(":")
         if not broker or not count.isdecimal() or len(count) > _DIGITS:
             return f"{part[:NAME_LIMIT]!r} is not BROKER:QUEUES"
+    return ""
+
+
+def _unplaced(order: str, masters: Collection[str]) -> str:
+    """Why clients could not send to the queues that an order setting names; empty where they can."""
+    for part in _parts(order):
+        broker = part.partition(":")[0]
         if broker not in masters:
             return _missing(broker, masters)
     return ""
