@@ -169,9 +169,10 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_no_master(self, page: Page) -> None:
-        """The overview says which broker name has slaves alone."""
+        """The overview says which broker name has slaves alone, and not that all are up."""
         self.do(self.register_slave, "lonely")
         page.reload()
+        page.locator(".stat", has_text="Brokers").get_by_text("without a master: 1").wait_for()
         page.get_by_role("link", name="Broker lonely has no master: nothing can be stored there").click()
         page.get_by_text("lonely", exact=True).first.wait_for()
 

@@ -1,6 +1,7 @@
 // The cluster at a glance: totals, live rates with their past, brokers, and the groups that are furthest behind.
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
+import { masterless } from "../app/brokers.js";
 import { Chart } from "../app/chart.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -118,12 +119,14 @@ export default function Overview({ query }) {
 }
 
 function Totals({ data, now }) {
+  const orphans = masterless(now?.brokers ?? []).length;
+  const wrong = [data.brokersDown && t("overview.down", { n: data.brokersDown }), orphans && t("bar.masterless", { n: orphans })];
   return html`<div class="stats">
     <${Stat}
       label=${t("figure.brokers")}
       value=${data.brokersDown ? `${data.brokers - data.brokersDown} / ${data.brokers}` : number(data.brokers)}
-      tone=${data.brokersDown ? "bad" : undefined}
-      note=${data.brokersDown ? t("overview.down", { n: data.brokersDown }) : t("overview.up")}
+      tone=${data.brokersDown || orphans ? "bad" : undefined}
+      note=${wrong.filter(Boolean).join(", ") || t("overview.up")}
       href="#/cluster"
     />
     <${Stat} label=${t("nav.topics")} value=${number(data.topics)} href="#/topics" />
