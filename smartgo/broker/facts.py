@@ -65,6 +65,9 @@ class StoreFacts:
             "remainHowManyDataToFlush": size_text(end - self._store.flushed),
             **replication_facts(self._replication.now(), end),
         }
+        refusal = self._store.refusal
+        if refusal is not None:
+            facts["storeRefusal"] = refusal  # RocketMQ has nothing of this; a slave has it where it cannot copy
         for level, offset in self._delay.offsets.items():
             end_offset = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
             if end_offset:

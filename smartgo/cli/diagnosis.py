@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from smartgo.cli.cluster import number
@@ -22,8 +22,12 @@ from smartgo.cli.findings import (
     Findings,
     descriptors,
     disk,
+    few,
     fullness,
+    permission,
+    refusal,
     replication,
+    unwritable,
 )
 from smartgo.cli.output import size, span
 from smartgo.cli.portprobe import Answer, probe
@@ -31,11 +35,10 @@ from smartgo.cli.progress import Progress
 from smartgo.cli.session import Connected
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.groups import lag_of
-from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.address import parse_address
-from smartgo.schema.bodies import ClusterInfo, ConsumerConnection
+from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
@@ -62,6 +65,8 @@ class Diagnosis:
         self._broker = broker
         self._store = store
         self._seen: dict[str, ClusterInfo] = {}  # by registry
+        self._shut: dict[str, int] = {}  # masters whose own permission lets nobody write, and that
+        self._refusing: set[str] = set()  # masters whose store takes nothing
 
     async def run(self) -> Findings:
         """Give out what is found; looks that need an answer which does not come are left out."""
@@ -187,6 +192,16 @@ class Diagnosis:
             yield Finding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
+            if place.id == MASTER:
+                if refusal(subject, table):
+                    self._refusing.add(place.name)
+                await self._permission(place)
+        info = await self._admin.brokers.cluster()
+        for name, permitted in sorted(self._shut.items()):
+            mates = next((set(names) for names in info.cluster_addr_table.values() if name in names), set())
+            masters = {one for one, data in info.broker_addr_table.items() if MASTER in data.broker_addrs}
+            others = mates & masters - self._shut.keys() - self._refusing
+            yield permission(f"broker {name}", name, permitted, bool(others))
         for name, data in sorted(next(iter(self._seen.values())).broker_addr_table.items()):
             if MASTER not in data.broker_addrs:
                 yield Finding(
@@ -195,6 +210,15 @@ class Diagnosis:
                     "has no master: nothing can be stored there",
                     "start the master, or look at its log",
                 )
+
+    async def _permission(self, place: BrokerPlace) -> None:
+        """Note a broker that may not be written; one that does not tell its settings is taken for one that may."""
+        try:
+            permitted = number(await self._admin.brokers.settings(place.address), "brokerPermission")
+        except CallFailed:
+            return
+        if permitted is not None and not int(permitted) & WRITE:
+            self._shut[place.name] = int(permitted)
 
     async def _address(self, subject: str, place: BrokerPlace) -> Findings:
         host, _ = parse_address(place.address)
@@ -224,6 +248,7 @@ class Diagnosis:
                         "let all machines follow one time server: searches by time, delays and retention go by clocks",
                     )
                 )
+        found += refusal(subject, table)
         disk = number(table, "commitLogDiskRatio")
         if disk is not None:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
@@ -255,6 +280,8 @@ class Diagnosis:
     # -- topics ----------------------------------------------------------------------------------------------
 
     async def _template(self) -> Findings:
+        if set((await self._admin.brokers.cluster()).broker_addr_table) <= self._shut.keys() | self._refusing:
+            return  # no send does anything, and why was told
         try:
             route = await self._admin.topics.route(TEMPLATE_TOPIC)
         except PeerRefused as refusal:
@@ -274,25 +301,22 @@ class Diagnosis:
     async def _topics(self) -> Findings:
         configs = await self._admin.topics.configs()
         registered = set(await self._admin.topics.names())
+        left_out = {one for one, table in configs.items() if await self._is_left_out(one, table, registered)}
+        taking = configs.keys() - self._shut.keys() - left_out
+        for one in unwritable(configs, taking, await self._admin.topics.system_names()):
+            yield one
         for broker, table in configs.items():
-            ours = {name: one for name, one in table.items() if kind_of(name) is TopicKind.NORMAL}
-            shut = [name for name, one in ours.items() if not one.perm & WRITE]
-            if shut:
-                yield Finding(
-                    NOTE, f"broker {broker}", f"takes nothing for {_few(shut)}", "smartgo topic set NAME --perm rw"
-                )
             missing = [name for name in table if name not in registered]
             if missing:
                 yield Finding(
                     PROBLEM,
                     f"broker {broker}",
-                    f"has topics that the registry does not know: {_few(missing)}",
+                    f"has topics that the registry does not know: {few(missing)}",
                     "it registers every 30 s; is its namesrvAddr right, what says its log?",
                 )
-            open_ones = [name for name, one in table.items() if one.perm & WRITE and name in registered]
-            if open_ones and not await self._is_written(open_ones[0], broker):
+            if broker in left_out:
                 yield Finding(
-                    WARNING,
+                    WARNING if taking else PROBLEM,
                     f"broker {broker}",
                     "the registry tells producers to leave it out",
                     f"after smartgo cluster stop-writes it takes: smartgo cluster start-writes {broker}",
@@ -301,10 +325,15 @@ class Diagnosis:
         if dead:
             yield Finding(NOTE, "groups", f"{len(dead)} have dead letters", "smartgo dlq ls")
 
-    async def _is_written(self, topic: str, broker: str) -> bool:
-        """Tell whether the registry lets producers write to a topic at a broker."""
-        route = await self._admin.topics.route(topic)
-        return any(one.perm & WRITE for one in route.queue_datas if one.broker_name == broker)
+    async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
+        """Tell whether the registry keeps producers from a broker that would take what they send."""
+        if broker in self._shut:
+            return False
+        for name, one in table.items():
+            if one.perm & WRITE and name in registered:
+                route = await self._admin.topics.route(name)
+                return not any(each.perm & WRITE for each in route.queue_datas if each.broker_name == broker)
+        return False
 
     # -- groups ----------------------------------------------------------------------------------------------
 
@@ -382,8 +411,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

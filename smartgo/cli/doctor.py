@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from smartgo.cli.diagnosis import Diagnosis
-from smartgo.cli.findings import OK, PROBLEM, Finding
+from smartgo.cli.findings import OK, PROBLEM, WARNING, Finding
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_value, printable
 from smartgo.cli.running import Refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
@@ -35,10 +35,11 @@ def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool,
     """Look for the usual causes of trouble, and say what to do.
 
     Registries that do not answer, or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
-    cannot be reached, that have no master, whose disk is full or slow, whose clock differs; a missing template topic;
-    topics that nobody can write to; groups with messages and no members, or whose members want different things.
+    cannot be reached, that have no master, that take no messages, whose disk is full or slow, whose clock differs; a
+    missing template topic; topics that nobody can write to; groups with messages and no members, or whose members want
+    different things.
 
-    Ends with 1 where there is a problem.
+    + is well, - is good to know, ! is to be looked at, X is a problem. Ends with 1 where there is a problem.
     """
 
     async def work(there: Connected) -> None:
@@ -52,10 +53,12 @@ def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool,
         if output != TEXT:
             print_value(output, plain(shown))
         problems = sum(one.verdict == PROBLEM for one in found)
+        warnings = sum(one.verdict == WARNING for one in found)
+        more = f"; {warnings} {'thing' if warnings == 1 else 'things'} to look at" if warnings else ""
         if problems:
-            raise Refusal(f"{problems} {'problem' if problems == 1 else 'problems'}")
+            raise Refusal(f"{problems} {'problem' if problems == 1 else 'problems'}{more}")
         if output == TEXT:
-            click.echo("No problem was found.")
+            click.echo(f"No problem was found{more or '.'}")
 
     cluster.do(work)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from smartgo.cli.output import size
+from smartgo.client.administration.topics import TopicKind, kind_of
+from smartgo.client.route import WRITE
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.bodies import TopicConfig
 
 OK: Final = "ok"
 NOTE: Final = "note"
@@ -56,6 +59,44 @@ def fullness(subject: str, used: float, words: str) -> Finding:
         advice = "make room now: a broker stores nothing on a disk that is full; lower fileReservedTime"
     return Finding(
         PROBLEM if used >= DISK_PROBLEM else WARNING, subject, f"the disk is {used:.0%} full. {words}".rstrip(), advice
+    )
+
+
+def refusal(subject: str, table: dict[str, str]) -> list[Finding]:
+    """
+    Judge whether a broker's store takes messages.
+
+    @param table: what the broker tells of itself; nothing is found where that says nothing, as RocketMQ's.
+    """
+    reason = table.get("storeRefusal")
+    if reason is None:
+        return []
+    if reason.startswith("the store failed"):
+        advice = "look at its disk and its log, then restart it: it takes nothing before that; smartgo check DIRECTORY"
+    elif "disk" in reason or "no room" in reason:
+        advice = "make room on its disk, or lower fileReservedTime; when there is room it takes messages by itself"
+    elif "registry" in reason:
+        advice = "is another master up under its name? Do its registries answer? It takes messages again by itself"
+    else:
+        advice = "look at its log"
+    return [Finding(PROBLEM, subject, f"takes no messages now: {reason}", advice)]
+
+
+def permission(subject: str, name: str, permitted: int, others: bool) -> Finding:
+    """
+    Tell of a broker whose own permission lets nobody write to it.
+
+    @param name: the broker's.
+    @param permitted: its C{brokerPermission}.
+    @param others: whether another broker of its cluster takes messages.
+    """
+    return Finding(
+        WARNING if others else PROBLEM,
+        subject,
+        f"takes no messages: its brokerPermission is {permitted}"
+        + ("" if others else ", and no other broker of its cluster takes any"),
+        f"smartgo config set {name} brokerPermission={permitted | WRITE}; where it declines that: smartgo config set"
+        f" --api URL brokerPermission={permitted | WRITE} --keep, with the URL of its REST API",
     )
 
 
@@ -109,6 +150,54 @@ def replication(subject: str, table: dict[str, str]) -> list[Finding]:
             )
         ]
     return [Finding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")]
+
+
+def unwritable(
+    configs: Mapping[str, Mapping[str, TopicConfig]], taking: Collection[str], system: Collection[str] = ()
+) -> list[Finding]:
+    """
+    Look for topics that nobody can write to, and for those that some brokers do not take.
+
+    @param configs: by broker, then by topic.
+    @param taking: the brokers that producers can write to; where there is none only topics that are shut are told.
+    @param system: topics that brokers have for themselves.
+    """
+    ours = {name for table in configs.values() for name in table if kind_of(name, system) is TopicKind.NORMAL}
+    open_at = {
+        name: {broker for broker, table in configs.items() if name in table and table[name].perm & WRITE}
+        for name in ours
+    }
+    found = []
+    shut = [name for name in ours if not open_at[name]]
+    if shut:
+        found.append(
+            Finding(PROBLEM, "topics", f"nobody can write to {few(shut)}", "smartgo topic set NAME --perm rw lets them")
+        )
+    away = [name for name in ours if open_at[name] and open_at[name].isdisjoint(taking)]
+    if away and taking:
+        found.append(
+            Finding(
+                PROBLEM,
+                "topics",
+                f"nobody can write to {few(away)}: no broker that has it takes messages",
+                "let such a broker be written again, or create it at another: smartgo topic create NAME -b BROKER",
+            )
+        )
+    for broker, table in configs.items():
+        partly = [name for name in ours if name in table and open_at[name] and broker not in open_at[name]]
+        if partly:
+            found.append(
+                Finding(
+                    NOTE, f"broker {broker}", f"takes nothing for {few(partly)}", "smartgo topic set NAME --perm rw"
+                )
+            )
+    return found
+
+
+def few(names: list[str]) -> str:
+    """Return some names for a sentence, and how many more there are."""
+    shown = ", ".join(sorted(names)[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
 async def descriptors(env: IEnvironment) -> Findings:

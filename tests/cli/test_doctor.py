@@ -9,12 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
-from smartgo.cli.findings import OK, PROBLEM, WARNING, replication
+from smartgo.broker.broker import Broker
+from smartgo.broker.changes import Who
+from smartgo.cli.findings import NOTE, OK, PROBLEM, WARNING, refusal, replication, unwritable
 from smartgo.cli.portprobe import Answer, probe
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.instance import Client
 from smartgo.config.loading import Surroundings, load
 from smartgo.node.registry import Registry
+from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import UnregisterBrokerRequest
@@ -152,9 +155,115 @@ class DoctorTests(Examining):
     def test_topics(self) -> None:
         """Topics that nobody can write to are told, and brokers left out by the registry."""
         self.out("topic", "create", "Shut", "--perm", "r")
-        self.assertIn("Shut", self.examine()["note", "broker broker-a"])
+        found = self.examine(status=1)
+        self.assertEqual(
+            found["problem", "topics"], "nobody can write to Shut | smartgo topic set NAME --perm rw lets them"
+        )
+        self.out("topic", "set", "Shut", "--perm", "rw")
+        self.assertNotIn(("problem", "topics"), self.examine())
         self.out("cluster", "stop-writes", "broker-a", "--yes")
-        self.assertIn("start-writes broker-a", self.examine()["warning", "broker broker-a"])
+        self.assertIn("start-writes broker-a", self.examine(status=1)["problem", "broker broker-a"])
+
+    def test_some_brokers(self) -> None:
+        """What only some brokers do not take is noted, or warned of; what none that has it takes is a problem."""
+        open_, shut = TopicConfig(topic_name="T", perm=6), TopicConfig(topic_name="T", perm=4)
+        [found] = unwritable({"a": {"T": open_}, "b": {"T": shut}}, {"a", "b"})
+        self.assertEqual((found.verdict, found.subject, found.what), (NOTE, "broker b", "takes nothing for T"))
+        found, _ = unwritable({"a": {"T": open_}, "b": {"T": shut}}, {"b"})
+        self.assertEqual((found.verdict, found.subject), (PROBLEM, "topics"))
+        self.assertIn("nobody can write to T: no broker that has it", found.what)
+        self.assertEqual(unwritable({"a": {"T": open_}, "b": {}}, {"a"}), [])
+        self.assertEqual(unwritable({"a": {"T": open_}}, set()), [])  # why that is was told of the broker
+        [found] = unwritable({"a": {"T": shut}, "b": {"T": shut}}, {"a", "b"})
+        self.assertEqual((found.verdict, found.what), (PROBLEM, "nobody can write to T"))
+
+    def permit(self, broker: Broker, permission: int) -> None:
+        """Change what a broker allows as a whole."""
+        broker.settings.change([("brokerPermission", str(permission))], Who("boss"))
+        self.cluster.pump(0.1)
+
+    def test_permission(self) -> None:
+        """A broker whose own permission forbids writing is a problem where no other one takes messages."""
+        self.out("topic", "create", "T")
+        self.permit(self.cluster.broker, 4)
+        found = self.examine(status=1)
+        words = found["problem", "broker broker-a"]
+        self.assertIn("its brokerPermission is 4, and no other broker", words)
+        self.assertIn("smartgo config set broker-a brokerPermission=6", words)
+        self.assertEqual({subject for verdict, subject in found if verdict != "ok"}, {"broker broker-a"})
+        self.assertNotIn("start-writes", " ".join(found.values()))
+        self.assertNotIn("autoCreateTopicEnable", " ".join(found.values()))
+        self.permit(self.cluster.broker, 6)
+        self.assertEqual({verdict for verdict, _ in self.examine()}, {"ok"})
+
+    def test_permission_of_one(self) -> None:
+        """A broker that may not be written is a warning while another takes messages; what it alone has, a problem."""
+        flags = {"brokerName": "broker-b", "listenPort": "11911", "haListenPort": "11912", "storePathRootDir": "/b"}
+        other = Broker(self.env, self.cluster.configure(flags))
+        other.startService()
+        self.addCleanup(self.cluster.pump, 7.0)
+        self.addCleanup(other.stopService)
+        self.cluster.pump(1.0)
+        self.permit(other, 4)
+        found = self.examine()
+        self.assertIn("config set broker-b brokerPermission=6", found["warning", "broker broker-b"])
+        self.assertIn("a send to a new topic creates it", found["ok", "topics"])
+        self.assertNotIn(("problem", "topics"), found)  # but for the brokers' own topics
+        self.out("topic", "create", "Lonely", "--broker", "broker-b")
+        self.assertIn("nobody can write to Lonely", self.examine(status=1)["problem", "topics"])
+        self.cluster.broker.store.hold_back("registry x does not let this broker be a master: y")
+        shown = self.invoke("doctor", status=1).stdout
+        self.assertIn("X broker broker-a: takes no messages now: registry x does not let", shown)
+        self.assertIn("X broker broker-b: takes no messages: its brokerPermission is 4, and no other", shown)
+
+    def test_refusing(self) -> None:
+        """A broker whose store takes no messages is a problem, with the store's own words and what to do."""
+        self.assertNotIn("storeRefusal", self.cluster.broker.facts.runtime())
+        self.cluster.stop()
+        self.env.files.free = 109_027_328
+        self.cluster = type(self.cluster)(self.env, storePathRootDir="/narrow")
+        reason = self.cluster.broker.store.refusal
+        assert reason is not None
+        self.assertIn("1073741824 B are demanded", reason)
+        result = self.invoke("doctor", status=1)
+        self.assertIn(f"X broker broker-a: takes no messages now: {reason}", result.stdout)
+        self.assertIn("make room on its disk", result.stdout)
+        self.assertNotIn("a send to a new topic creates it", result.stdout)
+        self.assertNotIn("No problem", result.stdout)
+        for told, advice in (
+            ("the store failed: No space left on device", "restart"),
+            ("no room for a CommitLog file of 9 B: no", "make room"),
+            ("registry 10.0.0.1:9876 does not let this broker be a master: x", "another master"),
+            ("the store is closed", "its log"),
+        ):
+            [found] = refusal("b", {"storeRefusal": told})
+            self.assertEqual((found.verdict, found.what), (PROBLEM, f"takes no messages now: {told}"))
+            self.assertIn(advice, found.advice)
+        self.assertEqual(refusal("b", {}), [])
+
+    def test_slaves_do_not_refuse(self) -> None:
+        """A slave that takes nothing because it is one says nothing of that."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
+        self.assertNotIn("storeRefusal", self.cluster.broker.facts.runtime())
+        self.assertNotIn("takes no messages", str(self.examine(status=1)))
+
+    def test_last_line(self) -> None:
+        """The last line counts what is to be looked at."""
+        self.assertTrue(self.out("doctor").endswith("\nNo problem was found.\n"))
+        self.patch(self.env.files, "free", self.env.files.total // 5)
+        self.cluster.pump(15.0)
+        shown = self.out("doctor", "--quiet")
+        self.assertIn("! broker broker-a: the disk is 80% full", shown)
+        self.assertTrue(shown.endswith("\nNo problem was found; 1 thing to look at\n"), shown)
+        self.out("group", "create", "cg")
+        self.out("topic", "create", "T", "-n", "1")
+        self.cluster.send("T")
+        self.cluster.pump(1.0)
+        self.out("group", "reset", "cg", "T", "--to", "0", "--yes", "--plan", "/p")
+        self.assertTrue(self.out("doctor").endswith("\nNo problem was found; 2 things to look at\n"))
+        self.out("topic", "create", "Shut", "--perm", "r")
+        self.assertIn("1 problem; 2 things to look at", self.invoke("doctor", status=1).stderr)
 
     def test_groups(self) -> None:
         """A group that messages wait for and nobody is in, and dead letters, are told."""
