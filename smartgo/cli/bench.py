@@ -10,7 +10,7 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.load import Latencies, Load
+from smartgo.cli.load import Latencies, Load, producer_of
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_members, print_value, size
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import Refusal
@@ -19,7 +19,6 @@ from smartgo.cli.texts import examples
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import Settings
 from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage
-from smartgo.client.producer import Producer
 from smartgo.schema.bodies import ConsumeFromWhere
 
 GROUP: Final = "smartgo-bench"
@@ -114,8 +113,7 @@ def send(
     """Send messages to TOPIC and measure how long their answers take. A count is of messages, a rate of sends."""
 
     async def work(there: Connected) -> None:
-        producer = Producer(there.client, GROUP)
-        await producer.start()
+        producer = await producer_of(there, GROUP)
         body = bytes(body_size)
         await producer.send(Message(topic=topic, body=body))  # makes the topic
 
@@ -245,8 +243,7 @@ def trip(
             if over and not waiting and not done.called:
                 done.callback(None)
 
-        producer = Producer(there.client, GROUP)
-        await producer.start()
+        producer = await producer_of(there, GROUP)
         body = bytes(body_size)
         await producer.send(Message(topic=topic, body=body))  # makes the topic
         consumer = PushConsumer(there.client, name, listener, Settings(batch=32))

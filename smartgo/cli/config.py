@@ -11,7 +11,7 @@ import msgspec
 from smartgo.cli.embedded import surroundings
 from smartgo.cli.output import OUTPUT, TEXT, Columns, moment, print_rows
 from smartgo.cli.rest import Api, Asking, api_options
-from smartgo.cli.running import Refusal
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
 from smartgo.cli.texts import examples, read_pairs
 from smartgo.config.catalog import settings_of
@@ -22,7 +22,7 @@ from smartgo.config.settings import TABLES
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 
-_PROGRAMS: Final = {"broker": BROKER, "registry": REGISTRY, "all": ALL}
+_PROGRAMS: Final = {"broker": BROKER, "slave": BROKER, "registry": REGISTRY, "all": ALL}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -243,11 +243,20 @@ def undo(asking: Asking, id: int, dry_run: bool, yes: bool, output: str) -> None
 
 @config.command(
     "check",
-    epilog=examples("smartgo config check broker.conf", "smartgo config check smartgo.toml --for all --given -o json"),
+    epilog=examples(
+        "smartgo config check broker.conf",
+        "smartgo config check smartgo.toml --for all --given -o json",
+        "smartgo config check slave.toml --for slave",
+    ),
 )
 @click.argument("path", metavar="FILE")
 @click.option(
-    "--for", "program", type=click.Choice(list(_PROGRAMS)), default="broker", show_default=True, help="Whose."
+    "--for",
+    "program",
+    type=click.Choice(list(_PROGRAMS)),
+    default="broker",
+    show_default=True,
+    help='Who reads it: slave is "twistd smartgo-slave", with brokerRole=SLAVE and, unless told otherwise, brokerId=1.',
 )
 @click.option("--given", is_flag=True, help="Show only what is not a default.")
 @click.option(
@@ -266,7 +275,12 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
         except OSError as error:
             raise SettingError(f"{path}: {error.strerror or error}") from None
         tables = _PROGRAMS[program]
-        found = load(surroundings(env), tables, path, data, flags)
+        if program == "slave":
+            from smartgo.node.options import SlaveOptions
+
+            found = load(surroundings(env), tables, path, data, {**flags, "brokerRole": "SLAVE"}, SlaveOptions.usual)
+        else:
+            found = load(surroundings(env), tables, path, data, flags)
         for sentence in found.warnings:
             click.echo(f"warning: {sentence}", err=True)
         rows = [
@@ -303,7 +317,7 @@ def describe(part: str, output: str) -> None:
         if part.lower() in one.name.lower()
     ]
     if not rows:
-        raise Refusal(f"no setting has {part} in its name")
+        raise Refusal(f"no setting has {part} in its name", MISSING)
     print_rows(
         output,
         rows,

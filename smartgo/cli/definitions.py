@@ -8,11 +8,11 @@ import click
 
 from smartgo.cli.output import OUTPUT, TEXT, plain, print_rows, print_value
 from smartgo.cli.progress import Progress
-from smartgo.cli.running import Refusal
+from smartgo.cli.running import MISSING, Refusal
 from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.texts import examples
 from smartgo.client.administration.definitions import DefinitionSet, Item, Step, counts_of, read_definitions
-from smartgo.errors import BadBody
+from smartgo.errors import BadBody, SettingError
 
 
 @click.command(
@@ -73,7 +73,8 @@ def import_(
     at others. What is not in FILE is left alone.
 
     A dry run says of each what would become of it: create, change, same or refused. FILE is refused whole where
-    anything in it is wrong. Ends with 1 where some are refused or fail.
+    anything in it is wrong. Ends with 1 where some are refused or fail, with 66 where there is no FILE, with
+    78 where it is wrong.
     """
 
     async def work(there: Connected) -> None:
@@ -132,13 +133,13 @@ def _text(value: Any) -> str:
 
 
 def _read(there: Connected, path: str) -> DefinitionSet:
-    """Read a file of definitions, JSON or YAML. @raise Refusal: it is none."""
+    """Read a file of definitions, JSON or YAML. @raise Refusal: it cannot be read. @raise SettingError: it is none."""
     import yaml
 
     try:
         return read_definitions(yaml.safe_load(there.env.files.read(path)))
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, BadBody) as error:
+        raise Refusal(f"{path}: {error.strerror or error}", MISSING) from None
+    except (yaml.YAMLError, ValueError, BadBody) as error:
         reason = " ".join(str(error).split())
-        raise Refusal(f"{path}: these are no definitions: {reason}") from None
+        raise SettingError(f"{path}: these are no definitions: {reason}") from None

@@ -9,12 +9,25 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, gatherResults
 
 from smartgo.cli.progress import Progress
-from smartgo.cli.session import pause
+from smartgo.cli.session import Connected, pause
+from smartgo.client.producer import Producer
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 
+ANSWERED_WITHIN: Final = 10.0
+"""
+Seconds a send may take: more than a broker waits for its disk (C{syncFlushTimeout}, 5 s) or a slave (C{slaveTimeout},
+3 s) before it says that the message is stored, but not yet there.
+"""
 _STEP: Final = 100  # steps of a latency by a factor of e: about one percent each
 _GIVEN_UP: Final = 100  # failures after which a load is ended that never had a success
+
+
+async def producer_of(there: Connected, group: str) -> Producer:
+    """Return a producer that has started, and waits for answers as long as brokers may take for them."""
+    producer = Producer(there.client, group, timeout=ANSWERED_WITHIN)
+    await producer.start()
+    return producer
 
 
 class Latencies:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 import click
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
+from smartgo.cli.load import producer_of
 from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import refusal
@@ -16,7 +19,7 @@ from smartgo.cli.session import Cluster, Connected, cluster_options
 from smartgo.cli.texts import examples, moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import Settings
-from smartgo.client.messages import Message, ReceivedMessage, SendResult
+from smartgo.client.messages import Message, ReceivedMessage, SendResult, SendStatus
 from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
@@ -96,7 +99,8 @@ def send(
 ) -> None:
     """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
 
-    A topic that does not exist is created.
+    A topic that does not exist is created. A message whose status is not SEND_OK is stored too, but not yet on the
+    broker's disk or at a slave; with --count it is told how many are.
     """
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
@@ -104,22 +108,22 @@ def send(
     _checked(message)
 
     async def work(there: Connected) -> None:
-        producer = Producer(there.client, GROUP)
-        await producer.start()
+        producer = await producer_of(there, GROUP)
         clock = there.env.clock
         begin = clock.seconds()
         with Progress(clock, "sent", count) as progress:
-            result = await _send_all(producer, message, count, progress)
+            result, statuses = await _send_all(producer, message, count, progress)
         seconds = clock.seconds() - begin
         if output != TEXT:
-            print_value(output, {"sent": count, "seconds": round(seconds, 3), **_place(result)})
+            print_value(output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result)})
         elif count == 1:
             click.echo(
                 f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
                 f"offset {result.queue_offset} ({result.status.name})"
             )
         else:
-            click.echo(f"sent {count} messages in {seconds:.2f} s, {count / max(seconds, 0.001):.0f} a second")
+            rate = f"{count / max(seconds, 0.001):.0f} a second"
+            click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
 
     cluster.do(work)
 
@@ -132,13 +136,21 @@ def _checked(message: Message) -> None:
         raise refusal(error) from None
 
 
-async def _send_all(producer: Producer, message: Message, count: int, progress: Progress) -> SendResult:
-    """Send it C{count} times, many at a time; return the last result. Fails with the first failure."""
+async def _send_all(
+    producer: Producer, message: Message, count: int, progress: Progress
+) -> tuple[SendResult, Mapping[str, int]]:
+    """
+    Send it C{count} times, many at a time. Fails with the first failure.
+
+    @return: the last result, and how many ended with each status.
+    """
     result = await producer.send(message)  # alone: it creates the topic
+    statuses = Counter([result.status.name])
     gate = DeferredSemaphore(_AT_A_TIME)
     left = count - 1
 
     def sent(result: SendResult) -> SendResult:
+        statuses[result.status.name] += 1
         progress.advance()
         return result
 
@@ -147,7 +159,13 @@ async def _send_all(producer: Producer, message: Message, count: int, progress: 
         sends = [gate.run(producer.send, message).addCallback(sent) for _ in range(portion)]
         result = (await gatherResults(sends, consumeErrors=True))[-1]
         left -= portion
-    return result
+    return result, dict(statuses)
+
+
+def _not_ok(statuses: Mapping[str, int]) -> str:
+    """Return how many ended otherwise than well, as the end of a sentence."""
+    rest = [f"{count} of them {name}" for name, count in statuses.items() if name != SendStatus.SEND_OK.name]
+    return f"; {', '.join(rest)}" if rest else ""
 
 
 def _place(result: SendResult) -> dict[str, object]:

@@ -11,6 +11,7 @@ import msgspec
 
 from smartgo.cli.annotate import annotated
 from smartgo.cli.finding import TOPIC, push, search, track
+from smartgo.cli.load import producer_of
 from smartgo.cli.message import as_members, as_text, print_message, sent_to
 from smartgo.cli.output import (
     OUTPUT,
@@ -29,7 +30,6 @@ from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_option
 from smartgo.cli.texts import examples, read_queues
 from smartgo.client.copies import copy_to
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.producer import Producer
 from smartgo.schema.annotate import hex_lines
 
 GROUP: Final = "smartgo-cli"
@@ -320,8 +320,7 @@ def resend(
                 click.echo(f"to {copy.topic} would be sent: {as_text(message)}")
             return
         confirm(f"A copy of {message.message_id} will be sent to {copy.topic}.", yes)
-        producer = Producer(there.client, GROUP)
-        await producer.start()
+        producer = await producer_of(there, GROUP)
         result = await producer.send(copy)
         found = {
             "topic": copy.topic,

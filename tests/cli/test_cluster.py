@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+from smartgo.cli.embedded import surroundings
 from smartgo.client.instance import Client
 from smartgo.client.producer import Producer
+from smartgo.config.loading import BROKER as TABLES_OF_BROKER
+from smartgo.config.loading import load
+from smartgo.node.options import SlaveOptions
 from tests.broker.cluster import BROKER, REGISTRY
 from tests.cli.case import ClusterCase, CommandCase
 
@@ -116,12 +122,19 @@ class DefinitionTests(ClusterCase):
         self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 2)
 
     def test_wrong(self) -> None:
-        """A file that is not there, or holds something else, is told."""
-        self.refused("cluster", "import", "/none.json", status=1)
-        for data in (b"{", b"[]", b'{"topics":{"T":{"b":{"readQueueNums":"many"}}},"groups":{}}', b"{1: 2}"):
+        """A file that is not there ends with 66, one that holds something else with 78; both are told."""
+        self.assertIn("/none.json", self.refused("cluster", "import", "/none.json", status=66))
+        for data in (
+            b"{",
+            b"[]",
+            b'{"topics":{"T":{"b":{"readQueueNums":"many"}}},"groups":{}}',
+            b"{1: 2}",
+            b"2001-99-99",
+            b"\xff",
+        ):
             self.env.files.files.pop("/d.json", None)
             self.env.files.create("/d.json", data)
-            said = self.refused("cluster", "import", "/d.json", "--broker", "broker-a", "--yes", status=1)
+            said = self.refused("cluster", "import", "/d.json", "--broker", "broker-a", "--yes", status=78)
             self.assertIn("topic T at b: Expected `int" if b"many" in data else "/d.json", said)
 
 
@@ -212,7 +225,30 @@ class CheckTests(CommandCase):
         (row,) = self.json("config", "describe", "flushDiskType")
         self.assertIn("SYNC_FLUSH", row["allowed"])
         self.assertIn("[store] flushDiskType", self.out("config", "describe", "flushdisktype"))
-        self.refused("config", "describe", "nonsense", status=1)
+        self.refused("config", "describe", "nonsense", status=66)
+
+    def test_slave(self) -> None:
+        """With C{--for slave} a file is read as the program of a slave does, without a warning; else as of a master."""
+        for text, number in (("brokerName=a\nbrokerId=2\n", "2"), ("brokerName=a\nbrokerRole=ASYNC_MASTER\n", "1")):
+            path = "/slave.conf"
+            self.env.files.files.pop(path, None)
+            self.env.files.create(path, text.encode())
+            result = self.invoke("config", "check", path, "--for", "slave", "-o", "json")
+            self.assertEqual(result.stderr, "")
+            found = {row["name"]: row["value"] for row in json.loads(result.stdout)}
+            self.assertEqual((found["brokerRole"], found["brokerId"]), ("SLAVE", number))
+            options = SlaveOptions()
+            options.parseOptions(["--config", path])
+            started = load(
+                surroundings(self.env), TABLES_OF_BROKER, path, text.encode(), options.flags(), options.usual
+            )
+            self.assertEqual((started.broker.broker_role, str(started.broker.broker_id)), ("SLAVE", number))
+        self.env.files.create("/master.conf", b"brokerId=2\n")
+        self.assertIn("is 0 for brokerRole=ASYNC_MASTER", self.invoke("config", "check", "/master.conf").stderr)
+        self.env.files.create("/zero.conf", b"brokerId=0\n")
+        self.assertIn(
+            "brokerId must be above 0", self.refused("config", "check", "/zero.conf", "--for", "slave", status=78)
+        )
 
 
 class ContextTests(CommandCase):

@@ -1,0 +1,79 @@
+"""What the commands that send say of messages that are stored, but not as safely as asked."""
+
+from __future__ import annotations
+
+from smartgo.ha.slave import Stream
+from tests.broker.test_replication import Pair
+from tests.cli.case import CommandCase
+
+NO_SLAVE = "SLAVE_NOT_AVAILABLE"
+LATE_SLAVE = "FLUSH_SLAVE_TIMEOUT"
+
+
+class SyncMasterTests(CommandCase):
+    """A master that waits for a slave, with one."""
+
+    def setUp(self) -> None:
+        """Both; the topic is at both."""
+        super().setUp()
+        self.pair = Pair(brokerRole="SYNC_MASTER")
+        self.addCleanup(self.pair.stop)
+        self.env = self.pair.env
+        self.pair.send("T", b"first")
+
+    def pump(self) -> None:
+        """Let bytes and time pass."""
+        self.pair.pump(0.1)
+
+    def stop_answers(self) -> None:
+        """Have the slave say no more what it has, as if it was stopped by a signal."""
+        self.patch(Stream, "report", lambda stream: None)
+
+    def test_none(self) -> None:
+        """With C{--count} it is said how many no slave has, to people and to programs."""
+        self.pair.stop_slave()
+        self.assertIn(f"({NO_SLAVE})", self.out("send", "T", "x"))
+        self.assertIn(f" a second; 20 of them {NO_SLAVE}\n", self.out("send", "T", "x", "--count", "20"))
+        found = self.json("send", "T", "x", "--count", "20")
+        self.assertEqual((found["sent"], found["status"], found["statuses"]), (20, NO_SLAVE, {NO_SLAVE: 20}))
+
+    def test_all(self) -> None:
+        """Where the slave has all of them nothing is added."""
+        self.assertTrue(self.out("send", "T", "x", "--count", "20").endswith(" a second\n"))
+        self.assertEqual(self.json("send", "T", "x", "--count", "20")["statuses"], {"SEND_OK": 20})
+
+    def test_some(self) -> None:
+        """Where a slave stops answering after the first message, the others alone are counted as late."""
+        sizes = [len(self.pair.logs()[0])]
+        self.out("send", "T", "x")
+        sizes.append(len(self.pair.logs()[0]))
+        last = 2 * sizes[1] - sizes[0]  # where one more of these ends
+        report = Stream.report
+
+        def sometimes(stream: Stream) -> None:
+            if self.pair.followed.store.log_bounds()[1] <= last:
+                report(stream)
+
+        self.patch(Stream, "report", sometimes)
+        statuses = self.json("send", "T", "x", "--count", "5")["statuses"]
+        self.assertEqual(statuses, {"SEND_OK": 1, LATE_SLAVE: 4})
+
+    def test_late(self) -> None:
+        """A slave that is stopped makes the broker wait slaveTimeout, 3 s; what it says then is shown."""
+        self.stop_answers()
+        self.assertIn(f"({LATE_SLAVE})", self.out("send", "T", "x"))
+
+    def test_late_bench(self) -> None:
+        """Measuring waits as long, and counts no failure."""
+        self.stop_answers()
+        found = self.json("bench", "send", "T", "-n", "2")
+        self.assertEqual((found["messages"], found["failures"]), (2, 0))
+        self.assertGreater(found["latency_ms"]["max"], 2000)
+
+    def test_late_copy(self) -> None:
+        """A copy of a message is sent with the same patience."""
+        self.out("topic", "create", "Copies")
+        number = self.json("send", "T", "x")["message_id"]
+        self.pair.pump(2.0)
+        self.stop_answers()
+        self.assertIn("sent as", self.out("msg", "resend", number, "--topic", "T", "--to", "Copies", "--yes"))
