@@ -108,7 +108,7 @@ class TwoMachinesTests(MachineCase):
         first.run("systemctl", "start", BROKER)
         client(first).send(20)
         second.run("systemctl", "enable", "--now", SLAVE, OPS)
-        client(second).mirrored("10.77.0.2:10911")
+        client(second).mirrored("10.77.0.2:10931")
         ask = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:10914/api/v1/ready').status)"
         self.assertEqual(second.run("python3", "-c", ask), "200\n")
         first.run("systemctl", "stop", BROKER)

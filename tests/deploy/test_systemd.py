@@ -68,6 +68,16 @@ class UnitTests(DeployCase):
         self.assertEqual(front.ops.ops_path, "/var/lib/smartgo/ops")
         self.assertEqual(front.broker.namesrv_addr, broker.broker.namesrv_addr)
 
+    def test_side_by_side(self) -> None:
+        """A master, a slave of another, a registry and a console fit on one machine: no two have a port in common."""
+        ports: list[int | None] = [self.configuration("smartgo-registry.service").registry.listen_port]
+        for name in ("smartgo-broker@.service", "smartgo-slave@.service"):
+            found = self.configuration(name)
+            ports += [found.broker.listen_port, found.broker.fast_listen_port, found.ha_port]
+            ports.append(int(str(found.ops.ops_listen).rpartition(":")[2]))
+        ports.append(int(str(self.configuration("smartgo-ops.service").ops.ops_listen).rpartition(":")[2]))
+        self.assertEqual(len(set(ports)), len(ports), ports)
+
     def verify(self, word: str = "", other: str = "") -> subprocess.CompletedProcess[str]:
         """Ask systemd for its opinion of the units, with a program that is there, and a word replaced."""
         folder = os.path.abspath(self.mktemp())
