@@ -10,6 +10,7 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred, DeferredList
 
+from smartgo.cli.load import producer_of
 from smartgo.cli.message import as_members, sent_to
 from smartgo.cli.msg import FROM, GROUP, UNTIL, take_out
 from smartgo.cli.output import OUTPUT, TEXT, moment, print_rows, print_value
@@ -20,7 +21,6 @@ from smartgo.cli.session import DRY_RUN, YES, Cluster, Connected, cluster_option
 from smartgo.cli.texts import examples
 from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message, ReceivedMessage
-from smartgo.client.producer import Producer
 from smartgo.client.reading import Span
 from smartgo.errors import PeerRefused
 from smartgo.schema.codes import ResponseCode
@@ -257,8 +257,7 @@ def resend(
 
 async def _send(there: Connected, letters: Letters, copy: Callable[[ReceivedMessage], Message], count: int) -> None:
     """Send copies, some at a time. @raise Refusal: one was not taken; it is told how many were before."""
-    producer = Producer(there.client, GROUP)
-    await producer.start()
+    producer = await producer_of(there, GROUP)
     sent = 0
 
     async def send_copy(one: ReceivedMessage) -> None:
