@@ -301,9 +301,7 @@ class Diagnosis:
     async def _topics(self) -> Findings:
         configs = await self._admin.topics.configs()
         registered = set(await self._admin.topics.names())
-        left_out = {one for one, table in configs.items() if await self._is_left_out(one, table, registered)}
-        taking = configs.keys() - self._shut.keys() - left_out
-        for one in unwritable(configs, taking, await self._admin.topics.system_names()):
+        for one in unwritable(configs, configs.keys() - self._shut.keys(), await self._admin.topics.system_names()):
             yield one
         for broker, table in configs.items():
             missing = [name for name in table if name not in registered]
@@ -314,9 +312,9 @@ class Diagnosis:
                     f"has topics that the registry does not know: {few(missing)}",
                     "it registers every 30 s; is its namesrvAddr right, what says its log?",
                 )
-            if broker in left_out:
+            if await self._is_left_out(broker, table, registered):
                 yield Finding(
-                    WARNING if taking else PROBLEM,
+                    WARNING,
                     f"broker {broker}",
                     "the registry tells producers to leave it out",
                     f"after smartgo cluster stop-writes it takes: smartgo cluster start-writes {broker}",

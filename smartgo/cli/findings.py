@@ -159,7 +159,8 @@ def unwritable(
     Look for topics that nobody can write to, and for those that some brokers do not take.
 
     @param configs: by broker, then by topic.
-    @param taking: the brokers that producers can write to; where there is none only topics that are shut are told.
+    @param taking: the brokers whose own permission lets producers write; where there is none only topics that are shut
+        are told.
     @param system: topics that brokers have for themselves.
     """
     ours = {name for table in configs.values() for name in table if kind_of(name, system) is TopicKind.NORMAL}
