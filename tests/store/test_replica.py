@@ -114,6 +114,15 @@ class ReplicaTestCase(StoreTestCase):
         for piece in cut(data[slave.log_bounds()[1] :], size):
             slave.append_raw(slave.log_bounds()[1], piece)
 
+    def however_ended(self, slave: MessageStore, env: FakeEnvironment, log: bytes) -> Iterator[MessageStore]:
+        """The slave again with the whole log: after a stop in order, a kill and a power failure as of now."""
+        for machine in (env, killed(env), power_off(env)):
+            if machine is env:
+                self.stopped(slave)
+            reopened = self.slave(machine)
+            self.feed(reopened, log)
+            yield reopened
+
     def equal(self, env: FakeEnvironment, source: Source, what: object = "") -> None:
         """The files of a stopped slave are those of its stopped master."""
         self.same(content(env, *FILES), source.files, what)
@@ -874,11 +883,7 @@ class StepTests(ReplicaTestCase):
             self.feed(slave, log)
             log += self.log(2, begin=len(log), queue_id=1)
             self.feed(slave, log)
-            for machine in (env, killed(env), power_off(env)):
-                if machine is env:
-                    self.stopped(slave)
-                reopened = self.slave(machine)
-                self.feed(reopened, log)
+            for reopened in self.however_ended(slave, env, log):
                 self.assertEqual(
                     (self.read(reopened), reopened.bounds("T", 0), reopened.bounds("T", 1)), ([0], (0, 1), (0, 3))
                 )
@@ -928,11 +933,7 @@ class StepTests(ReplicaTestCase):
         self.now(deleting)
         log += self.log(2, begin=len(log), queue_id=7)
         self.feed(slave, log)
-        for machine in (env, killed(env), power_off(env)):
-            if machine is env:
-                self.stopped(slave)
-            reopened = self.slave(machine)
-            self.feed(reopened, log)
+        for reopened in self.however_ended(slave, env, log):
             self.assertEqual([one.queue_offset for one in self.read_all(reopened, "T", 7)], [0, 1, 2])
             self.assertEqual((self.read(reopened), reopened.bounds("T", 1)), ([0] if again else [], (0, 0)))
 
