@@ -19,7 +19,7 @@ NOTE: Final = "note"
 WARNING: Final = "warning"
 PROBLEM: Final = "problem"
 
-DISK_WARNING: Final = 0.75  # of a disk in use: old messages are removed before their time
+DISK_WARNING: Final = 0.75  # of a disk in use: time to make room
 DISK_PROBLEM: Final = 0.88  # near where nothing is stored any more
 SYNC_WARNING: Final = 0.02  # seconds for a durable write
 SYNC_PROBLEM: Final = 0.1
@@ -54,9 +54,9 @@ def fullness(subject: str, used: float, words: str) -> Finding:
     """
     if used < DISK_WARNING:
         return Finding(OK, subject, f"the disk is {used:.0%} full")
-    advice = "make room or lower fileReservedTime; messages are removed before their time"
+    advice = "make room: a broker takes nothing when its disk is 90% full"
     if used >= DISK_PROBLEM:
-        advice = "make room now: a broker stores nothing on a disk that is full; lower fileReservedTime"
+        advice = "make room now: a broker stores nothing on a disk that is full"
     return Finding(
         PROBLEM if used >= DISK_PROBLEM else WARNING, subject, f"the disk is {used:.0%} full. {words}".rstrip(), advice
     )
@@ -74,7 +74,7 @@ def refusal(subject: str, table: dict[str, str]) -> list[Finding]:
     if reason.startswith("the store failed"):
         advice = "look at its disk and its log, then restart it: it takes nothing before that; smartgo check DIRECTORY"
     elif "disk" in reason or "no room" in reason:
-        advice = "make room on its disk, or lower fileReservedTime; when there is room it takes messages by itself"
+        advice = "make room on its disk; when there is room it takes messages by itself"
     elif "registry" in reason:
         advice = "is another master up under its name? Do its registries answer? It takes messages again by itself"
     else:

@@ -173,8 +173,7 @@ RULES: Final[Mapping[str, Rule]] = {
         Rule(
             "disk-full", "warning", 300, 0.85, "ratio", "broker",
             _brokers(lambda one: one.disk_ratio),
-            "The disk of the broker's log is nearly full: at 90 % sends are refused. Keep messages for less long"
-            " (fileReservedTime), or give it more room.",
+            "The disk of the broker's log is nearly full: at 90 % sends are refused. Give it more room.",
             prometheus="SmartgoDiskFillsUp",
         ),
         Rule(
