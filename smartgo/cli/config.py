@@ -275,12 +275,12 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
         except OSError as error:
             raise SettingError(f"{path}: {error.strerror or error}") from None
         tables = _PROGRAMS[program]
+        told, usual = flags, None
         if program == "slave":
             from smartgo.node.options import SlaveOptions
 
-            found = load(surroundings(env), tables, path, data, {**flags, "brokerRole": "SLAVE"}, SlaveOptions.usual)
-        else:
-            found = load(surroundings(env), tables, path, data, flags)
+            told, usual = {**flags, "brokerRole": "SLAVE"}, SlaveOptions.usual
+        found = load(surroundings(env), tables, path, data, told, usual)
         for sentence in found.warnings:
             click.echo(f"warning: {sentence}", err=True)
         rows = [

@@ -193,7 +193,7 @@ class Diagnosis:
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
             if place.id == MASTER:
-                if refusal(subject, table):
+                if "storeRefusal" in table:
                     self._refusing.add(place.name)
                 await self._permission(place)
         info = await self._admin.brokers.cluster()
