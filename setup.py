@@ -49,19 +49,22 @@ setup(
         "smartgo.ops.console": ["static/*", "static/*/*", "vendor/*"],
     },
     include_package_data=False,
+    # An upper bound stands where a newer version broke us once, or may by its own rules: Twisted 26.4 answers ALPN and
+    # ended every HTTPS handshake of ours; construct changes its interface between minor versions. What the lower bounds
+    # promise is tried by "tox -e lowest"; what CI installs is requirements/locked.txt.
     install_requires=[
         "attrs>=23.2",
         "automat>=24.8",
         "click>=8.1",
-        "construct>=2.10.70",
-        "klein>=24.8",
+        "construct>=2.10.70,<2.11",
+        "klein>=24.8,<27",
         "lz4>=4.3",
-        "msgspec>=0.19",
+        "msgspec>=0.19,<1",
         "prometheus-client>=0.20",
         "pyyaml>=6",
         "rich>=13.7",
-        "service-identity>=24.1",
-        "twisted[tls]>=24.7",
+        "service-identity>=24.2",
+        "twisted[tls]>=25.5,<27",
         "txaio>=23.1",
         "zope.interface>=6.4",
         "zstandard>=0.22",

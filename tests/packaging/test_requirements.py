@@ -1,0 +1,61 @@
+"""The versions of L{requirements} agree with what C{setup.py} asks for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from twisted.trial.unittest import SynchronousTestCase
+
+ROOT = Path(__file__).parents[2]
+
+
+def asked_for(keyword: str) -> list[Requirement]:
+    """Return what C{setup.py} gives to C{setup(keyword=[...])}."""
+    for node in ast.walk(ast.parse((ROOT / "setup.py").read_text("utf-8"))):
+        if isinstance(node, ast.keyword) and node.arg == keyword:
+            return [Requirement(each) for each in ast.literal_eval(node.value)]
+    raise LookupError(keyword)
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return package name -> version of one file of C{requirements/}; lines for other systems are left out."""
+    found: dict[str, str] = {}
+    for line in (ROOT / "requirements" / name).read_text("utf-8").splitlines():
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate():
+            (specifier,) = requirement.specifier
+            found[canonicalize_name(requirement.name)] = specifier.version
+    return found
+
+
+class VersionTests(SynchronousTestCase):
+    """What CI installs, and what the lower bounds promise."""
+
+    def test_locked(self) -> None:
+        """Each package that smartgo needs is locked to a version that its bounds allow."""
+        locked = pins("locked.txt")
+        for requirement in asked_for("install_requires"):
+            version = locked[canonicalize_name(requirement.name)]
+            self.assertTrue(requirement.specifier.contains(version), f"{requirement} and {version}")
+
+    def test_lowest(self) -> None:
+        """The lowest versions are the lower bounds, of all packages that smartgo names and of no other."""
+        lowest = pins("lowest.txt")
+        asked = {canonicalize_name(each.name): each for each in asked_for("install_requires")}
+        self.assertEqual(set(lowest), set(asked))
+        for name, requirement in asked.items():
+            (bound,) = [each.version for each in requirement.specifier if each.operator == ">="]
+            self.assertTrue(requirement.specifier.contains(lowest[name]))
+            self.assertTrue(lowest[name].startswith(bound), f"{requirement}: {lowest[name]} is not its lower bound")
+
+    def test_upper_bounds(self) -> None:
+        """Packages whose newer versions broke us, or change their interface between versions, have an upper bound."""
+        bounded = {
+            each.name for each in asked_for("install_requires") if any(one.operator == "<" for one in each.specifier)
+        }
+        self.assertEqual(
+            bounded & {"construct", "klein", "msgspec", "twisted"}, {"construct", "klein", "msgspec", "twisted"}
+        )
