@@ -9,6 +9,7 @@ from OpenSSL import SSL
 from OpenSSL.SSL import OP_NO_SSLv3, OP_NO_TLSv1, OP_NO_TLSv1_1, OP_NO_TLSv1_2
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
+from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -100,7 +101,8 @@ class FileTests(Case):
         """TLS 1.1 and older are off on both sides."""
         for factory in (self.server_tls().factory(), ClientTLS(self.env, trust=self.trust).factory("localhost")):
             layer: Any = wrap(factory, cast("Any", SimpleNamespace(plain_received=None)))
-            context: Any = factory._creatorCallable(layer).get_context()
+            layer.makeConnection(StringTransport())
+            context: Any = layer.getHandle().get_context()
             options = cast("Any", SSL)._lib.SSL_CTX_get_options(context._context)
             for flag in (OP_NO_SSLv3, OP_NO_TLSv1, OP_NO_TLSv1_1):
                 self.assertTrue(options & flag)
