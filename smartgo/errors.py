@@ -50,6 +50,10 @@ class BadHeaderLength(FramingError):
         self.limit = limit
 
 
+class NoRoom(FramingError):
+    """The memory budget has no room for what the peer sends (reliability L14): close the connection."""
+
+
 class PeerTooSlow(FramingError):
     """The peer kept us waiting past a limit, to speak or to listen (reliability L9, L10, L13): close the connection."""
 

@@ -19,6 +19,7 @@ from smartgo.errors import QueryNotFound
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, Held
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command
@@ -70,19 +71,19 @@ class Board:
 
 async def serve_and_talk(env: IEnvironment, write: Any = sys.stdout.write) -> None:
     """Start a board, use it as two clients would, stop everything."""
-    rounds = Rounds(env.clock)
-    server = RemotingServer(env, "tcp:0:interface=127.0.0.1", Dispatcher([Board()]), rounds=rounds)
+    rounds = Rounds(env.clock, MemoryBudget(env.clock))
+    server = RemotingServer(env, "tcp:0:interface=127.0.0.1", Dispatcher([Board()]), rounds)
     await server.open()
     server.startService()
     address = f"127.0.0.1:{server.ports[0]}"
 
-    reader = RemotingClient(env, rounds=rounds)
+    reader = RemotingClient(env, rounds)
     empty = await reader.ask(address, Command.request(READ))
     write(f"read: code {empty.code}, {empty.remark}\n")
     waiting = reader.ask(address, Command.request(WAIT), timeout=30.0)
     await reader.ask(address, Command.request(READ))  # on the same connection, so the board has seen both
 
-    writer = RemotingClient(env, rounds=rounds)
+    writer = RemotingClient(env, rounds)
     await writer.tell(address, Command.request(POST, body=b"the tea is ready"))
     write(f"waited for: {(await waiting).body.decode()}\n")
 

@@ -34,6 +34,7 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.counts import Counts
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ClientTLS, ServerTLS
@@ -65,18 +66,18 @@ class Broker(Service):
         self,
         env: IEnvironment,
         configuration: Configuration,
+        rounds: Rounds,
         tls: ServerTLS | None = None,
         client_tls: ClientTLS | None = None,
         limits: Limits = SERVER,
-        rounds: Rounds | None = None,
         on_store_failed: Callable[[str], None] = lambda reason: None,
         settings: StoreSettings | None = None,
     ) -> None:
         """
+        @param rounds: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the ports, loaded.
         @param client_tls: how registries are spoken to, where that is by TLS.
         @param limits: what connections may take.
-        @param rounds: timers of connections, shared with others of the process.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
         @param settings: of the store, in place of those that the configuration stands for.
         @raise SettingError: the configuration is of no use on this machine.
@@ -89,9 +90,9 @@ class Broker(Service):
         self._slave = configuration.broker.is_slave
         settings = settings or store_settings(configuration.store)
         self._settings_of_store = as_slave(settings, configuration.ha.ha_ack_mode) if self._slave else settings
-        self._rounds = rounds or Rounds(env.clock)
+        self._rounds = rounds
         self._dialled = Audience()
-        self._client = RemotingClient(env, listener=self._dialled, tls=client_tls, rounds=self._rounds)
+        self._client = RemotingClient(env, rounds, listener=self._dialled, tls=client_tls)
         self._server: RemotingServer | None = None
         self._opened = False
         self._announcing = False
@@ -202,6 +203,11 @@ class Broker(Service):
         return self._announcer.without_us
 
     @property
+    def memory_budget(self) -> MemoryBudget:
+        """The memory that peers may make this process keep."""
+        return self._rounds.budget
+
+    @property
     def connection_counts(self) -> Counts | None:
         """What happened to connections since the ports were opened; C{None} before."""
         return None if self._server is None else self._server.rounds.counts
@@ -290,6 +296,7 @@ class Broker(Service):
             self._env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
+            Rounds(self._env.clock, self._rounds.budget),
             listener,
             self._limits,
             self._tls,

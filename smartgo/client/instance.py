@@ -29,6 +29,8 @@ from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.memorybudget import MemoryBudget
+from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ClientTLS
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import (
@@ -141,7 +143,13 @@ class Client:
         self.unique_ids = UniqueIds(env, address)
         self.consumers: dict[str, Consumer] = {}
         self._producers: dict[str, Producer] = {}
-        self.remoting = RemotingClient(env, Dispatcher([ServedRequests(self.consumers)]), _Reconnections(self), tls)
+        self.remoting = RemotingClient(
+            env,
+            Rounds(env.clock, MemoryBudget(env.clock)),
+            Dispatcher([ServedRequests(self.consumers)]),
+            _Reconnections(self),
+            tls,
+        )
         self.routes = RouteTable(env, self.remoting, self.registries)
         self.routes.on_change = self._route_changed
         self._loop = LoopingCall(self.heartbeat)

@@ -470,6 +470,15 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     unsent_resume_size: int = setting(256 * _KIB, Size("Unsent bytes at which it is read again.", low=1 * _KIB))
     unsent_max_size: int = setting(32 * _MIB, Size("Unsent bytes at which it is closed.", low=1 * _MIB))
+    memory_budget: int | None = setting(
+        None,
+        Size(
+            "Memory for all that peers sent and that is not finished, and for answers that they have not taken."
+            " Connections that hold much are not read while it runs short. At least four times frameMaxLength.",
+            low=16 * _MIB,
+            otherwise="512 MiB, or a quarter of memory, whichever is less",
+        ),
+    )
     undone_sends_max_size: int | None = setting(
         None,
         Size(

@@ -11,9 +11,8 @@ from smartgo.node import broker, registry
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
-from smartgo.node.process import Process
+from smartgo.node.process import Process, process_rounds
 from smartgo.node.registry import Registry
-from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ServerTLS
 
 __all__ = ["Options", "makeService"]
@@ -34,7 +33,7 @@ def assemble(
     env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
 ) -> list[Registry | Broker]:
     """Return the registry, then the broker, which registers with it besides those it is told of."""
-    rounds = Rounds(env.clock)
+    rounds = process_rounds(env, configuration.limits)
     return [
         *registry.assemble(env, options, configuration, tls, process, rounds),
         *broker.assemble(env, options, with_own_registry(configuration), tls, process, rounds),

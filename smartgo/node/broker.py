@@ -9,7 +9,16 @@ from smartgo.errors import SettingError
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import BrokerOptions as Options
 from smartgo.node.options import NodeOptions
-from smartgo.node.process import Process, check_bind, client_tls, probe_ports, probe_store, server_limits, server_tls
+from smartgo.node.process import (
+    Process,
+    check_bind,
+    client_tls,
+    probe_ports,
+    probe_store,
+    process_rounds,
+    server_limits,
+    server_tls,
+)
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ServerTLS
 
@@ -49,9 +58,10 @@ def assemble(
     rounds: Rounds | None = None,
 ) -> list[Broker]:
     """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
+    rounds = rounds or process_rounds(env, configuration.limits)
     client = client_tls(env, configuration.tls)
     limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
-    broker = Broker(env, configuration, tls, client, limits, rounds, process.failed_store)
+    broker = Broker(env, configuration, rounds, tls, client, limits, process.failed_store)
     for one in (tls, client):
         if one is not None:
             process.on_reload(one.reload)

@@ -253,6 +253,7 @@ def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: S
         next((one for one in services if isinstance(one, Broker)), None),
         next((one.routes for one in services if isinstance(one, Registry)), None),
         None if stalls is None else lambda: Stalls(stalls.count, stalls.longest),
+        next((one.memory_budget for one in services), None),
     )
 
 

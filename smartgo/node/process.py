@@ -29,6 +29,8 @@ from smartgo.node.notify import Notifier
 from smartgo.node.options import end
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import Limits
+from smartgo.remoting.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
+from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.tablefile import TableFile
 
@@ -182,6 +184,32 @@ def server_limits(config: LimitsConfig, idle: float) -> Limits:
         unsent_resume=config.unsent_resume_size,
         unsent_close=config.unsent_max_size,
     )
+
+
+def memory_budget(env: IEnvironment, config: LimitsConfig) -> MemoryBudget:
+    """
+    Return the one memory budget of a process.
+
+    @raise SettingError: it is smaller than four of the longest frames.
+    """
+    limit = config.memory_budget
+    least = SMALLEST_PART * config.frame_max_length
+    if limit is None:
+        limit = max(least, min(DEFAULT, env.host.memory // 4))
+    elif limit < least:
+        raise SettingError(
+            f"memoryBudget is {limit} B, which is less than four frames of frameMaxLength={config.frame_max_length} B"
+        )
+    return MemoryBudget(env.clock, limit)
+
+
+def process_rounds(env: IEnvironment, config: LimitsConfig) -> Rounds:
+    """
+    Return the timers and the memory budget that the connections of one process share.
+
+    @raise SettingError: see L{memory_budget}.
+    """
+    return Rounds(env.clock, memory_budget(env, config))
 
 
 def probe_log(env: IEnvironment, path: str | None) -> None:

@@ -16,7 +16,7 @@ from smartgo.errors import SettingError
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
-from smartgo.node.process import Process, check_bind, probe_ports, server_limits, server_tls
+from smartgo.node.process import Process, check_bind, probe_ports, process_rounds, server_limits, server_tls
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.endpoints import endpoint
@@ -34,6 +34,7 @@ class Registry(MultiService):
 
     @ivar ready: fires with this once clients can connect, or fails with why not.
     @ivar routes: who serves what; provides L{smartgo.registry.interfaces.IRoutes}.
+    @ivar memory_budget: the memory that peers may make this process keep.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
 
@@ -43,12 +44,12 @@ class Registry(MultiService):
         self,
         env: IEnvironment,
         configuration: Configuration,
+        rounds: Rounds,
         tls: ServerTLS | None = None,
-        rounds: Rounds | None = None,
     ) -> None:
         """
+        @param rounds: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the port, loaded.
-        @param rounds: timers of connections, shared with others of the process.
         """
         super().__init__()
         config = configuration.registry
@@ -58,11 +59,12 @@ class Registry(MultiService):
             env,
             endpoint(config.bind_address, config.listen_port),
             Dispatcher([self._registry.processor]),
+            rounds,
             self._registry.listener,
             server_limits(configuration.limits, config.server_channel_max_idle_time_seconds),
             tls,
-            rounds,
         )
+        self.memory_budget = rounds.budget
         self._server.rounds.when_stood_still(self._registry.stood_still)
         self.routes = self._registry.routes
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
@@ -120,7 +122,7 @@ def assemble(
     rounds: Rounds | None = None,
 ) -> list[Registry]:
     """Return the registry; the process ends if it cannot start."""
-    registry = Registry(env, configuration, tls, rounds)
+    registry = Registry(env, configuration, rounds or process_rounds(env, configuration.limits), tls)
     if tls is not None:
         process.on_reload(tls.reload)
     process.watch(registry.ready)

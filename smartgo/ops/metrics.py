@@ -13,6 +13,7 @@ from smartgo.broker.broker import Broker
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.brokermetrics import BrokerMetrics
 from smartgo.registry.interfaces import IRoutes
+from smartgo.remoting.memorybudget import Kind, MemoryBudget
 from smartgo.schema.codes import VERSION, Version
 
 
@@ -29,15 +30,19 @@ def metrics_of(
     broker: Broker | None = None,
     routes: IRoutes | None = None,
     stalls: Callable[[], Stalls] | None = None,
+    budget: MemoryBudget | None = None,
 ) -> CollectorRegistry:
     """
     Return what Prometheus is to be shown of a process; ask for it on the reactor thread.
 
     @param routes: of the registry in this process.
     @param stalls: tells when the reactor stood still, where somebody watches that.
+    @param budget: the memory that peers of the process may make it keep.
     """
     registry = CollectorRegistry()
     registry.register(ProcessMetrics(env, stalls))
+    if budget is not None:
+        registry.register(MemoryMetrics(budget))
     if broker is not None:
         registry.register(BrokerMetrics(env, broker))
     if routes is not None:
@@ -63,6 +68,25 @@ class ProcessMetrics(Collector):
                 "smartgo_reactor_stalls", "How often the reactor stood still for 0.25 s or longer.", stalls.count
             )
             yield GaugeMetricFamily("smartgo_reactor_longest_stall_seconds", "The longest of these.", stalls.longest)
+
+
+class MemoryMetrics(Collector):
+    """What a process keeps for its peers."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        budget = self._budget
+        yield GaugeMetricFamily("smartgo_memory_budget_bytes", "What peers may make the process keep.", budget.limit)
+        used = GaugeMetricFamily("smartgo_memory_used_bytes", "What the process keeps for peers.", labels=("kind",))
+        for kind in Kind:
+            used.add_metric((kind.name.lower(),), budget.taken(kind))
+        yield used
+        yield GaugeMetricFamily("smartgo_memory_paused", "Connections not read for want of memory.", budget.paused)
+        yield CounterMetricFamily("smartgo_memory_pauses", "How often a connection was not read.", budget.pauses)
+        yield CounterMetricFamily("smartgo_memory_refused", "Connections closed for want of memory.", budget.refused)
 
 
 class RegistryMetrics(Collector):

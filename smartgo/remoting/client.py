@@ -51,23 +51,23 @@ class RemotingClient:
     def __init__(
         self,
         env: IEnvironment,
+        rounds: Rounds,
         dispatcher: Dispatcher | None = None,
         listener: IConnectionListener | None = None,
         tls: ClientTLS | None = None,
         limits: Limits = CLIENT,
-        rounds: Rounds | None = None,
     ) -> None:
         """
         @param dispatcher: answers requests of the other side; C{None}: every one with 3.
         @param tls: C{None}: plain.
-        @param rounds: the process's; C{None} makes one for this client alone.
+        @param rounds: timers and the memory budget, shared with all connections of the process.
         """
         self._env = env
         self._dispatcher = NOTHING if dispatcher is None else dispatcher
         self._listener: IConnectionListener = Audience() if listener is None else listener
         self._tls = tls
         self._limits = limits
-        self.rounds = Rounds(env.clock) if rounds is None else rounds
+        self.rounds = rounds
         self._reached: dict[str, Connection] = {}  # by address: those that take calls
         self._dials: dict[Connection, Deferred[object]] = {}
         self._alive: dict[Connection, None] = {}  # those that are not gone

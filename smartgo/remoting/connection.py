@@ -16,7 +16,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.errors import BadHeader, FramingError, PeerTooSlow
+from smartgo.errors import BadHeader, FramingError, NoRoom, PeerTooSlow
+from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.dispatch import Dispatcher, Later
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
@@ -71,7 +72,7 @@ class Connection:
     _log = Logger()
 
     __slots__ = (
-        "_cut_at", "_dispatcher", "_handshaking", "_limits", "_listener", "_outflow", "_owner", "_paused",
+        "_account", "_cut_at", "_dispatcher", "_handshaking", "_limits", "_listener", "_outflow", "_owner", "_paused",
         "_protocol", "_rounds", "_running", "_size", "_stops", "_waiting", "_watch", "_woken", "address",
         "calls", "chunks", "dialled", "frames", "host", "in_flight", "ip", "local_ip", "local_port", "open", "out",
         "secure", "state", "undone",
@@ -97,6 +98,7 @@ class Connection:
         self._protocol: Any = None
         self._outflow = Outflow(self._moved)
         self._watch = Watch(limits)
+        self._account = Account(rounds.budget, self, bool(dial))
         self.calls = Calls(self, rounds, limits)
         self.state = State.DIALLING if dial else State.OPEN
         self.open = True
@@ -202,16 +204,22 @@ class Connection:
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def heard_chunk(self, partial: bool) -> None:
-        """Bytes came; C{partial}: the last of them begin a frame."""
+    def heard_chunk(self, partial: int, whole: bool) -> None:
+        """
+        Bytes came.
+
+        @param partial: how many bytes of a frame that is not whole are here now.
+        @param whole: whether the end of a frame came.
+        """
         rounds = self._rounds
         now = rounds.clock.seconds()
         if now > rounds.overdue:
             rounds.stood_still(now)
         self.chunks += 1
         self._watch.heard_at = rounds.stamp
-        if partial:
+        if partial or self._account.unfinished:
             self._watch.look_at = AT_ONCE
+            self._account.read(partial, whole)
 
     def receive(self, frames: list[bytes]) -> None:
         """Take the whole frames of one read."""
@@ -222,6 +230,7 @@ class Connection:
         if self._running or self._stops or self._waiting:
             if self.open:
                 self._waiting += frames
+                self._account.keep(frames)
                 self._wake()
         else:
             self._work(frames)
@@ -243,6 +252,7 @@ class Connection:
                 frames = frames[taken:]
                 if self._stops:
                     self._waiting = frames
+                    self._account.keep(frames)
                     break
         except Exception as error:
             self.fail(Failure(error))
@@ -271,6 +281,7 @@ class Connection:
     def begun(self, later: Later) -> None:
         """A request waits for its answer."""
         self.undone.add(later)
+        self._account.begin(later.size, later.held)
         if not later.held:
             self.in_flight += 1
             if self.in_flight >= self._limits.in_flight:
@@ -281,6 +292,7 @@ class Connection:
         if later not in self.undone:
             return False
         self.undone.discard(later)
+        self._account.end(later.size, later.held)
         if not later.held:
             self.in_flight -= 1
             if self._stops & _FULL and self.in_flight <= self._limits.in_flight // 2:
@@ -333,8 +345,9 @@ class Connection:
             return
         if not self._stops and self._waiting:
             frames, self._waiting = self._waiting, []
+            self._account.take_out(frames)
             self._work(frames)
-        if self._paused and not self._stops and not self._waiting:
+        if self._paused and not self._stops and not self._waiting and not self._account.paused:
             self._paused = False
             self._protocol.resume_reading()
 
@@ -368,11 +381,14 @@ class Connection:
                 self._watch.full_since = self._rounds.stamp
                 self._watch.look_at = AT_ONCE
             self._stop(_CLOGGED)
+        if outflow.unsent or unsent != size:
+            self._account.unsent(outflow.unsent)
 
     def _moved(self) -> None:
         """The transport has sent something."""
         self._watch.moved_at = self._rounds.stamp
         unsent = self._outflow.unsent
+        self._account.unsent(unsent)
         if unsent <= self._limits.unsent_pause:
             self._watch.full_since = NEVER
         if self._stops & _CLOGGED and unsent <= self._limits.unsent_resume:
@@ -388,6 +404,21 @@ class Connection:
         if not self._paused and self.open and self.calls.ready:
             self._paused = True
             self._protocol.pause_reading()
+
+    # -- room in memory --------------------------------------------------------------------------------------------
+
+    def stop_reading(self) -> None:
+        """Take nothing from the socket: there is no room for it. Frames that are whole are processed."""
+        self._stand()
+
+    def read_on(self) -> None:
+        """There is room again."""
+        self._wake()
+
+    def no_room(self, why: str) -> None:
+        """Give up the connection: there is no room for what it sends."""
+        self.fail(Failure(NoRoom(why)))
+        self._cut()
 
     def _go_on(self, why: int) -> None:
         """This reason is gone; go on next turn where it was the last."""
@@ -420,6 +451,8 @@ class Connection:
         counts = self._rounds.counts
         if failure.check(PeerTooSlow):
             counts.slow += 1
+        elif failure.check(NoRoom):
+            pass  # the budget counts them
         elif failure.check(FramingError):
             counts.broken += 1
         if failure.check(FramingError):
@@ -434,7 +467,7 @@ class Connection:
         if not self._go(Event.DRAIN):
             self.end()
             return
-        self._waiting.clear()
+        self._drop_waiting()
         self._stop(_ENDING)
         for later in [later for later in self.undone if later.held]:
             later.cancel()
@@ -457,7 +490,7 @@ class Connection:
         if not self._go(Event.CLOSE):
             return False
         self.open = False
-        self._waiting.clear()
+        self._drop_waiting()
         self._stops |= _ENDING
         if self._paused:  # TLS ends when the peer has said so too, which must be read
             self._paused = False
@@ -467,6 +500,10 @@ class Connection:
         if not self._running:
             self._part()
         return True
+
+    def _drop_waiting(self) -> None:
+        frames, self._waiting = self._waiting, []
+        self._account.take_out(frames)
 
     def _part(self) -> None:
         """Send the last words and let the transport go."""
@@ -495,6 +532,7 @@ class Connection:
         self._outflow.stopProducing()
         self._waiting.clear()
         self.out.clear()
+        self._account.close()
         self._rounds.leave(self)
         self._rounds.sleep(self)
         if left:
@@ -535,6 +573,9 @@ class Connection:
             self._cut()
             return
         partial = 0 if self._stops else self._protocol.pending
+        if self._account.paused:
+            partial = 0
+            self._watch.not_read(now)
         late = self._watch.look(now, self.frames, partial, self._outflow.unsent)
         if late:
             self._too_slow(late)

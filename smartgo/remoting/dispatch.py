@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from smartgo.remoting.connection import Connection
 
 REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
+_LATER: Final = 512  # bytes that a request whose answer is outstanding takes beside its frame
 STOPPING: Final = "the server is stopping, this request was given up"
 
 
@@ -34,7 +35,11 @@ class Held(Deferred[Answer]):
 
     It does not count as a request in flight (L12). It is cancelled when its connection ends and when the server
     stops; a canceller may then answer by C{callback}, else the peer is told 14 where it can still be told.
+
+    @ivar size: about how many bytes are kept for it while it waits; counted in the memory budget.
     """
+
+    size = 1024
 
 
 class _Family:
@@ -242,16 +247,23 @@ class Later:
     A request whose answer is a Deferred.
 
     @ivar held: it waits because the peer wants it to.
+    @ivar size: about how many bytes are kept for it.
     """
 
-    __slots__ = ("_deferred", "_dispatcher", "_peer", "_request", "held")
+    __slots__ = ("_deferred", "_dispatcher", "_peer", "_request", "held", "size")
 
     def __init__(self, dispatcher: Dispatcher, peer: Connection, request: Command, deferred: Deferred[Answer]) -> None:
         self._dispatcher = dispatcher
         self._peer = peer
-        self._request = request
         self._deferred = deferred
-        self.held = isinstance(deferred, Held)
+        if isinstance(deferred, Held):
+            self.held = True
+            self.size = deferred.size
+            self._request = request.bare()
+        else:
+            self.held = False
+            self.size = _LATER + len(request.body) + len(request.raw)
+            self._request = request
         peer.begun(self)
         deferred.addCallbacks(self._answered, self._failed)
 

@@ -91,7 +91,7 @@ class RemotingProtocol(Protocol):
         decoder = self._decoder
         try:
             frames = decoder.frames(data)
-            connection.heard_chunk(bool(decoder.pending))
+            connection.heard_chunk(decoder.pending, bool(frames))
             if frames:
                 connection.receive(frames)
                 if decoder.broken is not None:

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from smartgo.remoting.complaints import Complaints
 from smartgo.remoting.counts import Counts
+from smartgo.remoting.memorybudget import MemoryBudget
 
 INTERVAL: Final = 1.0  # seconds between two looks
 _NEVER: Final = float("inf")
@@ -68,6 +69,7 @@ class Rounds:
     The shared timers of a process's connections; servers and clients are given the same one.
 
     @ivar clock: the clock that all times here are of.
+    @ivar budget: the memory that peers may make the process keep.
     @ivar complaints: rationed warnings about peers.
     @ivar counts: what happened since the start.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
@@ -80,8 +82,9 @@ class Rounds:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, budget: MemoryBudget) -> None:
         self.clock = clock
+        self.budget = budget
         self.complaints = Complaints(clock)
         self.counts = Counts()
         self.stamp = clock.seconds() + INTERVAL

@@ -148,21 +148,21 @@ class RemotingServer(Service):
         env: IEnvironment,
         description: str,
         dispatcher: Dispatcher,
+        rounds: Rounds,
         listener: IConnectionListener | None = None,
         limits: Limits = SERVER,
         tls: ServerTLS | None = None,
-        rounds: Rounds | None = None,
     ) -> None:
         """
         @param description: a server endpoint, such as C{tcp:10911:interface=127.0.0.1}; port 0 takes a free one.
         @param dispatcher: answers what comes there.
-        @param rounds: the process's; C{None} makes one for this server alone.
+        @param rounds: timers and the memory budget, shared with all connections of the process.
         """
         self._env = env
         self.limits = limits
         self.listener: IConnectionListener = Audience() if listener is None else listener
         self.tls = tls
-        self.rounds = Rounds(env.clock) if rounds is None else rounds
+        self.rounds = rounds
         self._doors = [Door(self, description, dispatcher)]
         self._opened: _Once | None = None
         self._stopped: _Once | None = None

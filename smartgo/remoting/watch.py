@@ -50,6 +50,11 @@ class Watch:
         """The first frame has come."""
         self._expect(NEVER, "")
 
+    def not_read(self, now: float) -> None:
+        """Let the first frame have its whole time again: for now it is we who do not read."""
+        if self._due != NEVER:
+            self._due = max(self._due, now + self._limits.first_frame)
+
     def _expect(self, due: float, late: str) -> None:
         self._due = due
         self._late = late

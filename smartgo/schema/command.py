@@ -118,6 +118,10 @@ class Command(Struct, gc=False, eq=False):
             _merged(header, fields) if fields else None,
         )
 
+    def bare(self) -> Command:
+        """Return this request without body and ext fields: all that L{answer} needs, in little memory."""
+        return Command(self.code, self.opaque, self.flag, self.language, self.version, None, self.encoding)
+
     @property
     def is_response(self) -> bool:
         """Whether this answers a request."""

@@ -21,6 +21,7 @@ from smartgo.schema.command import Command
 from smartgo.tablefile import TableFile
 from tests.broker.cluster import BROKER, FAST, Cluster
 from tests.broker.doubles import FakeStore
+from tests.remoting.doubles import rounds_of
 
 _TABLES = (
     RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -63,7 +64,7 @@ class Slave:
         self.delay_changes = 0
         self.followed = True
         self.asked: list[int] = []
-        self.client = RemotingClient(cluster.env)
+        self.client = RemotingClient(cluster.env, rounds_of(cluster.env.clock))
         store: Any = self.store
         self.mirror = Mirror(
             clock,

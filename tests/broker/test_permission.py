@@ -13,6 +13,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from tests.broker.cluster import BROKER, REGISTRY, Cluster, pull_command
+from tests.remoting.doubles import rounds_of
 
 
 class PermissionTests(SynchronousTestCase):
@@ -84,7 +85,7 @@ class PermissionTests(SynchronousTestCase):
         settings = self.cluster.configure(
             {"brokerName": "broker-b", "listenPort": "10921", "haListenPort": "10922", "storePathRootDir": "/other"}
         )
-        other = Broker(self.cluster.env, settings)
+        other = Broker(self.cluster.env, settings, rounds_of(self.cluster.env.clock))
         other.startService()
         self.cluster.pump()
         self.cluster.send("T")

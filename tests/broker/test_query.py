@@ -21,6 +21,7 @@ from smartgo.schema.message import parse_message_id
 from tests.broker.cluster import BROKER, heartbeat, records
 from tests.broker.test_traffic import ClusterCase
 from tests.fakes import EPOCH_MS
+from tests.remoting.doubles import rounds_of
 
 
 @implementer(IRequestProcessor)
@@ -130,7 +131,7 @@ class ConsumeDirectlyTests(ClusterCase):
         """A consumer c1 of G, and a message."""
         super().setUp()
         self.consumer = Consumer()
-        self.member = RemotingClient(self.cluster.env, Dispatcher([self.consumer]))
+        self.member = RemotingClient(self.cluster.env, rounds_of(self.cluster.env.clock), Dispatcher([self.consumer]))
         body = heartbeat("G", "T", client_id="c1")
         beat = Command.request(RequestCode.HEART_BEAT, body=body)
         self.member.ask(BROKER, beat, 3.0)

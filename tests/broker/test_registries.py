@@ -20,6 +20,7 @@ from smartgo.schema.headers.registry import PutKVConfigRequest, RouteInfoRequest
 from tests.broker.cluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.client.doubles import Node
 from tests.fakes import FakeEnvironment
+from tests.remoting.doubles import rounds_of
 
 OTHER = "127.0.0.1:9877"
 
@@ -35,7 +36,11 @@ class RegistriesCase(SynchronousTestCase):
     def second(self, port: int = 9877) -> Registry:
         """Start the second registry, empty."""
         flags = {**SMALL, "registry.listenPort": str(port), "kvConfigPath": f"/kv{port}.json"}
-        registry = Registry(self.cluster.env, load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags))
+        registry = Registry(
+            self.cluster.env,
+            load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags),
+            rounds_of(self.cluster.env.clock),
+        )
         registry.startService()
         self.cluster.pump()
         self.addCleanup(self.end, registry)
@@ -110,7 +115,7 @@ class TroubleTests(RegistriesCase):
             env = FakeEnvironment()
             node = Node()
             node.does = {int(code): trouble for code in RequestCode}
-            server = RemotingServer(env, "tcp:9877:interface=127.0.0.1", Dispatcher([node]))
+            server = RemotingServer(env, "tcp:9877:interface=127.0.0.1", Dispatcher([node]), rounds_of(env.clock))
             server.startService()
             server.open()
             self.start(env)

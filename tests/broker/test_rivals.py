@@ -10,6 +10,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from tests.broker.cluster import BROKER, REGISTRY, Cluster, pull_command, send_command
+from tests.remoting.doubles import rounds_of
 
 SECOND = "127.0.0.1:10921"
 
@@ -25,7 +26,7 @@ class RivalsTests(SynchronousTestCase):
     def start_second(self) -> Broker:
         """Start it; it ends with the test."""
         settings = {"listenPort": "10921", "storePathRootDir": "/second", "fastPort": "false"}
-        second = Broker(self.cluster.env, self.cluster.configure(settings))
+        second = Broker(self.cluster.env, self.cluster.configure(settings), rounds_of(self.cluster.env.clock))
         second.startService()
         self.cluster.pump()
         self.addCleanup(self.end, second)

@@ -23,6 +23,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import UnregisterBrokerRequest
 from tests.broker.cluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
+from tests.remoting.doubles import rounds_of
 
 
 class Says(Protocol):
@@ -199,7 +200,7 @@ class DoctorTests(Examining):
     def test_permission_of_one(self) -> None:
         """A broker that may not be written is a warning while another takes messages; what it alone has, a problem."""
         flags = {"brokerName": "broker-b", "listenPort": "11911", "haListenPort": "11912", "storePathRootDir": "/b"}
-        other = Broker(self.env, self.cluster.configure(flags))
+        other = Broker(self.env, self.cluster.configure(flags), rounds_of(self.env.clock))
         other.startService()
         self.addCleanup(self.cluster.pump, 7.0)
         self.addCleanup(other.stopService)
@@ -326,7 +327,11 @@ class TwoRegistriesTests(Examining):
     def second(self) -> None:
         """Start the other."""
         flags = {**SMALL, "registry.listenPort": "9877", "kvConfigPath": "/kv2.json"}
-        registry = Registry(self.env, load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags))
+        registry = Registry(
+            self.env,
+            load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags),
+            rounds_of(self.env.clock),
+        )
         registry.startService()
         self.addCleanup(self.cluster.pump, 7.0)
         self.addCleanup(registry.stopService)

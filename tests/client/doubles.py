@@ -19,6 +19,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendRequest, SendResponse
 from tests.fakes import FakeEnvironment
+from tests.remoting.doubles import rounds_of
 
 T = TypeVar("T")
 
@@ -102,7 +103,9 @@ class ClusterTestCase(SynchronousTestCase):
 
     def listen(self, port: int, node: Node) -> None:
         """Let a node listen."""
-        server = RemotingServer(self.env, f"tcp:{port}:interface=127.0.0.1", Dispatcher([node]))
+        server = RemotingServer(
+            self.env, f"tcp:{port}:interface=127.0.0.1", Dispatcher([node]), rounds_of(self.env.clock)
+        )
         server.startService()
         self.successResultOf(server.open())
         self.servers.append(server)

@@ -32,6 +32,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ResetOffsetRequest
 from tests.broker.cluster import BROKER, REGISTRY, Cluster
+from tests.remoting.doubles import rounds_of
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class AdminCase(SynchronousTestCase):
         settings = {
             "listenPort": "20911", "brokerName": "broker-b", "storePathRootDir": "/store-b", "haListenPort": "20912",
         }  # fmt: skip
-        self.second = Broker(self.cluster.env, self.cluster.configure(settings))
+        self.second = Broker(self.cluster.env, self.cluster.configure(settings), rounds_of(self.cluster.env.clock))
         self.second.startService()
         self.addCleanup(self.stop_second)
         self.client = Client(self.cluster.env, REGISTRY)

@@ -20,6 +20,7 @@ from smartgo.schema.message import COMPRESSED
 from tests.broker.cluster import BROKER, REGISTRY, heartbeat, records
 from tests.broker.test_query import Consumer
 from tests.ops.test_cluster import ClusterCase
+from tests.remoting.doubles import rounds_of
 
 UNIQUE = "AC100001000318B4AAC2135F4A5A0000"
 
@@ -219,7 +220,7 @@ class DeliveryTests(MessageCase):
     def test_directly(self) -> None:
         """A connected member consumes a message at once; one that is not connected is not found."""
         consumer = Consumer()
-        member = RemotingClient(self.front.env, Dispatcher([consumer]))
+        member = RemotingClient(self.front.env, rounds_of(self.front.env.clock), Dispatcher([consumer]))
         beat = Command.request(RequestCode.HEART_BEAT, body=heartbeat("audit", "Orders", client_id="c1"))
         member.ask(BROKER, beat, 3.0)
         self.cluster.pump()

@@ -16,8 +16,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.broker.broker import Broker
 from smartgo.ops.brokermetrics import BrokerMetrics
 from smartgo.ops.metrics import Stalls, metrics_of
+from smartgo.remoting.memorybudget import Kind
 from tests.broker.cluster import Cluster
 from tests.broker.test_replication import Pair
+from tests.remoting.doubles import rounds_of
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 PROMTOOL = os.environ.get("SMARTGO_PROMTOOL") or shutil.which("promtool")
@@ -31,7 +33,11 @@ class MetricsCase(SynchronousTestCase):
         self.addCleanup(self.cluster.stop)
         self.stalls = Stalls(3, 0.75)
         self.registry = metrics_of(
-            self.cluster.env, self.cluster.broker, self.cluster.registry.routes, lambda: self.stalls
+            self.cluster.env,
+            self.cluster.broker,
+            self.cluster.registry.routes,
+            lambda: self.stalls,
+            self.cluster.broker.memory_budget,
         )
 
     def fill(self) -> None:
@@ -161,7 +167,7 @@ class BrokerMetricsTests(MetricsCase):
     def test_before_the_start(self) -> None:
         """A broker that still reads its log says so and nothing else; one that has stopped has its figures still."""
         cluster = self.cluster
-        broker = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}))
+        broker = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}), rounds_of(cluster.env.clock))
         shown = generate_latest(metrics_of(cluster.env, broker)).decode()
         self.assertIn("smartgo_broker_opened{", shown)
         self.assertNotIn("rocketmq_storage_size", shown)
@@ -225,6 +231,14 @@ class ProcessMetricsTests(MetricsCase):
         self.cluster.pump(5)
         self.assertAlmostEqual(self.value("smartgo_registry_broker_silence_seconds"), 5.0, 1)
         self.assertEqual(self.value("smartgo_registry_topics"), len(self.cluster.registry.routes.topics()))
+
+    def test_memory(self) -> None:
+        """The memory budget: how large it is, and what is used of it for what."""
+        self.cluster.broker.memory_budget.take(Kind.LOCKS, 1234)
+        self.assertEqual(self.value("smartgo_memory_budget_bytes"), 512 << 20)
+        self.assertEqual(self.value("smartgo_memory_used_bytes", kind="locks"), 1234)
+        self.assertEqual(len(self.values("smartgo_memory_used_bytes")), len(Kind))
+        self.assertEqual(self.value("smartgo_memory_paused"), 0)
 
 
 class DocumentTests(MetricsCase):

@@ -14,6 +14,7 @@ from smartgo.schema.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSe
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RegisterBrokerRequest, RouteInfoRequest
 from tests.fakes import FakeEnvironment
+from tests.remoting.doubles import rounds_of
 
 HERE = "127.0.0.1:9876"
 
@@ -27,9 +28,14 @@ class ServedTests(SynchronousTestCase):
         self.registry = RegistryService(self.env, RegistryConfig(kv_config_path="/home/namesrv/kvConfig.json"))
         self.registry.startService()
         dispatcher = Dispatcher([self.registry.processor])
-        self.server = RemotingServer(self.env, "tcp:9876:interface=127.0.0.1", dispatcher, self.registry.listener)
+        self.server = RemotingServer(
+            self.env, "tcp:9876:interface=127.0.0.1", dispatcher, rounds_of(self.env.clock), self.registry.listener
+        )
         self.server.startService()
-        self.broker, self.client = RemotingClient(self.env), RemotingClient(self.env)
+        self.broker, self.client = (
+            RemotingClient(self.env, rounds_of(self.env.clock)),
+            RemotingClient(self.env, rounds_of(self.env.clock)),
+        )
         self.addCleanup(self.stop)
 
     def stop(self) -> None:

@@ -16,6 +16,7 @@ from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestHook, IRequestProcessor
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.tls import ClientTLS, ServerTLS
@@ -200,7 +201,7 @@ class Accepted:
         peer: Any = None,
     ) -> None:
         self.clock = Clock() if clock is None else clock
-        self.rounds = Rounds(self.clock) if rounds is None else rounds
+        self.rounds = rounds_of(self.clock) if rounds is None else rounds
         self.hearing = Hearing()
         self.owner = Owning()
         self.dispatcher = Dispatcher(processors, hooks)
@@ -246,3 +247,8 @@ def pass_seconds(env: FakeEnvironment, seconds: int) -> None:
     for _ in range(seconds):
         env.clock.advance(1)
         settle(env)
+
+
+def rounds_of(clock: Any) -> Rounds:
+    """Timers and a memory budget of their own."""
+    return Rounds(clock, MemoryBudget(clock))

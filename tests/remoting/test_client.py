@@ -17,7 +17,7 @@ from smartgo.remoting.limits import CLIENT
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, settle
+from tests.remoting.doubles import LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, rounds_of, settle
 
 HERE = "127.0.0.1:10911"
 
@@ -28,11 +28,11 @@ class Case(SynchronousTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
         self.hearing = Hearing()
-        self.client = RemotingClient(self.env, listener=self.hearing)
+        self.client = RemotingClient(self.env, rounds_of(self.env.clock), listener=self.hearing)
 
     def serve(self, *processors: Any) -> RemotingServer:
         """Listen where the client asks."""
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher(processors))
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(processors), rounds_of(self.env.clock))
         server.startService()
         return server
 
@@ -146,7 +146,7 @@ class ClientTests(Case):
     def test_many_addresses(self) -> None:
         """Each address has its own connection, and its own opaques."""
         self.serve(echo())
-        other = RemotingServer(self.env, "tcp:10921", Dispatcher([echo()]))
+        other = RemotingServer(self.env, "tcp:10921", Dispatcher([echo()]), rounds_of(self.env.clock))
         other.startService()
         answers = [self.client.ask(f"127.0.0.1:{port}", request(body=b"%d" % port)) for port in (10911, 10921)]
         settle(self.env)
@@ -213,7 +213,7 @@ class DialCase(SynchronousTestCase):
         self.env = FakeEnvironment()
         self.network = self.env.network = SlowNetwork()  # type: ignore[assignment]
         self.hearing = Hearing()
-        self.client = RemotingClient(self.env, listener=self.hearing)
+        self.client = RemotingClient(self.env, rounds_of(self.env.clock), listener=self.hearing)
 
     def sent(self, wire: Wire) -> list[Command]:
         """What went over the wire."""

@@ -14,9 +14,8 @@ from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.remoting.rounds import Rounds
 from smartgo.schema.command import Command, encode
-from tests.remoting.doubles import ECHO, Accepted, Doing, echo, request
+from tests.remoting.doubles import ECHO, Accepted, Doing, echo, request, rounds_of
 
 KIB, MIB = 1 << 10, 1 << 20
 WIRE = os.path.join(os.path.dirname(__file__), os.pardir, "golden", "wire")
@@ -81,7 +80,7 @@ class StreamTests(SynchronousTestCase):
     def test_one_line_a_minute(self) -> None:
         """Broken streams are counted each, and logged once a minute and address (L1)."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         with capturedLogs() as logs:
             for _ in range(20):
                 Accepted(clock=clock, rounds=rounds).protocol.dataReceived(b"\xff\xff\xff\xff")
@@ -118,7 +117,7 @@ class RubbishTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.rounds = Rounds(self.clock)
+        self.rounds = rounds_of(self.clock)
         self.good = Accepted([echo()], clock=self.clock, rounds=self.rounds)
         self.turns = 0
 

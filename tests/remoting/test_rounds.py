@@ -7,7 +7,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.remoting.complaints import Complaints
-from smartgo.remoting.rounds import Rounds
+from tests.remoting.doubles import rounds_of
 
 
 class Member:
@@ -58,7 +58,7 @@ class LookTests(SynchronousTestCase):
     def test_one_timer(self) -> None:
         """However many members there are there is one timer, and none without members."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         self.assertEqual(clock.getDelayedCalls(), [])
         members = [Member() for _ in range(50)]
         for member in members:
@@ -75,7 +75,7 @@ class LookTests(SynchronousTestCase):
     def test_only_when_due(self) -> None:
         """A member is looked at when its time has come, not before."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         member = Member(check_at=2.5)
         rounds.join(member)
         clock.pump([1, 1])
@@ -91,7 +91,7 @@ class LookTests(SynchronousTestCase):
                 raise ZeroDivisionError
 
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         other = Member()
         rounds.join(Failing())
         rounds.join(other)
@@ -102,7 +102,7 @@ class LookTests(SynchronousTestCase):
     def test_stamp(self) -> None:
         """The stamp is never before now and at most two seconds ahead."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         rounds.join(Member())
         for _ in range(50):
             clock.advance(0.1)
@@ -112,7 +112,7 @@ class LookTests(SynchronousTestCase):
     def test_standstill(self) -> None:
         """After a standstill of the process the sockets are read for one more turn before anybody is judged."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         member = Member()
         rounds.join(member)
         order: list[str] = []
@@ -127,7 +127,7 @@ class LookTests(SynchronousTestCase):
         """Listeners are told once of a standstill of more than 3 s, by the look or by who reads before it."""
         for read_first in (True, False):
             clock = Clock()
-            rounds = Rounds(clock)
+            rounds = rounds_of(clock)
             told: list[float] = []
             rounds.when_stood_still(lambda seconds: 1 / 0)
             rounds.when_stood_still(told.append)
@@ -153,7 +153,7 @@ class TurnTests(SynchronousTestCase):
     def test_together(self) -> None:
         """All who were woken in a turn share one timer, and have their turn once."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         woken = [Woken() for _ in range(20)]
         for one in woken:
             rounds.wake(one)
@@ -167,7 +167,7 @@ class TurnTests(SynchronousTestCase):
     def test_sleep(self) -> None:
         """Who needs no turn after all has none, and the last one takes the timer with it."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         one, other = Woken(), Woken()
         rounds.wake(one)
         rounds.wake(other)
@@ -188,7 +188,7 @@ class TurnTests(SynchronousTestCase):
                 raise ZeroDivisionError
 
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         other = Woken()
         rounds.wake(Failing())
         rounds.wake(other)
@@ -203,7 +203,7 @@ class DeadlineTests(SynchronousTestCase):
     def test_exact(self) -> None:
         """Askers are called at the earliest deadline, to the moment, by one timer."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         one, other = Asker(3.0, 5.0), Asker(2.5)
         rounds.expect(one, 3.0)
         rounds.expect(one, 5.0)
@@ -223,7 +223,7 @@ class DeadlineTests(SynchronousTestCase):
     def test_no_more(self) -> None:
         """When nobody waits any longer the timer is gone."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         one, other = Asker(3.0), Asker(4.0)
         rounds.expect(one, 3.0)
         rounds.expect(other, 4.0)
@@ -236,7 +236,7 @@ class DeadlineTests(SynchronousTestCase):
     def test_asked_while_expiring(self) -> None:
         """A call made because another expired is waited for too."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
 
         class Again(Asker):
             def expire(self, now: float) -> float:
@@ -254,7 +254,7 @@ class DeadlineTests(SynchronousTestCase):
     def test_standstill(self) -> None:
         """Answers that came while the process stood still are read before their calls are called late."""
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         asker = Asker(3.0)
         rounds.expect(asker, 3.0)
         clock.callLater(60, asker.deadlines.clear)
@@ -271,7 +271,7 @@ class DeadlineTests(SynchronousTestCase):
                 raise ZeroDivisionError
 
         clock = Clock()
-        rounds = Rounds(clock)
+        rounds = rounds_of(clock)
         other = Asker(3.0, 4.0)
         rounds.expect(Failing(), 3.0)
         rounds.expect(other, 3.0)

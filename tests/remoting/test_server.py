@@ -17,11 +17,22 @@ from smartgo.errors import NotConnected
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, Held
 from smartgo.remoting.limits import Limits
-from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, encode
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, settle
+from tests.remoting.doubles import (
+    ECHO,
+    LATE,
+    Doing,
+    Hearing,
+    Lates,
+    Wire,
+    echo,
+    pass_seconds,
+    request,
+    rounds_of,
+    settle,
+)
 
 DONE = Failure(ConnectionDone())
 
@@ -31,7 +42,7 @@ class Case(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
-        self.rounds = Rounds(self.env.clock)
+        self.rounds = rounds_of(self.env.clock)
         self.hearing = Hearing()
 
     def serve(self, *processors: Any, limits: Limits | None = None, listener: Any = None) -> RemotingServer:
@@ -40,9 +51,9 @@ class Case(SynchronousTestCase):
             self.env,
             "tcp:10911",
             Dispatcher(processors),
+            self.rounds,
             listener or self.hearing,
             limits or Limits(),
-            rounds=self.rounds,
         )
         server.startService()
         return server
@@ -81,25 +92,28 @@ class ServiceTests(Case):
         """It is a Service; it answers while it runs, and does not listen before or after."""
         server = self.serve(echo())
         verifyObject(IService, server)
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         self.assertEqual(server.ports, [10911])
         self.assertEqual(self.successResultOf(self.ask(client, request(body=b"x"))).body, b"x")
         self.assertEqual(self.hearing.events, ["active", "first_frame"])
         self.assertEqual(self.hearing.heard[0][1].local_port, 10911)
         self.stop(client, server)
         self.assertEqual((self.env.network.ports, server.ports), ({}, [0]))
-        self.failureResultOf(self.ask(RemotingClient(self.env), request()), NotConnected)
+        self.failureResultOf(self.ask(RemotingClient(self.env, rounds_of(self.env.clock)), request()), NotConnected)
 
     def test_ports_differ(self) -> None:
         """Each port has its own table of requests; limits, listener and timers are shared."""
         server = RemotingServer(
-            self.env, "tcp:10911", Dispatcher([echo(), Doing(LATE, lambda _, asked: asked.answer())])
+            self.env,
+            "tcp:10911",
+            Dispatcher([echo(), Doing(LATE, lambda _, asked: asked.answer())]),
+            rounds_of(self.env.clock),
         )
         server.add_door("tcp:10909", Dispatcher([echo(), Doing(LATE, lambda *_: None)], without={LATE}))
         self.successResultOf(server.open())
         server.startService()
         self.assertEqual(server.ports, [10911, 10909])
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         self.assertEqual(self.successResultOf(self.ask(client, request(LATE))).code, 0)
         self.assertEqual(self.successResultOf(self.ask(client, request(LATE), port=10909)).code, 3)
         self.assertEqual(self.successResultOf(self.ask(client, request(ECHO), port=10909)).code, 0)
@@ -109,7 +123,7 @@ class ServiceTests(Case):
     def test_taken(self) -> None:
         """Where one of its ports is taken opening fails, and none of them listens."""
         self.successResultOf(self.env.network.listen("tcp:10909", Factory()))
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher())
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), rounds_of(self.env.clock))
         server.add_door("tcp:10909", Dispatcher())
         self.failureResultOf(server.open(), CannotListenError)
         self.assertEqual(list(self.env.network.ports), [10909])
@@ -121,7 +135,7 @@ class ServiceTests(Case):
         """A server that is stopped while it opens does not listen afterwards."""
         listening: Deferred[Any] = Deferred()
         self.env.network.listen = lambda *_: listening  # type: ignore[method-assign]
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher())
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), rounds_of(self.env.clock))
         opened = server.open()
         self.successResultOf(server.stopService())
         self.failureResultOf(opened)
@@ -130,7 +144,7 @@ class ServiceTests(Case):
     def test_stop_idle(self) -> None:
         """Connections with nothing in flight are closed at once."""
         server = self.serve(echo())
-        clients = [RemotingClient(self.env) for _ in range(5)]
+        clients = [RemotingClient(self.env, rounds_of(self.env.clock)) for _ in range(5)]
         for client in clients:
             self.successResultOf(self.ask(client, request()))
         stopped = server.stopService()
@@ -141,7 +155,7 @@ class ServiceTests(Case):
 
     def test_stop_unused(self) -> None:
         """A server that was never started, or has no connections, stops at once."""
-        self.successResultOf(RemotingServer(self.env, "tcp:1", Dispatcher()).stopService())
+        self.successResultOf(RemotingServer(self.env, "tcp:1", Dispatcher(), rounds_of(self.env.clock)).stopService())
         self.successResultOf(self.serve().stopService())
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
@@ -149,7 +163,7 @@ class ServiceTests(Case):
         """Requests in flight are answered before their connection is closed; no new ones are taken (D14)."""
         lates = Lates()
         server = self.serve(Doing(LATE, lates), echo())
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         answers = [self.ask(client, request(LATE, body=b"%d" % number)) for number in range(3)]
         stopped = server.stopService()
         self.assertEqual(self.env.network.ports, {})
@@ -167,7 +181,7 @@ class ServiceTests(Case):
     def test_stop_fails(self) -> None:
         """Requests that have no answer after 5 s get 14, and the server stops."""
         server = self.serve(Doing(LATE, Lates()))
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         answer = client.ask("127.0.0.1:10911", request(LATE), 30.0)
         settle(self.env)
         stopped = server.stopService()
@@ -186,7 +200,7 @@ class ServiceTests(Case):
 
         lates = Lates(Held, let_go)
         server = self.serve(Doing(LATE, lates), Doing(ECHO, Lates(Held)))
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         answers = [self.ask(client, request(LATE)), self.ask(client, request(ECHO))]
         stopped = server.stopService()
         settle(self.env)
@@ -212,7 +226,7 @@ class ServiceTests(Case):
         """A second stop changes nothing and fires with the first."""
         lates = Lates()
         server = self.serve(Doing(LATE, lates))
-        client = RemotingClient(self.env)
+        client = RemotingClient(self.env, rounds_of(self.env.clock))
         self.ask(client, request(LATE))
         first, second = server.stopService(), server.stopService()
         self.assertNoResult(second)
@@ -319,7 +333,9 @@ class AskedByServerTests(Case):
         told = Doing(40, lambda *_: None)
         server = self.serve(Doing(ECHO, remember))
         client = RemotingClient(
-            self.env, Dispatcher([told, Doing(307, lambda _, asked: succeed(asked.answer(body=b"me")))])
+            self.env,
+            rounds_of(self.env.clock),
+            Dispatcher([told, Doing(307, lambda _, asked: succeed(asked.answer(body=b"me")))]),
         )
         self.successResultOf(self.ask(client, request(ECHO)))
         peers[0].tell(Command.request(40))

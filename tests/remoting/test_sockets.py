@@ -21,7 +21,7 @@ from smartgo.remoting.server import RemotingServer
 from smartgo.remoting.tls import ClientTLS, Mode, ServerTLS
 from smartgo.schema.command import Command, decode, encode
 from tests.remoting.certificates import Authority
-from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, echo, request
+from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, echo, request, rounds_of
 
 MIB = 1 << 20
 
@@ -87,7 +87,13 @@ class Case(TestCase):
     async def serve(self, *processors: Any, tls: ServerTLS | None = None, limits: Limits | None = None) -> str:
         """Listen; return the address."""
         self.server = RemotingServer(
-            self.env, "tcp:0:interface=127.0.0.1", Dispatcher(processors), self.hearing, limits or Limits(), tls
+            self.env,
+            "tcp:0:interface=127.0.0.1",
+            Dispatcher(processors),
+            rounds_of(self.env.clock),
+            self.hearing,
+            limits or Limits(),
+            tls,
         )
         await self.server.open()
         self.server.startService()
@@ -96,7 +102,7 @@ class Case(TestCase):
 
     def client(self, tls: ClientTLS | None = None, limits: Limits = CLIENT) -> RemotingClient:
         """One more client."""
-        client = RemotingClient(self.env, tls=tls, limits=limits)
+        client = RemotingClient(self.env, rounds_of(self.env.clock), tls=tls, limits=limits)
         self._ends.append(client.stop)
         return client
 

@@ -31,7 +31,7 @@ from smartgo.remoting.tls import (
 from smartgo.schema.command import Command, encode
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
-from tests.remoting.doubles import ECHO, Accepted, Hearing, echo, pass_seconds, request, settle
+from tests.remoting.doubles import ECHO, Accepted, Hearing, echo, pass_seconds, request, rounds_of, settle
 
 AUTHORITY = Authority()
 OTHER_AUTHORITY = Authority("somebody else")
@@ -115,12 +115,14 @@ class HandshakeTests(Case):
     def serve(self, tls: ServerTLS | None) -> None:
         """Listen at port 10911."""
         self.hearing = Hearing()
-        self.server = RemotingServer(self.env, "tcp:10911", Dispatcher([echo()]), self.hearing, tls=tls)
+        self.server = RemotingServer(
+            self.env, "tcp:10911", Dispatcher([echo()]), rounds_of(self.env.clock), self.hearing, tls=tls
+        )
         self.server.startService()
 
     def ask(self, tls: ClientTLS | None, address: str = "127.0.0.1:10911") -> Deferred[Command]:
         """Ask the server with a client of its own."""
-        self.client = RemotingClient(self.env, tls=tls)
+        self.client = RemotingClient(self.env, rounds_of(self.env.clock), tls=tls)
         answer = self.client.ask(address, request(body=b"hello"))
         settle(self.env)
         return answer

@@ -7,8 +7,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.remoting.rounds import Rounds
-from tests.remoting.doubles import ECHO, Accepted, Doing, request
+from tests.remoting.doubles import ECHO, Accepted, Doing, request, rounds_of
 
 
 class TogetherTests(SynchronousTestCase):
@@ -16,7 +15,7 @@ class TogetherTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.rounds = Rounds(self.clock)
+        self.rounds = rounds_of(self.clock)
         self.said: list[str] = []
         self.peers = [self.peer(str(number)) for number in range(4)]
 

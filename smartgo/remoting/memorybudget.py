@@ -1,0 +1,226 @@
+"""
+One budget of memory for everything that a process has received and not finished, or made and not sent (rule L14).
+
+Whoever keeps bytes for a peer takes them from the budget and gives them back. A holder (a connection) that keeps more
+than its share is no longer read. The share is a part of what is free, so it shrinks while the budget fills: holders
+that keep much are paused first, one that keeps nothing is always read. That is the dynamic threshold of shared-memory
+switches (Choudhury and Hahne, 1998).
+
+Part of the budget is a reserve, which shares are not reckoned from. It serves the paused holders, one after another:
+the one that has waited longest may read on until its frame is whole. So a budget full of unfinished frames does not
+stand still. A holder whose frame got no room in time is closed, and a holder that would pass the budget is closed too.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Protocol
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+MIB: Final = 1024 * 1024
+DEFAULT: Final = 512 * MIB
+"""Bytes of a budget that nobody has set."""
+SMALLEST_PART: Final = 4
+"""A frame must not be longer than the budget divided by this: the reserve is that large."""
+
+_SHARE: Final = 4  # a holder may keep as much as what is free divided by this
+_SMALL: Final = 4096  # bytes; a holder that keeps no more is never closed for the sake of the budget
+_INTERVAL: Final = 0.05  # seconds between two looks at paused holders
+_STEP: Final = 64  # the budget divided by this: so much given back is reason to look at once
+_TURN: Final = 3.0  # seconds that a holder may read on for, at the cost of the reserve
+_WAIT: Final = 30.0  # seconds that a holder with an unfinished frame is paused at most
+_EVERY: Final = 60.0  # seconds between two log lines about a budget that runs short
+
+
+class Kind(IntEnum):
+    """What memory is taken for."""
+
+    UNFINISHED_FRAMES = 0
+    """Frames of which a part has come."""
+
+    WAITING_FRAMES = 1
+    """Whole frames that are not processed yet."""
+
+    REQUESTS = 2
+    """Requests whose answers are outstanding."""
+
+    LONG_POLLS = 3
+    """Pulls that wait for messages."""
+
+    ANSWERS = 4
+    """Answers, and requests of ours, that a peer has not taken yet."""
+
+    LOCKS = 5
+    """Locks of queues."""
+
+    HTTP_BODIES = 6
+    """Bodies of HTTP requests that are not whole yet."""
+
+
+class Holder(Protocol):
+    """
+    A connection, as the budget sees it.
+
+    @ivar holds: how many bytes of the budget it has.
+    @ivar unfinished: how many of them are of a frame that is not whole.
+    """
+
+    holds: int
+    unfinished: int
+
+    def go_on(self) -> None:
+        """Read on: there is room."""
+
+    def no_room(self, why: str) -> None:
+        """Close the connection: there is no room for its frame."""
+
+
+class MemoryBudget:
+    """
+    The bytes that the peers of one process may make it keep. One object a process.
+
+    @ivar limit: how many those are.
+    @ivar used: how many are taken.
+    @ivar pauses: how often a holder was paused.
+    @ivar refused: how many holders were closed because there was no room.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, limit: int = DEFAULT) -> None:
+        """
+        @param limit: the longest frame must not be longer than a quarter of it (L{SMALLEST_PART}).
+        """
+        self._clock = clock
+        self.limit = limit
+        self._shared = limit - limit // SMALLEST_PART
+        self._step = limit // _STEP
+        self.used = 0
+        self._by_kind = [0] * len(Kind)
+        self._paused: dict[Holder, float] = {}  # since when, in that order
+        self._favoured: Holder | None = None  # reads on at the cost of the reserve
+        self._favoured_until = 0.0
+        self._given = 0  # bytes, since the last look
+        self._timer: IDelayedCall | None = None
+        self._soon = False  # the timer is set for the end of this turn
+        self._logged = -_EVERY
+        self.pauses = 0
+        self.refused = 0
+
+    # -- counting ------------------------------------------------------------------------------------------------
+
+    def take(self, kind: Kind, size: int) -> None:
+        """Count bytes that are kept from now on. Whether there is room for more is the caller's question."""
+        self.used += size
+        self._by_kind[kind] += size
+
+    def give(self, kind: Kind, size: int) -> None:
+        """Count bytes that are kept no longer; paused holders hear of it."""
+        self.used -= size
+        self._by_kind[kind] -= size
+        if self._paused:
+            self._given += size
+            if self._given >= self._step and not self._soon:
+                self._look_soon()
+
+    def taken(self, kind: Kind) -> int:
+        """Return how many bytes are kept for one kind of thing."""
+        return self._by_kind[kind]
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more can be kept; a table that strangers fill asks this before it takes them."""
+        return self.used + size <= self._shared
+
+    @property
+    def share(self) -> int:
+        """How many bytes one holder may keep and still be read."""
+        return max(0, self._shared - self.used) // _SHARE
+
+    @property
+    def paused(self) -> int:
+        """How many holders are not read for want of room."""
+        return len(self._paused)
+
+    # -- pausing -------------------------------------------------------------------------------------------------
+
+    def must_pause(self, holder: Holder) -> bool:
+        """
+        Whether this holder must not be read just now; ask it after each L{take}.
+
+        A holder that is told so calls L{pause}, and is called back when it may go on.
+        """
+        return not self._fits(holder) and holder is not self._favoured
+
+    def _fits(self, holder: Holder) -> bool:
+        return holder.holds * _SHARE <= max(0, self._shared - self.used)
+
+    def must_close(self, holder: Holder) -> bool:
+        """Whether more is kept than may be, and this holder, which took last, is to be closed."""
+        return self.used > self.limit and holder.holds > _SMALL
+
+    def pause(self, holder: Holder) -> None:
+        """Call C{holder.go_on()} when it has room, or C{holder.no_room()} when it had none for too long."""
+        now = self._clock.seconds()
+        self._paused[holder] = now
+        self.pauses += 1
+        if self._timer is None:
+            self._timer = self._clock.callLater(_INTERVAL, self._look)
+        if now - self._logged >= _EVERY:
+            self._logged = now
+            self._log.warn(
+                "the memory budget runs short: {used} of {limit} B are in use; connections that hold much are paused",
+                used=self.used,
+                limit=self.limit,
+            )
+
+    def forget(self, holder: Holder) -> None:
+        """This one is gone, or has finished its frame. Harmless when it was not paused."""
+        self._paused.pop(holder, None)
+        if holder is self._favoured:
+            self._favoured = None
+            if self._paused and not self._soon:
+                self._look_soon()
+        if not self._paused and self._favoured is None and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._soon = False
+
+    def _look_soon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._soon = True
+        self._timer = self._clock.callLater(0, self._look)
+
+    def _look(self) -> None:
+        """Let those go on that have room, and close those that had none for too long."""
+        self._timer = None
+        self._soon = False
+        self._given = 0
+        now = self._clock.seconds()
+        favoured = self._favoured
+        if favoured is not None and now >= self._favoured_until:
+            self._favoured = None
+            if favoured.unfinished:
+                self._close(favoured, f"its frame was not whole after {_TURN:g} s of reading at others' cost")
+        for holder, since in list(self._paused.items()):
+            if holder not in self._paused:
+                continue  # closed by what another one did
+            if self._fits(holder):
+                del self._paused[holder]
+                holder.go_on()
+            elif self._favoured is None and holder.unfinished:
+                del self._paused[holder]
+                self._favoured = holder
+                self._favoured_until = now + _TURN
+                holder.go_on()
+            elif now - since >= _WAIT and holder.unfinished:
+                del self._paused[holder]
+                self._close(holder, f"there was no room for its frame for {_WAIT:g} s")
+        if (self._paused or self._favoured is not None) and self._timer is None:
+            self._timer = self._clock.callLater(_INTERVAL, self._look)
+
+    def _close(self, holder: Holder, why: str) -> None:
+        self.refused += 1
+        holder.no_room(f"{why}: it holds {holder.holds} B, {self.used} of {self.limit} B are in use")
