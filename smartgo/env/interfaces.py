@@ -75,7 +75,8 @@ class IThreads(Interface):
         Run C{function(*args)} in the lane's thread; the Deferred fires on the reactor thread.
 
         Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files),
-        C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them).
+        C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them),
+        C{inflate} (bodies of messages, for the API).
         Cancelling is not supported.
         """
 

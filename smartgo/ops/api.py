@@ -37,6 +37,8 @@ from smartgo.ops.site import REQUEST_SECONDS, OpsRequest
 from smartgo.ops.streams import Streams
 
 _GZIP_FROM: Final = 1024  # bytes
+_GZIP_TO: Final = 1024 * 1024
+"""Bytes up to which an answer is compressed and has an C{ETag}: both are work on the reactor thread."""
 _VALUE_LIMIT: Final = 64  # parameters of a query
 
 _ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}
@@ -234,7 +236,7 @@ class Api:
         request.setHeader(b"Content-Type", content_type.encode())
         for name, value in headers.items():
             request.setHeader(name.encode(), value.encode())
-        if request.method in (b"GET", b"HEAD") and status == 200:
+        if request.method in (b"GET", b"HEAD") and status == 200 and len(content) <= _GZIP_TO:
             tag = b'"%s"' % hashlib.blake2b(content, digest_size=12).hexdigest().encode()
             request.responseHeaders.setRawHeaders(b"ETag", [tag])
             if _names(request.requestHeaders.getRawHeaders(b"If-None-Match", []), tag):
@@ -243,7 +245,7 @@ class Api:
                 request.finish()
                 return
         request.setHeader(b"Vary", b"Accept-Encoding")
-        if len(content) >= _GZIP_FROM and request.method != b"HEAD":
+        if _GZIP_FROM <= len(content) <= _GZIP_TO and request.method != b"HEAD":
             request._encoder = _gzip.encoderForRequest(request)
         if request._encoder is None:
             request.setHeader(b"Content-Length", b"%d" % len(content))

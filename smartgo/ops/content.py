@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from lz4.frame import LZ4FrameDecompressor
 from msgspec import Meta
-from zstandard import ZstdDecompressor, ZstdError
 
-from smartgo.client.messages import ReceivedMessage, received
 from smartgo.client.records import Found
 from smartgo.errors import BadCompression, BodyTooLong
-from smartgo.ops.problems import Problem
-from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
-from smartgo.schema.compression import LZ4, ZLIB, ZSTD
+from smartgo.schema.compression import LZ4, ZLIB, ZSTD, beginning, decompress_body
 from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK, StoredMessage, host_text
 
 PREVIEW: Final = 200
 """Characters of a body in a row."""
-SHOWN: Final = 256 * 1024
-"""Bytes of a body that are shown as text, JSON and base64; more come by its download."""
+SHOWN: Final = 64 * 1024
+"""
+Bytes of a body, unpacked, that are shown as text, JSON and base64; more come by its download (reliability B7).
+"""
 DUMPED: Final = 4096
 """Bytes of a body that are shown in hex."""
 FIELD_BYTES: Final = 1024
 """Bytes of one field of a record that are shown."""
 
 _BEGINNING: Final = PREVIEW * 4  # bytes
-_WINDOW: Final = 8 << 20  # bytes that a zstd frame may look back
 _COMPRESSION: Final[Mapping[int, str]] = {0: "zlib", ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
 _UNSIGNED: Final = 0xFFFFFFFF
 _UNREADABLE: Final = (BadCompression, BodyTooLong)
@@ -89,9 +84,11 @@ class BodyView(msgspec.Struct, rename="camel"):
     A body in all forms that fit it.
 
     @ivar kind: C{json} is an object or a list.
-    @ivar size_bytes: as its producer wrote it; C{stored_bytes}: as it is stored.
+    @ivar size_bytes: as its producer wrote it; null where it is compressed and longer than what is shown, as no more
+        is unpacked than that. C{stored_bytes}: as it is stored.
     @ivar compression: C{zlib}, C{lz4}, C{zstd}; null where it is stored as it is.
-    @ivar truncated: base64, text and JSON hold the beginning alone; C{GET /messages/{id}/body} gives all.
+    @ivar truncated: it is shortened: base64, text and JSON hold its first 65536 bytes alone;
+        C{GET /messages/{id}/body} gives all.
     @ivar base64: its bytes.
     @ivar text: where it is UTF-8, else null.
     @ivar json: indented, numbers as they were written, where it is JSON; else null.
@@ -100,7 +97,7 @@ class BodyView(msgspec.Struct, rename="camel"):
     """
 
     kind: Literal["empty", "json", "text", "binary"]
-    size_bytes: int
+    size_bytes: int | None
     stored_bytes: int
     compression: str | None
     truncated: bool
@@ -192,19 +189,10 @@ def _beginning(stored: StoredMessage) -> bytes:
     Nothing more is unpacked: rows are many, and a short body may grow very long.
     """
     body = bytes(stored.body)
-    if not stored.sys_flag & COMPRESSED:
-        return body[:_BEGINNING]
-    method = stored.sys_flag & COMPRESSION_MASK
     try:
-        if method == LZ4:
-            plain: bytes = LZ4FrameDecompressor().decompress(body, max_length=_BEGINNING)
-        elif method == ZSTD:
-            plain = ZstdDecompressor(max_window_size=_WINDOW).stream_reader(body).read(_BEGINNING)
-        else:
-            plain = zlib.decompressobj().decompress(body, _BEGINNING)
-    except (zlib.error, RuntimeError, ZstdError):
+        return beginning(body, stored.sys_flag, _BEGINNING)
+    except BadCompression:
         return body[:_BEGINNING]
-    return plain
 
 
 # -- one -------------------------------------------------------------------------------------------------------
@@ -213,7 +201,6 @@ def _beginning(stored: StoredMessage) -> bytes:
 def view_of(one: Found) -> MessageView:
     """Return everything about a message."""
     stored = one.stored
-    body, error = unpacked(stored)
     return MessageView(
         **_members(one),
         log_offset=stored.physical_offset,
@@ -225,41 +212,42 @@ def view_of(one: Found) -> MessageView:
         prepared_offset=stored.prepared_offset,
         crc=f"{stored.crc & _UNSIGNED:08X}",
         properties=one.properties,
-        body=_body_view(stored, body, error),
+        body=_body_view(stored),
         record=list(record_fields(one.raw)),
         record_bytes=stored.size,
     )
 
 
-def unpacked(stored: StoredMessage) -> tuple[bytes, str | None]:
-    """Return a body as its producer wrote it; where it cannot be unpacked, as it is stored, and why."""
+def _shown(stored: StoredMessage) -> tuple[bytes, int | None, str | None]:
+    """
+    Return what of a body is shown, how long all of it is (C{None}: longer, nobody knows), and why it is not unpacked.
+
+    A body that cannot be unpacked is shown as it is stored.
+    """
     body = bytes(stored.body)
-    try:
-        return decompress_body(body, stored.sys_flag), None
-    except _UNREADABLE as error:
-        return body, str(error)
+    size: int | None = len(body)
+    error = None
+    if stored.sys_flag & COMPRESSED:
+        try:
+            plain = beginning(body, stored.sys_flag, SHOWN + 1)
+            if len(plain) > SHOWN:
+                size = None
+            else:
+                plain = decompress_body(body, stored.sys_flag, SHOWN)  # sees that none of it is missing
+                size = len(plain)
+            body = plain
+        except _UNREADABLE as reason:
+            error = str(reason)
+    return body[:SHOWN], size, error
 
 
-def opened(one: Found, body: bytes | None = None) -> ReceivedMessage:
-    """
-    Return a message as consumers get it.
-
-    @param body: another body; C{None} for its own.
-    @raise Problem: 409, its body cannot be unpacked.
-    """
-    try:
-        return received(one.stored, one.broker, body)
-    except _UNREADABLE as error:
-        raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable") from None
-
-
-def _body_view(stored: StoredMessage, body: bytes, error: str | None) -> BodyView:
-    begin = body[:SHOWN]
-    truncated = len(body) > SHOWN
+def _body_view(stored: StoredMessage) -> BodyView:
+    begin, size, error = _shown(stored)
+    truncated = size is None or size > SHOWN
     text = _text(begin, truncated)
-    pretty = None if truncated or text is None else _pretty(body)
+    pretty = None if truncated or text is None else _pretty(begin)
     kind: Literal["empty", "json", "text", "binary"] = "binary"
-    if not body:
+    if not begin:
         kind = "empty"
     elif pretty is not None:
         kind = "json"
@@ -268,14 +256,14 @@ def _body_view(stored: StoredMessage, body: bytes, error: str | None) -> BodyVie
     method = _COMPRESSION.get(stored.sys_flag & COMPRESSION_MASK, "unknown")
     return BodyView(
         kind,
-        len(body),
+        size,
         len(stored.body),
         method if stored.sys_flag & COMPRESSED else None,
         truncated,
         base64.b64encode(begin).decode(),
         text,
         pretty,
-        "\n".join(hex_lines(body[:DUMPED])),
+        "\n".join(hex_lines(begin[:DUMPED])),
         error,
     )
 

@@ -14,6 +14,7 @@ from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
 from smartgo.ops.content import MessageRow, OptionalBroker, TimeMs, row_of
 from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
 from smartgo.ops.matching import Filter
@@ -77,10 +78,11 @@ class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
 class DeadApi:
     """Dead letters."""
 
-    def __init__(self, view: ClusterView, reader: QueueReader, letters: DeadLetters) -> None:
+    def __init__(self, view: ClusterView, reader: QueueReader, letters: DeadLetters, inflater: Inflater) -> None:
         self._view = view
         self._reader = reader
         self._letters = letters
+        self._inflater = inflater
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -162,7 +164,9 @@ class DeadApi:
         query = call.query
         queues = await self._letters.queues(call.path.name)
         call.headers["Content-Disposition"] = f'attachment; filename="{call.path.name.replace("%", "_")}.jsonl"'
-        return in_pieces(self._lines(queues, Filter(from_ms=query.from_ms, until_ms=query.until_ms), query))
+        return in_pieces(
+            self._lines(queues, Filter(self._inflater, from_ms=query.from_ms, until_ms=query.until_ms), query)
+        )
 
     async def _lines(
         self, queues: Sequence[MessageQueue], wanted: Filter, query: ExportQuery
@@ -170,7 +174,7 @@ class DeadApi:
         count = 0
         async with aclosing(self._letters.matching(queues, wanted, query.from_ms)) as messages:
             async for one in messages:
-                yield line_of(one)
+                yield await line_of(one, self._inflater)
                 count += 1
                 if count >= query.limit:
                     break

@@ -10,8 +10,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.messages import BODY_LIMIT
 from smartgo.client.records import Found
-from smartgo.ops.content import MessageRow, row_of, unpacked
+from smartgo.errors import BadCompression, BodyTooLong
+from smartgo.ops.content import MessageRow, row_of
+from smartgo.ops.inflating import Inflater
 
 PIECE: Final = 64 * 1024
 """Bytes that are written at once."""
@@ -20,7 +23,11 @@ ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="So many at mo
 
 
 class ExportedLine(msgspec.Struct, rename="camel"):
-    """One line of an export; C{body} where it is UTF-8, else C{bodyBase64}."""
+    """
+    One line of an export; C{body} where it is UTF-8, else C{bodyBase64}.
+
+    @ivar error: why the body is there as it is stored: it cannot be unpacked, or would be longer than any message.
+    """
 
     topic: str
     origin_topic: str | None
@@ -35,19 +42,24 @@ class ExportedLine(msgspec.Struct, rename="camel"):
     properties: dict[str, str]
     body: str | None
     body_base64: str | None
+    error: str | None = None
 
 
-def line_of(one: Found) -> ExportedLine:
+async def line_of(one: Found, inflater: Inflater) -> ExportedLine:
     """Return the line of a message."""
     row = row_of(one)
-    body, _ = unpacked(one.stored)
+    error = None
+    try:
+        body = await inflater.whole(one.stored, BODY_LIMIT)
+    except (BadCompression, BodyTooLong) as reason:
+        body, error = bytes(one.stored.body), str(reason)
     text: str | None
     try:
         text = body.decode()
     except UnicodeDecodeError:
         text = None
     in_base64 = None if text is not None else base64.b64encode(body).decode()
-    return ExportedLine(**shared(row), properties=one.properties, body=text, body_base64=in_base64)
+    return ExportedLine(**shared(row), properties=one.properties, body=text, body_base64=in_base64, error=error)
 
 
 def shared(row: MessageRow) -> dict[str, Any]:

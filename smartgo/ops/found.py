@@ -14,6 +14,7 @@ from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
 from smartgo.ops.content import MessageRow
 from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of, shared
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import JobPath, JobTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
@@ -45,9 +46,10 @@ class FoundLine(ExportedLine):
 class FoundApi:
     """What searches have found."""
 
-    def __init__(self, reader: QueueReader, jobs: JobTable) -> None:
+    def __init__(self, reader: QueueReader, jobs: JobTable, inflater: Inflater) -> None:
         self._reader = reader
         self._jobs = jobs
+        self._inflater = inflater
 
     @route(
         "GET",
@@ -85,16 +87,16 @@ class FoundApi:
                                 yield _missing(waiting.popleft())
                             if waiting and waiting[0].queue_offset == one.stored.queue_offset:
                                 row = waiting.popleft()
-                                yield _line(one) if one.stored.message_id == row.offset_id else _missing(row)
+                                there = one.stored.message_id == row.offset_id
+                                yield await self._line(one) if there else _missing(row)
             except PeerRefused as refusal:
                 if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
                     raise
             for row in waiting:
                 yield _missing(row)
 
-
-def _line(one: Found) -> FoundLine:
-    return FoundLine(**msgspec.structs.asdict(line_of(one)))
+    async def _line(self, one: Found) -> FoundLine:
+        return FoundLine(**msgspec.structs.asdict(await line_of(one, self._inflater)))
 
 
 def _missing(row: MessageRow) -> FoundLine:

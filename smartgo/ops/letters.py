@@ -55,7 +55,7 @@ class DeadLetters:
             async with aclosing(self._reader.scan(span)) as pulls:
                 async for pulled in pulls:
                     for one in pulled.messages:
-                        if wanted.lets_in(one):
+                        if await wanted.lets_in(one):
                             yield one
                     if job is not None:
                         read = done + min(pulled.next_offset, span.end) - span.begin

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from smartgo.client.records import Found
 from smartgo.client.subscription import subscription
-from smartgo.ops.content import unpacked
+from smartgo.ops.inflating import Inflater
 from smartgo.schema.bodies import SubscriptionData
 
 Test = Callable[[Found], bool]
@@ -17,10 +17,12 @@ class Filter:
     Lets messages in for which all holds that was asked for; what is empty or 0 was not.
 
     @ivar wants: the tags, as brokers are told; C{None} for all.
+    @ivar shortened: messages of whose body the beginning alone was looked at.
     """
 
     def __init__(
         self,
+        inflater: Inflater,
         *,
         tag: str = "",
         key: str = "",
@@ -31,6 +33,7 @@ class Filter:
         until_ms: int = 0,
     ) -> None:
         """
+        @param inflater: unpacks bodies, where these are looked at.
         @param tag: one, or several with C{||} between them.
         @param key: a whole one.
         @param body: text that it holds.
@@ -52,10 +55,17 @@ class Filter:
             self._tests.append(lambda one: value in one.properties.get(property, "") and property in one.properties)
         elif value:
             self._tests.append(lambda one: any(value in text for text in one.properties.values()))
-        if body:
-            wanted = body.encode()
-            self._tests.append(lambda one: wanted in unpacked(one.stored)[0])
+        self._inflater = inflater
+        self._text = body.encode()
+        self.shortened = 0
 
-    def lets_in(self, one: Found) -> bool:
+    async def lets_in(self, one: Found) -> bool:
         """Tell whether a message is meant."""
-        return all(test(one) for test in self._tests)
+        if not all(test(one) for test in self._tests):
+            return False
+        if not self._text:
+            return True
+        searched = await self._inflater.search(one.stored, self._text)
+        if not (searched.holds or searched.whole):
+            self.shortened += 1
+        return searched.holds

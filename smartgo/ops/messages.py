@@ -18,11 +18,11 @@ from smartgo.ops.content import (
     QueueId,
     QueueOffset,
     TimeMs,
-    opened,
     row_of,
     view_of,
 )
 from smartgo.ops.deliveries import Deliveries
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.names import BrokerName, ClientId, GroupName, TopicName
@@ -137,7 +137,8 @@ _WELL: Final = frozenset({"CR_SUCCESS", "CR_COMMIT"})
 class MessagesApi:
     """Messages."""
 
-    def __init__(self, lookup: Lookup, deliveries: Deliveries, outbox: Outbox) -> None:
+    def __init__(self, lookup: Lookup, deliveries: Deliveries, outbox: Outbox, inflater: Inflater) -> None:
+        self._inflater = inflater
         self._lookup = lookup
         self._deliveries = deliveries
         self._outbox = outbox
@@ -183,7 +184,8 @@ class MessagesApi:
         """Give the body of a message, unpacked, as a file."""
         one = await self._found(call)
         name = f'attachment; filename="{one.stored.message_id}.bin"'
-        return Raw(opened(one).body, "application/octet-stream", {"Content-Disposition": name})
+        whole = await self._inflater.opened(one)
+        return Raw(whole.body, "application/octet-stream", {"Content-Disposition": name})
 
     @route(
         "GET",
@@ -246,7 +248,7 @@ class MessagesApi:
     )
     async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
         """Send a copy of a message, with an id of its own; all groups of the topic get it."""
-        copy = copy_to(opened(await self._found(call)), call.body.topic)
+        copy = copy_to(await self._inflater.opened(await self._found(call)), call.body.topic)
         await self._outbox.check_open(copy.topic, call.principal)
         if call.body.dry_run:
             await self._outbox.check(copy.topic)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from smartgo.client.instance import Client
-from smartgo.env.interfaces import IClock
+from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.deliveries import Deliveries
 from smartgo.ops.dlq import DeadApi
 from smartgo.ops.explain import ExplainApi
 from smartgo.ops.found import FoundApi
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import JobTable
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lookup import Lookup
@@ -23,22 +24,23 @@ from smartgo.ops.view import ClusterView
 
 
 def message_resources(
-    clock: IClock, client: Client, view: ClusterView, jobs: JobTable, plans: PlanTable
+    env: IEnvironment, client: Client, view: ClusterView, jobs: JobTable, plans: PlanTable
 ) -> list[object]:
     """Return the resources about messages, dead letters and where groups stand."""
     reader = QueueReader(client, view)
+    inflater = Inflater(env)
     lookup = Lookup(client, reader, view)
     deliveries = Deliveries(view)
     letters = DeadLetters(view, reader, lookup)
     outbox = Outbox(client, view)
     return [
-        MessagesApi(lookup, deliveries, outbox),
-        TailApi(clock, reader),
-        SearchApi(reader, lookup, jobs),
-        FoundApi(reader, jobs),
+        MessagesApi(lookup, deliveries, outbox, inflater),
+        TailApi(env.clock, reader, inflater),
+        SearchApi(reader, lookup, jobs, inflater),
+        FoundApi(reader, jobs, inflater),
         ExplainApi(view, reader, lookup, deliveries, plans),
         SendApi(outbox),
-        DeadApi(view, reader, letters),
-        ResendApi(letters, outbox, jobs),
+        DeadApi(view, reader, letters, inflater),
+        ResendApi(letters, outbox, jobs, inflater),
         OffsetsApi(view, reader, plans),
     ]

@@ -13,7 +13,8 @@ from smartgo.client.copies import copy_for, copy_to
 from smartgo.client.messages import Message
 from smartgo.client.records import Found
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
-from smartgo.ops.content import MessageId, TimeMs, opened
+from smartgo.ops.content import MessageId, TimeMs
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.matching import Filter
@@ -117,9 +118,10 @@ class ResentResult(msgspec.Struct, rename="camel"):
 class ResendApi:
     """Dead letters, given out again."""
 
-    def __init__(self, letters: DeadLetters, outbox: Outbox, jobs: JobTable) -> None:
+    def __init__(self, letters: DeadLetters, outbox: Outbox, jobs: JobTable, inflater: Inflater) -> None:
         self._letters = letters
         self._outbox = outbox
+        self._inflater = inflater
         self._jobs = jobs
 
     @route(
@@ -138,7 +140,7 @@ class ResendApi:
         await self._letters.queues(group)
         one = await self._letters.letter(group, call.path.id)
         order = call.body
-        copy = _copy(one, group, order.to, order.mend or Mending())
+        copy = await _copy(self._inflater, one, group, order.to, order.mend or Mending())
         copy.check()
         await self._outbox.check(copy.topic)
         row = _resent(one, copy.topic, None if order.dry_run else await self._outbox.send(copy))
@@ -164,7 +166,7 @@ class ResendApi:
         """
         group = call.path.name
         queues = await self._letters.queues(group)
-        work = Resending(self._letters, self._outbox, group, queues, call.body)
+        work = Resending(self._letters, self._outbox, self._inflater, group, queues, call.body)
         return self._jobs.start("dlq-resend", call.principal, work.run)
 
 
@@ -172,10 +174,17 @@ class Resending:
     """Sends dead letters again."""
 
     def __init__(
-        self, letters: DeadLetters, outbox: Outbox, group: str, queues: Sequence[MessageQueue], order: LettersOrder
+        self,
+        letters: DeadLetters,
+        outbox: Outbox,
+        inflater: Inflater,
+        group: str,
+        queues: Sequence[MessageQueue],
+        order: LettersOrder,
     ) -> None:
         self._letters = letters
         self._outbox = outbox
+        self._inflater = inflater
         self._group = group
         self._queues = queues
         self._order = order
@@ -199,7 +208,7 @@ class Resending:
 
     def _meant(self, job: Job) -> AsyncGenerator[Found, None]:
         order = self._order
-        wanted = Filter(key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
+        wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
         return self._letters.matching(self._queues, wanted, order.from_ms, job)
 
     async def _named(self, job: Job, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
@@ -216,7 +225,7 @@ class Resending:
     async def _again(self, one: Found) -> ResentRow:
         topic = ""
         try:
-            copy = _copy(one, self._group, self._order.to, Mending())
+            copy = await _copy(self._inflater, one, self._group, self._order.to, Mending())
             topic = copy.topic
             copy.check()
             await self._outbox.check(topic)
@@ -226,7 +235,7 @@ class Resending:
             return _resent(one, topic, None, str(problem or error))
 
 
-def _copy(one: Found, group: str, to: str, mending: Mending) -> Message:
+async def _copy(inflater: Inflater, one: Found, group: str, to: str, mending: Mending) -> Message:
     """
     Return a copy, changed.
 
@@ -236,7 +245,7 @@ def _copy(one: Found, group: str, to: str, mending: Mending) -> Message:
     body = None
     if mending.text is not None or mending.base64 is not None:
         body = body_of(mending.text, mending.base64)
-    message = opened(one, body)
+    message = await inflater.opened(one, body)
     copy = copy_for(message, group) if to == "group" else copy_to(message)
     if mending.tag is not None:
         copy.tag = mending.tag

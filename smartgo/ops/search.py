@@ -11,6 +11,7 @@ from msgspec import Meta
 from smartgo.client.reading import Span
 from smartgo.client.records import Found
 from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
@@ -73,20 +74,23 @@ class SearchResult(msgspec.Struct, rename="camel"):
 
     @ivar found: messages; C{scanned}: how many were read for it.
     @ivar ended: C{complete}; C{found-enough} and C{scanned-enough}: there may be more.
+    @ivar shortened: compressed messages of which the first 4 MiB of the body alone were searched.
     """
 
     found: int
     scanned: int
     ended: str
+    shortened: int
 
 
 class SearchApi:
     """Searches."""
 
-    def __init__(self, reader: QueueReader, lookup: Lookup, jobs: JobTable) -> None:
+    def __init__(self, reader: QueueReader, lookup: Lookup, jobs: JobTable, inflater: Inflater) -> None:
         self._reader = reader
         self._lookup = lookup
         self._jobs = jobs
+        self._inflater = inflater
 
     @route(
         "POST",
@@ -110,18 +114,27 @@ class SearchApi:
         if order.until_ms and order.until_ms < order.from_ms:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
         queues = await self._reader.queues(order.topic, order.broker, order.queue_id)
-        return self._jobs.start(SEARCH, call.principal, Search(self._reader, self._lookup, order, queues).run)
+        work = Search(self._reader, self._lookup, self._inflater, order, queues)
+        return self._jobs.start(SEARCH, call.principal, work.run)
 
 
 class Search:
     """One search."""
 
-    def __init__(self, reader: QueueReader, lookup: Lookup, order: SearchOrder, queues: list[MessageQueue]) -> None:
+    def __init__(
+        self,
+        reader: QueueReader,
+        lookup: Lookup,
+        inflater: Inflater,
+        order: SearchOrder,
+        queues: list[MessageQueue],
+    ) -> None:
         self._reader = reader
         self._lookup = lookup
         self._order = order
         self._queues = queues
         self._filter = Filter(
+            inflater,
             tag=order.tag,
             key=order.key,
             body=order.body,
@@ -139,12 +152,13 @@ class Search:
         if order.key or order.unique_key or order.offset_id:
             job.progress(0, 1, "asking the brokers' indexes")
             hits = await self._indexed()
-            for one in [one for one in hits if self._filter.lets_in(one)][: order.limit]:
-                job.add(row_of(one))
+            for one in hits:
+                if len(job.rows) < order.limit and await self._filter.lets_in(one):
+                    job.add(row_of(one))
             job.progress(1, 1)
-            return SearchResult(len(job.rows), len(hits), "complete")
+            return SearchResult(len(job.rows), len(hits), "complete", self._filter.shortened)
         ended = await self._scan(job)
-        return SearchResult(len(job.rows), self._scanned, ended)
+        return SearchResult(len(job.rows), self._scanned, ended, self._filter.shortened)
 
     async def _indexed(self) -> list[Found]:
         order = self._order
@@ -180,7 +194,9 @@ class Search:
                 at = pulled.next_offset
                 job.progress(min(self._scanned, total), total, doing)
                 for one in pulled.messages:
-                    if self._filter.lets_in(one):
+                    if self._is_over():
+                        return  # by what another queue brought, while a body was looked at
+                    if await self._filter.lets_in(one) and not self._is_over():
                         job.add(row_of(one))
                         if len(job.rows) >= order.limit:
                             self._ended = "found-enough"
@@ -189,6 +205,9 @@ class Search:
                     self._ended = "scanned-enough"
                 if self._is_past(pulled.messages):
                     return
+
+    def _is_over(self) -> bool:
+        return bool(self._ended)
 
     def _is_past(self, messages: list[Found]) -> bool:
         return bool(self._order.until_ms and messages and messages[-1].stored.stored_ms > self._order.until_ms)

@@ -148,7 +148,7 @@ class Ops(Service):
             AlertsApi(env.clock, self.alerts),
             DefinitionsApi(self.view, self.jobs),
             JobsApi(self.jobs),
-            *message_resources(env.clock, self.client, self.view, self.jobs, self.plans),
+            *message_resources(env, self.client, self.view, self.jobs, self.plans),
             StatusApi(node),
             SettingsApi(node),
             MetricsApi(env.clock, metrics or (lambda: registry)),

@@ -19,6 +19,7 @@ from smartgo.client.records import Found
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
+from smartgo.ops.inflating import Inflater
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import BrokerName, TopicName
 from smartgo.ops.problems import Problem
@@ -127,7 +128,8 @@ class TailEnded(msgspec.Struct, rename="camel"):
 class TailApi:
     """Queues, read."""
 
-    def __init__(self, clock: IClock, reader: QueueReader) -> None:
+    def __init__(self, clock: IClock, reader: QueueReader, inflater: Inflater) -> None:
+        self._inflater = inflater
         self._clock = clock
         self._reader = reader
         self._tails: set[Tail] = set()
@@ -180,7 +182,8 @@ class TailApi:
             raise Problem(
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
-        return Tail(self._clock, self._reader, queues, query, self._tails)
+        wanted = Filter(self._inflater, tag=query.tag, key=query.key, body=query.body)
+        return Tail(self._clock, self._reader, queues, query, wanted, self._tails)
 
     def _check_room(self) -> None:
         if len(self._tails) >= TAILS:
@@ -198,7 +201,13 @@ class Tail:
     _log = Logger()
 
     def __init__(
-        self, clock: IClock, reader: QueueReader, queues: Sequence[MessageQueue], query: TailQuery, tails: set[Tail]
+        self,
+        clock: IClock,
+        reader: QueueReader,
+        queues: Sequence[MessageQueue],
+        query: TailQuery,
+        wanted: Filter,
+        tails: set[Tail],
     ) -> None:
         """@param tails: those that run; this one is among them from C{started} to C{stopped}."""
         self._clock = clock
@@ -206,7 +215,7 @@ class Tail:
         self._queues = queues
         self._query = query
         self._tails = tails
-        self._filter = Filter(tag=query.tag, key=query.key, body=query.body)
+        self._filter = wanted
         self._pauses = Pauses(clock)
         self._stream: EventStream | None = None
         self._loops: list[Deferred[None]] = []
@@ -272,7 +281,7 @@ class Tail:
                 self._send("trouble", TailTrouble(queue.broker_name, str(error)))
                 await self._pauses.of(_WINDOW)
                 continue
-            self._show(pulled.messages)
+            await self._show(pulled.messages)
             before, at = at, pulled.next_offset
             if not self._room or not self._sight:
                 await self._pauses.of(_WINDOW)
@@ -282,21 +291,29 @@ class Tail:
             elif at <= before and self._clock.seconds() - began < _WINDOW:
                 await self._pauses.of(_WINDOW)  # a broker that does not hold pulls is not to be asked in a circle
 
-    def _show(self, messages: Sequence[Found]) -> None:
+    async def _show(self, messages: Sequence[Found]) -> None:
         for one in messages:
-            if self._ending is not None:
+            if self._is_over():
                 return
             if not self._room or not self._sight:
                 self._skipped += 1
                 continue
             self._sight -= 1
-            if not self._filter.lets_in(one):
+            if not await self._filter.lets_in(one):
+                continue
+            if self._is_over():
+                return
+            if not self._room:  # another queue's messages took it, while a body was looked at
+                self._skipped += 1
                 continue
             self._room -= 1
             self._shown += 1
             self._send("message", row_of(one))
             if self._shown >= self._query.count:
                 self._end("count")
+
+    def _is_over(self) -> bool:
+        return self._ending is not None
 
     def _send(self, event: str, data: msgspec.Struct) -> None:
         if self._stream is not None:

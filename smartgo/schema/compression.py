@@ -14,7 +14,7 @@ Source: C{common/sysflag/MessageSysFlag.java}, C{common/compression/CompressionT
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import lz4.frame
@@ -28,7 +28,9 @@ LZ4: Final = 0x100
 ZSTD: Final = 0x200
 
 _LEAST_WINDOW = 8 << 20  # what RFC 8878 asks a zstd reader to support
+_WIDEST_WINDOW = 32 << 20  # more than a body has that is ever sent
 _PIECE = 128 * 1024  # bytes, when output is only counted
+_FED = 64 * 1024  # bytes of input at a time: what a stream has not used yet is copied with each piece
 
 
 def from_zlib(body: bytes, limit: int) -> bytes:
@@ -130,3 +132,71 @@ def decompress_body(body: bytes, sys_flag: int, limit: int) -> bytes:
     if method is None:
         raise BadCompression(f"unknown compression method {sys_flag & COMPRESSION_MASK:#x}")
     return method(body, limit)
+
+
+def pieces(body: bytes, sys_flag: int, size: int = _PIECE) -> Iterator[bytes]:
+    """
+    Yield a message body as its producer wrote it, some bytes at a time; no more is unpacked than is asked for.
+
+    A stream that is cut short ends early, without an error.
+
+    @param size: the longest piece, in bytes.
+    @raise BadCompression: it is not what its flags say, or they name no method.
+    """
+    if not sys_flag & COMPRESSED:
+        yield from (body[at : at + size] for at in range(0, len(body), size))
+        return
+    method = _IN_PIECES.get(sys_flag & COMPRESSION_MASK)
+    if method is None:
+        raise BadCompression(f"unknown compression method {sys_flag & COMPRESSION_MASK:#x}")
+    try:
+        yield from method(body, size)
+    except zlib.error as error:
+        raise BadCompression(f"zlib: {error}") from None
+    except RuntimeError as error:
+        raise BadCompression(f"lz4: {error}") from None
+    except zstandard.ZstdError as error:
+        raise BadCompression(f"zstd: {error}") from None
+
+
+def beginning(body: bytes, sys_flag: int, size: int) -> bytes:
+    """Return the first bytes of a body as its producer wrote it; unpack no more. @raise BadCompression: as above."""
+    found = bytearray()
+    for piece in pieces(body, sys_flag, size):
+        found += piece
+        if len(found) >= size:
+            break
+    return bytes(found[:size])
+
+
+def _zlib_pieces(body: bytes, size: int) -> Iterator[bytes]:
+    stream = zlib.decompressobj()
+    for at in range(0, len(body), _FED):
+        waiting = body[at : at + _FED]
+        while waiting and not stream.eof:
+            yield stream.decompress(waiting, size)
+            waiting = stream.unconsumed_tail
+
+
+def _lz4_pieces(body: bytes, size: int) -> Iterator[bytes]:
+    stream = lz4.frame.LZ4FrameDecompressor()
+    for at in range(0, len(body), _FED):
+        if stream.eof:
+            return
+        yield stream.decompress(body[at : at + _FED], max_length=size)
+        while not (stream.needs_input or stream.eof):
+            yield stream.decompress(b"", max_length=size)
+
+
+def _zstd_pieces(body: bytes, size: int) -> Iterator[bytes]:
+    reader = zstandard.ZstdDecompressor(max_window_size=_WIDEST_WINDOW).stream_reader(body)
+    while piece := reader.read(size):
+        yield piece
+
+
+_IN_PIECES: Final[dict[int, Callable[[bytes, int], Iterator[bytes]]]] = {
+    0: _zlib_pieces,
+    LZ4: _lz4_pieces,
+    ZSTD: _zstd_pieces,
+    ZLIB: _zlib_pieces,
+}

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
+from typing import Any, cast
 
 import lz4.frame
 import zstandard
 
 from smartgo.ops import content
+from smartgo.ops.content import SHOWN
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.compression import LZ4, ZLIB, ZSTD
+from smartgo.schema.compression import LZ4, ZLIB, ZSTD, beginning
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.message import COMPRESSED
 from tests.broker.cluster import BROKER, REGISTRY, heartbeat, records
 from tests.broker.test_query import Consumer
+from tests.ops.front import HOST
 from tests.ops.test_cluster import ClusterCase
 from tests.remoting.doubles import rounds_of
 
@@ -186,12 +188,49 @@ class BodyTests(MessageCase):
 
     def test_long(self) -> None:
         """Of a long body the beginning is shown, never half a character."""
-        shown = self.body("é".encode() * 131073 + b"x")
-        self.assertTrue(shown["truncated"])
-        self.assertEqual(len(base64.b64decode(shown["base64"])), 256 * 1024)
-        self.assertEqual((shown["text"], shown["json"]), ("é" * 131072, None))
+        shown = self.body("é".encode() * 32769 + b"x")
+        self.assertEqual((shown["truncated"], shown["sizeBytes"]), (True, 65539))
+        self.assertEqual(len(base64.b64decode(shown["base64"])), 64 * 1024)
+        self.assertEqual((shown["text"], shown["json"]), ("é" * 32768, None))
         shown = self.at(0, 2)
         self.assertEqual(shown["preview"], "é" * 200)
+
+    def test_bomb(self) -> None:
+        """Of a compressed body no more is unpacked than is shown, and the answer says so; all of it is downloaded."""
+        plain = b"A" * (8 << 20)
+        for flag, packed in (
+            (ZLIB, zlib.compress(plain)),
+            (LZ4, lz4.frame.compress(plain)),
+            (ZSTD, zstandard.ZstdCompressor().compress(plain)),
+        ):
+            unpacked: list[int] = []
+
+            def counted(body: bytes, sys_flag: int, size: int, into: list[int] = unpacked) -> bytes:
+                found = beginning(body, sys_flag, size)
+                into.append(len(found))
+                return found
+
+            self.send(4, body=packed, sys_flag=COMPRESSED | flag)
+            self.cluster.pump(1.0)
+            number = self.get("/topics/Orders/queues")["items"][0]["maxOffset"] - 1
+            patched = self.patch(content, "beginning", counted)
+            one = self.at(0, number)
+            patched.restore()
+            self.assertEqual((one["body"]["truncated"], one["body"]["sizeBytes"]), (True, None))
+            self.assertEqual(one["body"]["text"], "A" * SHOWN)
+            self.assertLessEqual(max(unpacked), SHOWN + 1)
+            threads = self.front.env.threads
+            threads.held.add("inflate")
+            line = self.front.connect()
+            place = f"/api/v1/messages/{one['offsetId']}/body"
+            head = f"GET {place} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {self.token}\r\n\r\n"
+            cast("Any", line.transport).write(head.encode())
+            self.cluster.pump()
+            self.assertEqual(line.received, b"")
+            threads.held.clear()
+            threads.release("inflate")
+            self.cluster.pump()
+            self.assertEqual(line.received.partition(b"\r\n\r\n")[2], plain)
 
 
 class DeliveryTests(MessageCase):

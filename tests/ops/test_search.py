@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 from typing import Any
 
+import lz4.frame
+import zstandard
 from twisted.internet.defer import Deferred
 
-from smartgo.ops import content, matching
+from smartgo.ops import inflating
+from smartgo.ops.inflating import PER_SECOND, SEARCHED, Searched, search_in
 from smartgo.ops.jobs import Job
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.security.principals import Principal
@@ -16,8 +20,9 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.compression import LZ4, ZLIB, ZSTD
 from smartgo.schema.headers.pull import PullRequest
-from smartgo.schema.message import COMPRESSED, StoredMessage
+from smartgo.schema.message import COMPRESSED
 from tests.ops.front import HOST
 from tests.ops.test_messages import UNIQUE, MessageCase
 
@@ -175,7 +180,7 @@ class SearchTests(MessageCase):
         """Without a key the topic is read, and what all filters let in is found."""
         job, found = self.search()
         self.assertEqual(found, [0, 1, 2, 3])
-        self.assertEqual(job["result"], {"found": 4, "scanned": 4, "ended": "complete"})
+        self.assertEqual(job["result"], {"found": 4, "scanned": 4, "ended": "complete", "shortened": 0})
         self.assertEqual((job["done"], job["total"]), (4, 4))
         self.assertEqual(self.search(tag="odd")[1], [1, 3])
         self.assertEqual(self.search(tag="odd || even", body=": 3")[1], [3])
@@ -199,7 +204,8 @@ class SearchTests(MessageCase):
         job, found = self.search(limit=1)
         self.assertEqual((found, job["result"]["ended"]), ([0], "found-enough"))
         job, found = self.search(scan=2)
-        self.assertEqual((found, job["result"]), ([0, 2], {"found": 2, "scanned": 2, "ended": "scanned-enough"}))
+        result = {"found": 2, "scanned": 2, "ended": "scanned-enough", "shortened": 0}
+        self.assertEqual((found, job["result"]), ([0, 2], result))
 
     def test_refused(self) -> None:
         """A search for what is not there, or for two things at once, does not begin."""
@@ -234,26 +240,67 @@ class SearchTests(MessageCase):
         job = self.get(f"/jobs/{job['id']}")
         self.assertEqual((job["state"], job["rows"]), ("cancelled", 2))
 
-    def test_turns(self) -> None:
-        """While a search unpacks many bodies, others get their turn."""
-        for number in range(4, 10):
+    def test_lane(self) -> None:
+        """A search unpacks bodies in a thread of its own, one at a time, while others are answered."""
+        for number in range(4, 8):
             self.send(number, body=zlib.compress(b"x" * 100_000), sys_flag=COMPRESSED)
         self.cluster.pump(1.0)
-        turns = 0
-        at_turn: list[int] = []
-        call_later = self.front.env.clock.callLater
+        threads = self.front.env.threads
+        threads.held.add("inflate")
+        _, job = self.order("POST", "/messages/search", {"topic": "Orders", "body": "xxx"})
+        for done in range(4):
+            self.cluster.pump(1.0)
+            self.assertEqual(len(threads.waiting["inflate"]), 1)
+            seen = self.get(f"/jobs/{job['id']}")
+            self.assertEqual((seen["state"], seen["rows"]), ("running", done))
+            threads.release("inflate")
+        self.cluster.pump(1.0)
+        seen = self.get(f"/jobs/{job['id']}")
+        self.assertEqual((seen["state"], seen["rows"], seen["result"]["shortened"]), ("done", 4, 0))
 
-        def count(delay: float, *more: Any) -> Any:
-            nonlocal turns
-            turns += delay == 0
-            return call_later(delay, *more)
+    def test_bombs(self) -> None:
+        """Of a short body that unpacks to a very long one the beginning is searched, and so many bytes a second."""
+        packed = zlib.compress(b"A" * (4 * SEARCHED))
+        for number in range(4, 6):
+            self.send(number, body=packed, sys_flag=COMPRESSED)
+        self.send(6, body=zlib.compress(b"A" * (SEARCHED - 3) + b"end"), sys_flag=COMPRESSED)
+        self.cluster.pump(1.0)
+        unpacked: list[int] = []
 
-        def unpacked(stored: StoredMessage) -> tuple[bytes, str | None]:
-            at_turn.append(turns)
-            return content.unpacked(stored)
+        def counted(*more: Any) -> Searched:
+            found = search_in(*more)
+            unpacked.append(found.unpacked)
+            return found
 
-        self.patch(self.front.env.clock, "callLater", count)
-        self.patch(matching, "unpacked", unpacked)
-        self.assertEqual(self.search(body="xxx")[1], [4, 5, 6, 7, 8, 9])
-        self.assertEqual(len(at_turn), 10)
-        self.assertGreaterEqual(len(set(at_turn)), 5)
+        self.patch(inflating, "search_in", counted)
+        _, job = self.order("POST", "/messages/search", {"topic": "Orders", "body": "end"})
+        seconds = 3 * SEARCHED / PER_SECOND
+        self.cluster.pump(seconds / 3, seconds / 6)
+        self.assertEqual(self.get(f"/jobs/{job['id']}")["state"], "running")
+        self.cluster.pump(seconds, seconds / 6)
+        seen = self.get(f"/jobs/{job['id']}")
+        self.assertEqual((seen["state"], seen["rows"], seen["result"]["shortened"]), ("done", 1, 2))
+        self.assertEqual(len(unpacked), 3)
+        self.assertLessEqual(max(unpacked), SEARCHED + 128 * 1024)
+
+    def test_seams(self) -> None:
+        """A text is found where two pieces of a body meet, with each method; nothing is found that is not there."""
+        plain = b"A" * (128 * 1024 - 3) + b"needle" + b"B" * 300_000
+        for flag, packed in (
+            (ZLIB, zlib.compress(plain)),
+            (LZ4, lz4.frame.compress(plain)),
+            (ZSTD, zstandard.ZstdCompressor().compress(plain)),
+        ):
+            self.assertTrue(search_in(packed, COMPRESSED | flag, b"needle", len(plain)).holds, flag)
+            self.assertEqual(search_in(packed, COMPRESSED | flag, b"thread", 1 << 30), (False, len(plain), True))
+        self.assertEqual(search_in(b"no stream: needle", COMPRESSED, b"needle", 1 << 20), (True, 0, True))
+
+    def test_exported_bombs(self) -> None:
+        """A body that unpacks to more than any message has is exported as it is stored, with why."""
+        packed = zlib.compress(b"A" * (SEARCHED + 1))
+        self.send(4, body=packed, sys_flag=COMPRESSED)
+        self.cluster.pump(1.0)
+        job, _ = self.search(key="order-4")
+        (line,) = self.lines(job)
+        self.assertEqual((line["body"], base64.b64decode(line["bodyBase64"])), (None, packed))
+        self.assertIn("exceeds the limit of 4194304 B", line["error"])

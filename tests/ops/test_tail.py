@@ -9,6 +9,8 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected, PeerRefused
 from smartgo.ops import tail
+from smartgo.ops.inflating import Inflater
+from smartgo.ops.matching import Filter
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.streams import IStreamSource
 from smartgo.ops.tail import QUEUES, SECONDS, TAILS, Tail, TailQuery
@@ -207,5 +209,6 @@ class TailTests(MessageCase):
         """A tail is what feeds a stream."""
         reader = QueueReader(self.front.ops.client, self.front.ops.view)
         queue = MessageQueue("Orders", "broker-a", 0)
-        tail = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), set())
+        wanted = Filter(Inflater(self.front.env))
+        tail = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
         self.assertTrue(verifyObject(IStreamSource, tail))

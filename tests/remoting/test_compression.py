@@ -14,6 +14,8 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.remoting.compression import LZ4, ZLIB, ZSTD, compress_body, compressor, decompress_body
 from smartgo.remoting.interfaces import ICompressor
+from smartgo.schema.compression import beginning, pieces
+from smartgo.schema.message import COMPRESSED
 
 METHODS = (0, LZ4, ZSTD, ZLIB)
 
@@ -122,6 +124,31 @@ class CompressorTests(SynchronousTestCase):
         for method in METHODS:
             packed = compressor(method).compress(b"hello", 5)
             self.assertEqual(compressor(method).decompress(packed + b"behind", 100), b"hello")
+
+
+class PieceTests(SynchronousTestCase):
+    def test_pieces(self) -> None:
+        """A body comes out piece by piece, whatever the size of the pieces, and its beginning alone where wanted."""
+        plain = Random(5).randbytes(300_000) + bytes(200_000) + b"end"
+        for method in METHODS:
+            packed, flag = compress_body(plain, 0, method or ZLIB)
+            flag = flag & ~0x700 | method
+            for size in (1000, 65536, 1 << 20):
+                found = list(pieces(packed, flag, size))
+                self.assertEqual(b"".join(found), plain)
+                self.assertLessEqual(max(map(len, found)), size)
+                self.assertEqual(beginning(packed, flag, size), plain[:size])
+        self.assertEqual((b"".join(pieces(plain, 0, 1000)), beginning(plain, 0, 10)), (plain, plain[:10]))
+
+    def test_bad(self) -> None:
+        """What is no such stream is refused; one that is cut short ends early."""
+        for method in METHODS:
+            with self.assertRaises(BadCompression):
+                list(pieces(b"no stream at all", COMPRESSED | method))
+            packed = compressor(method).compress(Random(6).randbytes(100_000), 5)
+            self.assertLess(len(b"".join(pieces(packed[:-50_000], COMPRESSED | method))), 100_000)
+        with self.assertRaises(BadCompression):
+            list(pieces(b"x", COMPRESSED | 0x400))
 
 
 class BodyTests(SynchronousTestCase):

@@ -49,7 +49,7 @@ export function Message({ id, query }) {
               [t("message.born"), html`${time(found.bornMs, true)} <span class="faint">${found.bornHost}</span>`],
               [t("message.tag"), found.tag ? html`<${Badge} tone="info">${found.tag}<//>` : undefined],
               [t("message.keys"), found.keys.length ? html`<code>${found.keys.join(" ")}</code>` : undefined],
-              [t("message.size"), html`${bytes(found.body.sizeBytes)}${found.body.compression && html` <${Badge}>${t("message.compressed", { method: found.body.compression, size: bytes(found.body.storedBytes) })}<//>`}`],
+              [t("message.size"), html`${size(found.body)}${found.body.compression && html` <${Badge}>${t("message.compressed", { method: found.body.compression, size: bytes(found.body.storedBytes) })}<//>`}`],
               found.reconsumeTimes > 0 && [t("message.reconsumed"), number(found.reconsumeTimes)],
               found.flags.length > 0 && [t("message.flags"), found.flags.join(", ")],
             ]}
@@ -93,6 +93,9 @@ function Missing({ id, query, error }) {
   <//>`;
 }
 
+// Of a compressed body that is longer than what is shown nobody knows how long it is.
+const size = (body) => (body.sizeBytes === null ? t("message.longer", { size: bytes(65536) }) : bytes(body.sizeBytes));
+
 function Body({ body }) {
   const forms = [body.json !== null && "json", body.text !== null && body.kind !== "empty" && "text", body.kind !== "empty" && "hex", body.kind !== "empty" && "base64"].filter(Boolean);
   const [form, setForm] = useState(forms[0]);
@@ -106,7 +109,7 @@ function Body({ body }) {
     flush
   >
     ${body.error && html`<p class="hint hint-warn card-note">${body.error}</p>`}
-    ${body.truncated && html`<p class="hint card-note">${t("message.truncated", { size: bytes(body.sizeBytes) })}</p>`}
+    ${body.truncated && html`<p class="hint card-note">${t("message.truncated", { size: size(body) })}</p>`}
     ${form === "json" ? html`<${Json} text=${text} />` : html`<pre class=${cx("code-block", form === "base64" && "code-wrap", form === "text" && "code-wrap")} tabindex="0" data-test="body">${text}</pre>`}
   <//>`;
 }
