@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 EVERYTHING = {
-    "errors", "env", "schema", "extension", "config", "tablefile", "auth", "remoting", "store", "ha", "pipeline",
-    "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
+    "errors", "env", "schema", "extension", "config", "tablefile", "auth", "net", "remoting", "store", "ha",
+    "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,18 +22,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"schema", "errors"},
     "tablefile": {"env", "schema", "errors"},
     "auth": {"tablefile", "config", "schema", "env", "errors"},
-    "remoting": {"env", "schema", "errors"},
+    "net": {"env", "schema", "errors"},
+    "remoting": {"net", "env", "schema", "errors"},
     "store": {"env", "schema", "errors"},
-    "ha": {"store", "env", "schema", "errors"},
+    "ha": {"store", "net", "env", "schema", "errors"},
     "pipeline": {"store", "env", "schema", "errors"},
-    "client": {"remoting", "auth", "tablefile", "config", "env", "schema", "errors"},
-    "registry": {"remoting", "auth", "tablefile", "config", "env", "schema", "errors"},
+    "client": {"remoting", "net", "auth", "tablefile", "config", "env", "schema", "errors"},
+    "registry": {"remoting", "net", "auth", "tablefile", "config", "env", "schema", "errors"},
     "broker": {
-        "ha", "pipeline", "store", "remoting", "auth", "extension", "tablefile", "config", "env", "schema", "errors",
+        "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config", "env", "schema",
+        "errors",
     },
     "ops": {
-        "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "auth", "extension", "tablefile",
-        "config", "env", "schema", "errors",
+        "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth", "extension",
+        "tablefile", "config", "env", "schema", "errors",
     },
     "node": EVERYTHING - {"node", "cli", "testing", "spark"},
     "cli": EVERYTHING - {"cli", "testing", "spark"},
@@ -43,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 SINK = os.path.join("smartgo", "spark", "sink.py")
 """Runs the client, and so a reactor in a thread of its own, in Spark's workers while they write."""
-SINK_MAY_IMPORT = {"client", "remoting", "env"}
+SINK_MAY_IMPORT = {"client", "remoting", "net", "env"}
 
 PLUGINS_MAY_IMPORT = {
     "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "config", "env", "schema", "errors",

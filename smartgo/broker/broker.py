@@ -29,6 +29,7 @@ from smartgo.broker.requests import Requests
 from smartgo.broker.terms import as_slave, durability, store_settings
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.audience import Audience
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.counts import Counts
@@ -37,7 +38,6 @@ from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.schema.delay import DelayLevels
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile

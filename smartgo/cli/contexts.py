@@ -24,7 +24,7 @@ import msgspec
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.remoting.tls import ClientTLS
+from smartgo.net.tls import ClientTLS
 
 DEFAULT_REGISTRY: Final = "127.0.0.1:9876"
 FILE_VARIABLE: Final = "SMARTGO_CONTEXTS"

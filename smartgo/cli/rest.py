@@ -21,7 +21,7 @@ from smartgo.cli.session import do
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError, SmartgoError
-from smartgo.remoting.tls import ClientTLS, readable
+from smartgo.net.tls import ClientTLS, readable
 
 URL_VARIABLE: Final = "SMARTGO_API"
 TOKEN_VARIABLE: Final = "SMARTGO_TOKEN"  # noqa: S105  the name of a variable

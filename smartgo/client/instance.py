@@ -25,13 +25,13 @@ from smartgo.client.route import RouteTable, parse_registries
 from smartgo.client.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
+from smartgo.net.tls import ClientTLS
 from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.rounds import Rounds
-from smartgo.remoting.tls import ClientTLS
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,

@@ -7,13 +7,13 @@ import msgspec
 from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.tls import ServerTLS
 from smartgo.node import broker, registry
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import Process, process_rounds
 from smartgo.node.registry import Registry
-from smartgo.remoting.tls import ServerTLS
 
 __all__ = ["Options", "makeService"]
 

@@ -241,7 +241,7 @@ def assemble(
     """
     node = LocalNode(configuration, services, stalls) if services else None
     registries = registries_of(configuration, services)
-    tls = server_tls(env, configuration.tls)
+    tls = server_tls(env, configuration.tls, (b"http/1.1",))
     shown = _metrics(env, services, stalls)
     return Ops(env, configuration.ops, place, registries, node, tls, client_tls(env, configuration.tls), lambda: shown)
 

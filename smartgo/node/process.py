@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from smartgo.config.settings import LimitsConfig, TlsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BrokenTable, SettingError, StoreError, StoreHeld
+from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.node import ending
 from smartgo.node.notify import Notifier
 from smartgo.node.options import end
@@ -31,7 +32,6 @@ from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
 from smartgo.remoting.rounds import Rounds
-from smartgo.remoting.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.tablefile import TableFile
 
 Tables = Sequence[tuple[TableFile, Callable[[], object]]]
@@ -126,10 +126,11 @@ def check_tables(env: IEnvironment, tables: Tables, reset: Iterable[str]) -> Non
         raise SettingError("; ".join(broken))
 
 
-def server_tls(env: IEnvironment, config: TlsConfig) -> ServerTLS | None:
+def server_tls(env: IEnvironment, config: TlsConfig, protocols: Sequence[bytes] = ()) -> ServerTLS | None:
     """
     Load the certificate of our ports.
 
+    @param protocols: what clients that offer several by ALPN are told to speak.
     @return: C{None} where TLS is off.
     @raise SettingError: it cannot be used, or the private key is readable by others.
     """
@@ -145,6 +146,7 @@ def server_tls(env: IEnvironment, config: TlsConfig) -> ServerTLS | None:
         mode=Mode(config.mode),
         trust=config.server_trust_cert_path,
         clients=ClientCertificates(config.server_need_client_auth),
+        protocols=protocols,
     )
 
 

@@ -13,6 +13,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
@@ -22,7 +23,6 @@ from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.tls import ServerTLS
 from smartgo.tablefile import TableFile
 
 __all__ = ["Options", "Registry", "makeService"]

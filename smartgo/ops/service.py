@@ -18,6 +18,7 @@ from smartgo.client.instance import Client
 from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
+from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.ops.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.alerts.resources import AlertsApi
 from smartgo.ops.alerts.watch import AlertWatch
@@ -48,7 +49,6 @@ from smartgo.ops.survey import GroupSurvey
 from smartgo.ops.topics import TopicsApi
 from smartgo.ops.view import ClusterView
 from smartgo.remoting.endpoints import endpoint
-from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.tablefile import TableFile
 
 _INSTANCE: Final = "ops"

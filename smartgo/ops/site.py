@@ -23,9 +23,9 @@ from twisted.web.http import HTTPChannel, datetimeToString
 from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.tls import ServerTLS
 from smartgo.ops.problems import TITLES, Problem
 from smartgo.ops.routes import BODY_LIMIT
-from smartgo.remoting.tls import ServerTLS
 
 URL_LIMIT: Final = 8 * 1024  # bytes
 HEADERS_LIMIT: Final = 16 * 1024  # bytes of all headers

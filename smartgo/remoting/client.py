@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NotConnected
+from smartgo.net.tls import ClientTLS
 from smartgo.remoting.audience import Audience
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
@@ -18,7 +19,6 @@ from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.remoting.rounds import Rounds
-from smartgo.remoting.tls import ClientTLS
 from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 

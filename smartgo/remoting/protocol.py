@@ -12,14 +12,12 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
 from smartgo.errors import FramingError
+from smartgo.net.tls import CLIENT_HELLO, ClientTLS, Mode, PlainRefused, ServerTLS, readable, wrap
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.tls import ClientTLS, Mode, PlainRefused, ServerTLS, readable, wrap
 from smartgo.schema.message import pack_host
 
 SHORTEST: Final = 4  # bytes of a frame: its header word
-
-_CLIENT_HELLO = 0x16  # the first byte of TLS; a plain frame's is 0 or 1, since no frame is 16 MiB long
 
 
 def peer_address(address: object) -> tuple[str, str, bytes]:
@@ -125,7 +123,7 @@ class RemotingProtocol(Protocol):
 
     def _sniff(self, tls: ServerTLS, data: bytes) -> None:
         """Look at the first byte of all."""
-        if data[0] == _CLIENT_HELLO:
+        if data[0] == CLIENT_HELLO:
             self._secure(tls.factory())
             self.dataReceived(data)
         elif tls.mode is Mode.ENFORCING:

@@ -35,7 +35,7 @@ from smartgo.client.sending import RETRIED
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import BadName, CallFailed, MessageIllegal, PeerRefused, SettingError, SmartgoError
-from smartgo.remoting.tls import ClientTLS
+from smartgo.net.tls import ClientTLS
 from smartgo.schema.batch import COUNT_LIMIT
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import check_group, check_topic

@@ -45,7 +45,7 @@ class Live:
         }
         self.node = Embedded(self.env, configuration_of(self.env, flags), lambda reason: None, serve_ops=True)
         self.port = ops
-        self.url = f"http://127.0.0.1:{ops}"
+        self.url = f"{'https' if 'tls.server.certPath' in settings else 'http'}://127.0.0.1:{ops}"
 
     def start(self) -> Deferred[None]:
         """Start it."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from tests.fakes import FakeFiles
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class Authority:
@@ -27,9 +30,13 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, *names: str, password: str | None = None) -> tuple[bytes, bytes]:
-        """Return a certificate for DNS names or IP addresses, and its private key, both as PEM."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    def issue(self, *names: str, password: str | None = None, kind: str = "EC") -> tuple[bytes, bytes]:
+        """
+        Return a certificate for DNS names or IP addresses, and its private key, both as PEM.
+
+        @param kind: C{EC} or C{RSA}.
+        """
+        key: Key = ec.generate_private_key(ec.SECP256R1()) if kind == "EC" else rsa.generate_private_key(65537, 2048)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         builder = _builder(subject, self._name, key.public_key())
         builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
@@ -50,7 +57,7 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: Any) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return x509.CertificateBuilder(
         issuer, subject, key, x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=1)

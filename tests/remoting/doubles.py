@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
+from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
@@ -19,7 +20,6 @@ from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.remoting.rounds import Rounds
-from smartgo.remoting.tls import ClientTLS, ServerTLS
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
 

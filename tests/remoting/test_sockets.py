@@ -13,12 +13,12 @@ from twisted.trial.unittest import TestCase
 
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallTimedOut, NotConnected, SettingError
+from smartgo.net.tls import ClientTLS, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.tls import ClientTLS, Mode, ServerTLS
 from smartgo.schema.command import Command, decode, encode
 from tests.remoting.certificates import Authority
 from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, echo, request, rounds_of

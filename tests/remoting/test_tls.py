@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from OpenSSL import SSL
-from OpenSSL.SSL import OP_NO_SSLv3, OP_NO_TLSv1, OP_NO_TLSv1_1, OP_NO_TLSv1_2
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
-from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import NotConnected, SettingError
-from smartgo.remoting import tls as tls_module
-from smartgo.remoting.client import RemotingClient
-from smartgo.remoting.dispatch import Dispatcher
-from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.tls import (
+from smartgo.net import tls as tls_module
+from smartgo.net.tls import (
     ClientCertificates,
     ClientTLS,
     Mode,
     PlainRefused,
     ServerTLS,
-    read_certificates,
-    read_key,
-    wrap,
 )
+from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, encode
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
@@ -50,63 +43,6 @@ class Case(SynchronousTestCase):
     def server_tls(self, **options: Any) -> ServerTLS:
         """For a server with the certificate made above."""
         return ServerTLS(self.env, self.certificate, self.key, **options)
-
-
-class FileTests(Case):
-    """Certificates and keys."""
-
-    def test_good(self) -> None:
-        """A certificate, a chain, a key and an encrypted key are read."""
-        place(self.env.files, "/chain.pem", AUTHORITY.issue("a")[0] + AUTHORITY.pem)
-        self.assertEqual(len(read_certificates(self.env.files, "/chain.pem")), 2)
-        place(self.env.files, "/locked.key", AUTHORITY.issue("a", password="geheim")[1])
-        self.assertEqual(read_key(self.env.files, "/locked.key", "geheim").bits(), 256)
-        self.assertIsInstance(self.server_tls(), ServerTLS)
-
-    def test_readable_by_others(self) -> None:
-        """A private key that others may read or change is refused, in one sentence that names it (reliability X9)."""
-        for mode, good in (
-            (0o600, True), (0o400, True), (0o640, True), (0o644, False), (0o660, False), (0o604, False), (0o602, False),
-        ):  # fmt: skip
-            self.env.files.modes[self.key] = mode
-            if good:
-                self.server_tls()
-            else:
-                self.assertIn(self.key, str(self.assertRaises(SettingError, self.server_tls)))
-
-    def test_wrong_files(self) -> None:
-        """Missing files, other content, wrong passwords and keys of other certificates are settings errors."""
-        place(self.env.files, "/rubbish", b"rubbish")
-        place(self.env.files, "/other.key", AUTHORITY.issue("a")[1])
-        place(self.env.files, "/locked.key", AUTHORITY.issue("a", password="geheim")[1])
-        for certificate, key, password in (
-            ("/missing", self.key, None), (self.certificate, "/missing", None), ("/rubbish", self.key, None),
-            (self.certificate, "/rubbish", None), (self.certificate, "/other.key", None),
-            (self.certificate, "/locked.key", None), (self.certificate, "/locked.key", "wrong"),
-            (self.certificate, self.key, "needless"),
-        ):  # fmt: skip
-            self.assertRaises(SettingError, ServerTLS, self.env, certificate, key, password)
-            self.assertRaises(
-                SettingError, ClientTLS, self.env, trust=self.trust, certificate=certificate, key=key, password=password
-            )
-
-    def test_half_settings(self) -> None:
-        """A client certificate without key, or asking clients without trusting anybody, is refused."""
-        self.assertRaises(SettingError, ClientTLS, self.env, certificate=self.certificate)
-        self.assertRaises(SettingError, ClientTLS, self.env, key=self.key)
-        self.assertRaises(SettingError, self.server_tls, clients=ClientCertificates.REQUIRE)
-        self.assertRaises(SettingError, ClientTLS, self.env, trust="/missing")
-
-    def test_old_versions(self) -> None:
-        """TLS 1.1 and older are off on both sides."""
-        for factory in (self.server_tls().factory(), ClientTLS(self.env, trust=self.trust).factory("localhost")):
-            layer: Any = wrap(factory, cast("Any", SimpleNamespace(plain_received=None)))
-            layer.makeConnection(StringTransport())
-            context: Any = layer.getHandle().get_context()
-            options = cast("Any", SSL)._lib.SSL_CTX_get_options(context._context)
-            for flag in (OP_NO_SSLv3, OP_NO_TLSv1, OP_NO_TLSv1_1):
-                self.assertTrue(options & flag)
-            self.assertFalse(options & OP_NO_TLSv1_2)
 
 
 class HandshakeTests(Case):

@@ -1,5 +1,9 @@
 """
-TLS on the remoting port: 1.2 or newer, sniffed by the first byte, clients verify whom they talk to.
+TLS for all ports: 1.2 or newer with forward secrecy, sniffed by the first byte, clients verify whom they talk to.
+
+TLS 1.2 is limited to ephemeral Diffie-Hellman on elliptic curves with an AEAD cipher; all suites of TLS 1.3 are such.
+Whatever protocols a client offers by ALPN, the handshake goes on: one of ours is chosen where there is one in common,
+and no answer is given otherwise, as from a server that does not know ALPN.
 
 Certificates and keys are PEM files. A private key that others may read is refused (reliability X9). Everything is read
 when these classes are made and by C{reload}; a reload that fails changes nothing, one that succeeds is for the
@@ -10,16 +14,19 @@ Source of the modes and of the names of the settings: C{remoting/netty/TlsSystem
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from OpenSSL import SSL
 from OpenSSL.crypto import X509, PKey
 from OpenSSL.SSL import Error as OpenSSLError
 from service_identity import VerificationError
-from twisted.internet.interfaces import IHandshakeListener, IProtocol
+from twisted.internet.interfaces import IHandshakeListener, IOpenSSLServerConnectionCreator, IProtocol
 from twisted.internet.ssl import (
+    AcceptableCiphers,
     Certificate,
     CertificateOptions,
     TLSVersion,
@@ -34,11 +41,20 @@ from zope.interface import implementer
 from smartgo.env.interfaces import IEnvironment, IFiles
 from smartgo.errors import FramingError, SettingError
 
-if TYPE_CHECKING:
-    from smartgo.remoting.protocol import RemotingProtocol
+CLIENT_HELLO: Final = 0x16
+"""The first byte of TLS. No plain protocol of ours begins with it."""
+CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""What TLS 1.2 may use, in the words of OpenSSL; TLS 1.3 has suites of its own, all of them good."""
 
+_SESSION_ID_SIZE: Final = 16
 _FORBIDDEN_MODE: Final = 0o027  # group may read (as distributions' ssl-cert groups do), others nothing
 _NAMES_KEPT: Final = 256
+_MEANINGS: Final = {
+    "wrong version number": "the other side does not speak TLS here",
+    "http request": "the other side speaks plain HTTP",
+    "tlsv13 alert certificate required": "the other side wants a client certificate",
+}
+"""What OpenSSL's sentences mean to those who do not know the protocol."""
 
 
 class Mode(StrEnum):
@@ -71,11 +87,24 @@ class _Factory(TLSMemoryBIOFactory):
     protocol = TLSMemoryBIOProtocol
 
 
+class Protected(Protocol):
+    """A protocol that TLS is put under while it is connected."""
+
+    def plain_received(self, data: bytes) -> None:
+        """Take what was deciphered."""
+
+    def secured(self) -> None:
+        """The handshake succeeded; the peer is verified as far as it must be."""
+
+    def lost(self, reason: Failure) -> None:
+        """TLS is over, and so is the transport."""
+
+
 @implementer(IProtocol, IHandshakeListener)
 class _Inside:
     """What TLS believes to be the protocol it protects."""
 
-    def __init__(self, protocol: RemotingProtocol) -> None:
+    def __init__(self, protocol: Protected) -> None:
         self._protocol = protocol
         self.factory = None
         self.dataReceived = protocol.plain_received
@@ -99,7 +128,7 @@ class _Inside:
         self._protocol.lost(reason)
 
 
-def wrap(factory: TLSMemoryBIOFactory, protocol: RemotingProtocol) -> TLSMemoryBIOProtocol:
+def wrap(factory: TLSMemoryBIOFactory, protocol: Protected) -> TLSMemoryBIOProtocol:
     """
     Return a layer of TLS for a protocol that is connected already.
 
@@ -113,11 +142,24 @@ def readable(reason: Failure) -> Failure:
     """Return the reason of a connection's end, in words where TLS gave an error queue or a list of mismatches."""
     error = reason.value
     if isinstance(error, OpenSSLError):
-        return Failure(HandshakeFailed(f"TLS: {_plain(error)}"))
+        why = _plain(error)
+        return Failure(HandshakeFailed(f"TLS: {_MEANINGS.get(why, why)}"))
     if isinstance(error, VerificationError):
         asked = ", ".join(str(one.mismatched_id) for one in error.errors)
         return Failure(HandshakeFailed(f"TLS: the certificate is not for the host that was dialled ({asked})"))
     return reason
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class _Accepting:
+    """Makes the server's side of TLS connections, all from one context that nobody changes any more."""
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._context = context
+
+    def serverConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Make one."""
+        return SSL.Connection(self._context, None)
 
 
 class ServerTLS:
@@ -136,12 +178,14 @@ class ServerTLS:
         mode: Mode = Mode.PERMISSIVE,
         trust: str | None = None,
         clients: ClientCertificates = ClientCertificates.NONE,
+        protocols: Sequence[bytes] = (),
     ) -> None:
         """
         @param certificate: path of our certificate, followed by intermediate ones if there are any.
         @param key: path of its private key.
         @param password: what the key is encrypted with.
         @param trust: path of the authorities that clients' certificates must come from.
+        @param protocols: what to choose of the protocols that a client offers by ALPN, the best first.
         @raise SettingError: a file is missing, unreadable, too readable, or does not fit the others.
         """
         if clients is not ClientCertificates.NONE and trust is None:
@@ -153,6 +197,7 @@ class ServerTLS:
         self._password = password
         self._trust = trust
         self._clients = clients
+        self._protocols = protocols
         self._factory = self._load()
 
     def reload(self) -> None:
@@ -166,25 +211,39 @@ class ServerTLS:
     def _load(self) -> TLSMemoryBIOFactory:
         files = self._env.files
         own, *chain = read_certificates(files, self._certificate)
-        asked: dict[str, Any] = {}
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_min_proto_version(SSL.TLS1_2_VERSION)
+        # A key of tickets would live as long as the process, and with it one could read what was recorded.
+        context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE | SSL.OP_NO_TICKET)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.set_session_id(self._env.random.token(_SESSION_ID_SIZE))
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        context.set_alpn_select_callback(_chosen_of(self._protocols))
         if self._clients is not ClientCertificates.NONE and self._trust is not None:
-            asked = {
-                "verify": True,
-                "caCerts": read_certificates(files, self._trust),
-                "requireCertificate": self._clients is ClientCertificates.REQUIRE,
-            }
-        options = CertificateOptions(
-            privateKey=read_key(files, self._key, self._password),
-            certificate=own,
-            extraCertChain=chain,
-            raiseMinimumTo=TLSVersion.TLSv1_2,
-            **asked,
-        )
+            store = context.get_cert_store()
+            for authority in read_certificates(files, self._trust):
+                store.add_cert(authority)
+            required = SSL.VERIFY_FAIL_IF_NO_PEER_CERT if self._clients is ClientCertificates.REQUIRE else 0
+            context.set_verify(SSL.VERIFY_PEER | required)
         try:
-            options.getContext()
+            context.use_certificate(own)
+            for one in chain:
+                context.add_extra_chain_cert(one)
+            context.use_privatekey(read_key(files, self._key, self._password))
+            context.check_privatekey()
         except OpenSSLError as error:
             raise SettingError(f"{self._certificate} and {self._key} do not fit together ({_plain(error)})") from None
-        return _Factory(options, False, None, self._env.clock)  # type: ignore[arg-type]
+        context.set_cipher_list(CIPHERS.encode())  # the last: it makes a connection, and the context is fixed then
+        return _Factory(_Accepting(context), False, None, self._env.clock)  # type: ignore[arg-type]
+
+
+def _chosen_of(protocols: Sequence[bytes]) -> Callable[[SSL.Connection, list[bytes]], Any]:
+    """Return what chooses among the protocols that a client offers by ALPN."""
+
+    def choose(_: SSL.Connection, offered: list[bytes]) -> Any:
+        return next((one for one in protocols if one in offered), SSL.NO_OVERLAPPING_PROTOCOLS)
+
+    return choose
 
 
 class ClientTLS:
@@ -241,7 +300,10 @@ class ClientTLS:
             root = platformTrust()
         else:
             root = trustRootFromCertificates([Certificate(one) for one in read_certificates(files, self._trust)])
-        options: dict[str, Any] = {"raiseMinimumTo": TLSVersion.TLSv1_2}
+        options: dict[str, Any] = {
+            "raiseMinimumTo": TLSVersion.TLSv1_2,
+            "acceptableCiphers": AcceptableCiphers.fromOpenSSLCipherString(CIPHERS),
+        }
         if self._certificate is not None and self._key is not None:
             own, *chain = read_certificates(files, self._certificate)
             options |= {

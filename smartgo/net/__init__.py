@@ -1,0 +1,1 @@
+"""TLS, for every port of ours and every connection that we make."""
