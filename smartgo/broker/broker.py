@@ -291,7 +291,7 @@ class Broker(Service):
 
     async def _listen(self) -> None:
         config = self._configuration.broker
-        listener = ClientConnections(self._requests.heartbeat)
+        listener = ClientConnections(self._requests.heartbeat, self.hold)
         server = RemotingServer(
             self._env,
             endpoint(config.bind_address, config.listen_port),

@@ -5,20 +5,24 @@ from __future__ import annotations
 from twisted.python.failure import Failure
 
 from smartgo.broker.heartbeat import HeartbeatProcessor
+from smartgo.broker.hold import PullHold
 from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.interfaces import IPeer
 
 
 class ClientConnections(Inattentive):
-    """Tells the tables of clients when a connection has ended."""
+    """Tells the tables of clients, and that of parked pulls, when a connection has ended."""
 
-    def __init__(self, heartbeat: HeartbeatProcessor) -> None:
+    def __init__(self, heartbeat: HeartbeatProcessor, hold: PullHold) -> None:
         self._heartbeat = heartbeat
+        self._hold = hold
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
         """The other side ended it."""
         self._heartbeat.disconnected(peer)
+        self._hold.disconnected(peer)
 
     def closed(self, peer: IPeer) -> None:
         """We ended it."""
         self._heartbeat.disconnected(peer)
+        self._hold.disconnected(peer)

@@ -21,6 +21,7 @@ ALL: Final = "*"
 TAG: Final = "TAG"
 
 _CACHED: Final = 4096
+_CACHED_TAGS: Final = 65_536  # of all filters that are cached; each takes about 100 bytes
 _EXPRESSION_LIMIT: Final = 4096  # characters (reliability L23)
 
 
@@ -51,7 +52,24 @@ class TagFilter:
         return self._codes
 
 
-_filters: dict[str, TagFilter | None] = {}
+class _FilterCache:
+    """The filters of expressions that were asked for lately, so that a pull need not parse its own."""
+
+    def __init__(self) -> None:
+        self.filters: dict[str, TagFilter] = {}
+        self._tags = 0
+
+    def add(self, expression: str, found: TagFilter) -> None:
+        """Keep a filter; where there are too many, or too many tags in them, the others are forgotten."""
+        tags = len(found.hashes())
+        if len(self.filters) >= _CACHED or self._tags + tags > _CACHED_TAGS:
+            self.filters.clear()
+            self._tags = 0
+        self.filters[expression] = found
+        self._tags += tags
+
+
+_cache = _FilterCache()
 
 
 def tag_filter(expression: str | None) -> TagFilter | None:
@@ -63,7 +81,7 @@ def tag_filter(expression: str | None) -> TagFilter | None:
     if not expression or expression == ALL:
         return None
     try:
-        return _filters[expression]
+        return _cache.filters[expression]
     except KeyError:
         pass
     if len(expression) > _EXPRESSION_LIMIT:
@@ -72,9 +90,7 @@ def tag_filter(expression: str | None) -> TagFilter | None:
     if not tags:
         raise SubscriptionParseFailed("parse the consumer's subscription failed")
     found = TagFilter(frozenset(map(tag_code, tags)))
-    if len(_filters) >= _CACHED:
-        _filters.clear()
-    _filters[expression] = found
+    _cache.add(expression, found)
     return found
 
 

@@ -2,56 +2,82 @@
 Parked pulls (C{broker.md} section 7): woken by an arrival in their queue, answered when their time is over.
 
 One timer serves all of them: deadlines are rounded up to half seconds, and pulls of the same half second lie in one
-bucket. With nothing parked there is no timer.
+bucket. A heap keeps the buckets in order, so that parking a pull costs the same however many are parked. With nothing
+parked there is no timer.
 
 A pull whose queue grows by messages that its filter refuses is answered a few seconds later, with the offset behind
 them: else the group would seem to lag until its time is over. RocketMQ looks at all parked pulls every 5 s.
+
+How many pulls may be parked is limited in all, and shared by addresses and connections (L{Shares}). A pull beyond the
+limits becomes a short poll: an arrival wakes it too, but it waits no longer than a pull of a RocketMQ broker without
+long polling, and counts as a request in flight, of which a connection has few. Beyond the same number of short polls
+the broker answers that it is busy; RocketMQ's clients then wait for some seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from heapq import heappop, heappush
+from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from zope.interface import implementer
 
+from smartgo.broker.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
+from smartgo.errors import SystemBusy
 from smartgo.remoting.dispatch import Held
 from smartgo.remoting.interfaces import Answer, IPeer
 from smartgo.store.interfaces import IArrivalListener, IMessageFilter
 
-K = TypeVar("K")
-
 _BUCKETS_PER_SECOND: Final = 2
-_OVER_LIMIT_SECONDS: Final = 1.0
 _PASSED_SECONDS: Final = 5.0
+_TAGS_A_PLACE: Final = 16
+"""A pull that wants more tags than this takes more than one place of the limits: its filter takes memory too."""
 
 
 class Parked:
-    """One parked pull."""
+    """One parked pull; C{places} is how many places of the limits it takes, C{short} that it is a short poll."""
 
-    __slots__ = ("answer", "bucket", "codes", "offset", "passed", "peer", "queue", "resume", "woken")
+    __slots__ = (
+        "answer", "bucket", "codes", "offset", "passed", "peer", "places", "queue", "resume", "short", "woken"
+    )  # fmt: skip
 
     def __init__(
         self,
         peer: IPeer,
-        queue: tuple[str, int] | None,
+        queue: tuple[str, int],
         offset: int,
         codes: frozenset[int] | None,
         resume: Callable[[], Answer | Deferred[Answer]],
-        answer: Deferred[Answer],
+        places: int,
+        short: bool,
+        end: Callable[[Parked], None],
     ) -> None:
+        """@param end: called where the answer is cancelled."""
         self.peer = peer
         self.queue = queue
         self.offset = offset
         self.codes = codes
         self.resume = resume
-        self.answer = answer
+        self.places = places
+        self.short = short
+        self.answer: Deferred[Answer] = (Deferred if short else Held)(lambda _: end(self))
         self.bucket = 0
         self.passed = False  # by messages that the filter refused
         self.woken = False
+
+
+class _Pulls:
+    """The parked pulls of one connection."""
+
+    __slots__ = ("parked", "places", "source")
+
+    def __init__(self, source: str) -> None:
+        self.parked: dict[Parked, None] = {}
+        self.places = 0  # that its long polls take
+        self.source = source
 
 
 @implementer(IArrivalListener)
@@ -60,23 +86,45 @@ class PullHold:
     All parked pulls of a broker (limits: reliability L16).
 
     @ivar count: how many are parked.
-    @ivar limit: how many may be, C{peer_limit} of one connection; changed while the broker runs.
+    @ivar peer_limit: how many long polls of one connection may be; changed while the broker runs, as the next two.
+    @ivar longest: seconds that a pull is parked at most, whatever it asks for.
+    @ivar short: seconds that a short poll is parked at most.
     """
 
-    def __init__(self, clock: IClock, limit: int = 65536, peer_limit: int = 16384) -> None:
+    def __init__(
+        self,
+        clock: IClock,
+        limit: int = 65536,
+        peer_limit: int = 16384,
+        longest: float = 60.0,
+        short: float = 1.0,
+    ) -> None:
         """
         @param limit: how many may be parked in all.
         @param peer_limit: how many of one connection.
         """
         self._clock = clock
-        self.limit = limit
+        self._long_polls = Shares(limit)
+        self._short_polls = Shares(limit)
         self.peer_limit = peer_limit
+        self.longest = longest
+        self.short = short
         self._by_queue: dict[tuple[str, int], dict[Parked, None]] = {}
-        self._by_peer: dict[IPeer, dict[Parked, None]] = {}
+        self._by_peer: dict[IPeer, _Pulls] = {}
         self._buckets: dict[int, dict[Parked, None]] = {}
+        self._order: list[int] = []  # the heap of the buckets' numbers
         self._timer: IDelayedCall | None = None
         self._timer_bucket = 0
         self.count = 0
+
+    @property
+    def limit(self) -> int:
+        """How many pulls may be parked in all."""
+        return self._long_polls.limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._long_polls.limit = self._short_polls.limit = limit
 
     def park(
         self,
@@ -91,29 +139,43 @@ class PullHold:
         """
         Park a pull; fires with what C{resume} answers, once its queue grew past C{offset} or its time is over.
 
-        Its connection's end, or cancelling, ends it. Past the limits nothing wakes it, and it is answered after one
-        second: at once would make the client spin.
+        Its connection's end, or cancelling, ends it.
 
         @param seconds: how long at most.
+        @param resume: is kept as long as the pull is parked, with all that it refers to.
+        @raise SystemBusy: too many are parked.
         """
-        mine = self._by_peer.setdefault(peer, {})
-        queue: tuple[str, int] | None = (topic, queue_id)
-        if self.count >= self.limit or len(mine) >= self.peer_limit:
-            queue = None
-            seconds = min(seconds, _OVER_LIMIT_SECONDS)
-        answer = Held(lambda _: self._cancelled(held))
-        held = Parked(peer, queue, offset, None if filter is None else filter.hashes(), resume, answer)
-        mine[held] = None
-        if queue is not None:
-            self._by_queue.setdefault(queue, {})[held] = None
-        held.bucket = self._bucket(seconds)
-        self._buckets.setdefault(held.bucket, {})[held] = None
+        pulls = self._by_peer.get(peer)
+        if pulls is None:
+            pulls = _Pulls(source_of(peer.address))
+        codes = None if filter is None else filter.hashes()
+        places = 1 if codes is None else 1 + len(codes) // _TAGS_A_PLACE
+        short = not self._take(pulls, places)
+        if short:
+            if not self._short_polls.take(pulls.source, places):
+                raise SystemBusy(f"too many pulls wait for messages, {self.count} in all: try again later")
+            seconds = min(seconds, self.short)
+        held = Parked(peer, (topic, queue_id), offset, codes, resume, places, short, self._cancelled)
+        self._by_peer[peer] = pulls
+        pulls.parked[held] = None
+        waiting = self._by_queue.get(held.queue)
+        if waiting is None:
+            waiting = self._by_queue[held.queue] = {}
+        waiting[held] = None
         self.count += 1
-        self._set_timer()
-        return answer
+        self._expire_in(held, min(seconds, self.longest))
+        return held.answer
 
-    def _bucket(self, seconds: float) -> int:
-        return int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
+    def _take(self, pulls: _Pulls, places: int) -> bool:
+        """Take places for a long poll; a connection gets what its address may still have, as an address does of all."""
+        taken = pulls.places + places
+        polls = self._long_polls
+        if taken > self.peer_limit or taken > polls.limit - polls.total - polls.of(pulls.source):
+            return False
+        if not polls.take(pulls.source, places):
+            return False
+        pulls.places = taken
+        return True
 
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
         """Wake what waits for this queue and lets one of the new messages in."""
@@ -121,17 +183,25 @@ class PullHold:
         if not waiting:
             return
         for held in list(waiting):
-            if next_offset > held.offset:
+            if next_offset > held.offset and not held.woken:
                 if held.codes is None or not held.codes.isdisjoint(tag_codes):
                     self._wake(held)
                 elif not held.passed:
                     self._hasten(held)
 
+    def disconnected(self, peer: IPeer) -> None:
+        """Forget the pulls of a connection that has ended."""
+        pulls = self._by_peer.get(peer)
+        if pulls is not None:
+            for held in list(pulls.parked):
+                held.answer.cancel()
+
     def stop(self) -> None:
         """Answer all that is parked, and leave no timer."""
-        for mine in list(self._by_peer.values()):
-            for held in list(mine):
-                self._wake(held)
+        for pulls in list(self._by_peer.values()):
+            for held in list(pulls.parked):
+                if not held.woken:
+                    self._wake(held)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -151,12 +221,9 @@ class PullHold:
     def _hasten(self, held: Parked) -> None:
         """Messages that are not for it came: let it go on behind them soon."""
         held.passed = True
-        bucket = self._bucket(_PASSED_SECONDS)
-        if bucket < held.bucket:
-            _drop(self._buckets, held.bucket, held)
-            held.bucket = bucket
-            self._buckets.setdefault(bucket, {})[held] = None
-            self._set_timer()
+        if self._bucket(_PASSED_SECONDS) < held.bucket:
+            del self._buckets[held.bucket][held]
+            self._expire_in(held, _PASSED_SECONDS)
 
     def _cancelled(self, held: Parked) -> None:
         """The connection ended: forget it. The server stops: answer what there is."""
@@ -170,15 +237,43 @@ class PullHold:
     def _forget(self, held: Parked) -> None:
         held.woken = True
         self.count -= 1
-        if held.queue is not None:
-            _drop(self._by_queue, held.queue, held)
-        _drop(self._by_peer, held.peer, held)
-        _drop(self._buckets, held.bucket, held)
+        waiting = self._by_queue[held.queue]
+        del waiting[held]
+        if not waiting:
+            del self._by_queue[held.queue]
+        pulls = self._by_peer[held.peer]
+        del pulls.parked[held]
+        if not pulls.parked:
+            del self._by_peer[held.peer]
+        if held.short:
+            self._short_polls.give_back(pulls.source, held.places)
+        else:
+            self._long_polls.give_back(pulls.source, held.places)
+            pulls.places -= held.places
+        del self._buckets[held.bucket][held]  # an empty bucket goes when its turn comes
+
+    # -- time --------------------------------------------------------------------------------------------------
+
+    def _bucket(self, seconds: float) -> int:
+        return int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
+
+    def _expire_in(self, held: Parked, seconds: float) -> None:
+        held.bucket = number = self._bucket(seconds)
+        bucket = self._buckets.get(number)
+        if bucket is not None:
+            bucket[held] = None
+            return
+        self._buckets[number] = {held: None}
+        heappush(self._order, number)
+        self._set_timer()
 
     def _set_timer(self) -> None:
-        if not self._buckets:
+        order = self._order
+        while order and not self._buckets[order[0]]:
+            del self._buckets[heappop(order)]
+        if not order:
             return
-        first = min(self._buckets)
+        first = order[0]
         wait = max(0.0, first / _BUCKETS_PER_SECOND - self._clock.seconds())
         if self._timer is None:
             self._timer = self._clock.callLater(wait, self._expire)
@@ -189,16 +284,14 @@ class PullHold:
     def _expire(self) -> None:
         self._timer = None
         now = int(self._clock.seconds() * _BUCKETS_PER_SECOND + 1e-6)
-        for bucket in sorted(self._buckets):
-            if bucket > now:
-                break
-            for held in list(self._buckets.get(bucket, ())):
-                self._wake(held)
+        order = self._order
+        while order and (number := order[0]) <= now:
+            bucket = self._buckets[number]
+            for held in list(bucket):
+                if not held.woken:
+                    self._wake(held)
+            if bucket:
+                break  # parked in this very half second
+            if order and order[0] == number:
+                del self._buckets[heappop(order)]
         self._set_timer()
-
-
-def _drop(table: dict[K, dict[Parked, None]], key: K, held: Parked) -> None:
-    inner = table[key]
-    del inner[held]
-    if not inner:
-        del table[key]

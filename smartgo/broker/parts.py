@@ -70,7 +70,13 @@ class Parts:
         self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval, slave=slave)
         self.consumers = ConsumerTable(clock, may_notify, limits.max_groups)
         self.producers = ProducerTable(clock, limits.max_groups)
-        self.hold = PullHold(clock, limits.max_held_pulls, limits.max_held_pulls_per_connection)
+        self.hold = PullHold(
+            clock,
+            limits.max_held_pulls,
+            limits.max_held_pulls_per_connection,
+            longest=config.long_polling_max_time_mills,
+            short=config.short_polling_time_mills,
+        )
         self.progress = DelayProgress(clock, self.store, progress_file, configuration.store.flush_delay_offset_interval)
         self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
         self.progress.offsets = self.delay.offsets

@@ -199,6 +199,8 @@ class PullProcessor(Processor):
         limit = ReadLimit(min(max(1, header.max_msg_nums), _COUNT_LIMIT), size)
         result = self._store.read(header.topic, header.queue_id, header.queue_offset, limit, filter)
         if result.status is ReadStatus.COLD:
+            header = _needed(header)
+            request.trim(header)
             cold = self._store.read_cold(header.topic, header.queue_id, header.queue_offset, limit, filter)
             return cold.addCallback(self._answer, peer, request, header, group, filter, may_hold)
         return self._answer(result, peer, request, header, group, filter, may_hold)
@@ -258,6 +260,8 @@ class PullProcessor(Processor):
         filter: IMessageFilter | None,
     ) -> Deferred[Answer]:
         seconds = header.suspend_timeout_millis / 1000 if self.long_polling else self.short_polling
+        header = _needed(header)
+        request.trim(header)
         return self._hold.park(
             peer,
             header.topic,
@@ -310,3 +314,19 @@ class PullProcessor(Processor):
             self._store.end_run()
         except RequestRefused:
             pass  # a store that takes nothing now misses a trace, not a message
+
+
+def _needed(header: PullRequest) -> PullRequest:
+    """Return what the second read and the answer need of a pull's header; the texts of the rest may be long."""
+    return PullRequest(
+        consumer_group=header.consumer_group,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        queue_offset=header.queue_offset,
+        max_msg_nums=header.max_msg_nums,
+        sys_flag=header.sys_flag,
+        commit_offset=header.commit_offset,
+        suspend_timeout_millis=header.suspend_timeout_millis,
+        sub_version=header.sub_version,
+        max_msg_bytes=header.max_msg_bytes,
+    )

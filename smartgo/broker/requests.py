@@ -157,11 +157,12 @@ class Requests:
         """Let those settings be changed at run time whose followers can take a new value."""
         follow, topics, hold = self._settings.follow, self._parts.topics, self._parts.hold
         follow("autoCreateTopicEnable", topics.set_auto_create)
+        follow("shortPollingTimeMills", self._set_short_polling)
         follow("notifyConsumerIdsChangedEnable", lambda value: None)  # looked up where it is needed
         simple: tuple[tuple[str, object, str], ...] = (
             ("autoCreateSubscriptionGroup", self._parts.groups, "auto_create"),
             ("longPollingEnable", self._pull, "long_polling"),
-            ("shortPollingTimeMills", self._pull, "short_polling"),
+            ("longPollingMaxTimeMills", hold, "longest"),
             ("traceOn", self._send, "trace_on"),
             ("maxTopics", topics, "limit"),
             ("maxQueuesPerTopic", topics, "queue_limit"),
@@ -170,6 +171,9 @@ class Requests:
         )
         for name, part, attribute in simple:
             follow(name, partial(setattr, part, attribute))
+
+    def _set_short_polling(self, seconds: float) -> None:
+        self._pull.short_polling = self._parts.hold.short = seconds
 
     def permit(self, permission: int) -> None:
         """Take sends and pulls from now on, or not."""

@@ -122,7 +122,18 @@ class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
         True, Switch("Hold a pull that finds nothing as long as its client allows, else for shortPollingTimeMills.")
     )
     short_polling_time_mills: float = setting(
-        1.0, Duration("How long a pull that finds nothing is held without long polling.", low=1, high=600_000)
+        1.0,
+        Duration(
+            "How long a pull that finds nothing is held without long polling, or where too many are held already.",
+            low=1,
+            high=600_000,
+        ),
+    )
+    long_polling_max_time_mills: float = setting(
+        60.0,
+        Duration(
+            "How long a pull that finds nothing is held at most, whatever its client allows.", low=1, high=600_000
+        ),
     )
     slave_read_enable: bool = setting(False, Switch("Let consumers be sent to a slave for old messages."))
     enable_property_filter: bool = setting(False, Switch("Allow SQL92 filters."))
@@ -487,7 +498,13 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
             otherwise="512 MiB, or a quarter of memory",
         ),
     )
-    max_held_pulls: int = setting(65_536, Integer("Pulls held at once, in all.", low=1))
+    max_held_pulls: int = setting(
+        65_536,
+        Integer(
+            "Pulls held at once, in all. An address may have as many as are still free: half, if it is the only one.",
+            low=1,
+        ),
+    )
     max_held_pulls_per_connection: int = setting(16_384, Integer("Pulls held at once of a connection.", low=1))
     max_topics: int = setting(20_000, Integer("Topics created by sends, at most.", low=1))
     max_topics_per_second: int = setting(10, Integer("Topics created by one address in a second.", low=1))

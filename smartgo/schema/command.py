@@ -166,6 +166,15 @@ class Command(Struct, gc=False, eq=False):
             self.header = header
         return header
 
+    def trim(self, header: Header) -> None:
+        """
+        Forget what was received, for a request whose answer takes time: body, remark, and all of the header but
+        C{header}.
+        """
+        self.header = header
+        self.body = self.raw = b""
+        self.remark = self._fields = None
+
 
 def _merged(header: Header | None, fields: Mapping[str, str] | None) -> dict[str, str]:
     merged = {} if header is None else to_fields(header)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.filter import TagFilter, check_type, tag_filter
+from smartgo.broker.filter import TagFilter, _cache, check_type, tag_filter
 from smartgo.errors import RequestRefused, SubscriptionParseFailed
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.properties import tag_code
@@ -37,6 +37,13 @@ class TagFilterTests(SynchronousTestCase):
         for number in range(5000):
             found = tag_filter(f"tag{number}")
             self.assertEqual(found and found.hashes(), {tag_code(f"tag{number}")})
+
+    def test_cache_is_bounded(self) -> None:
+        """The filters that are kept have few tags in all, however long the expressions are that clients send."""
+        for number in range(500):
+            tag_filter("||".join(f"{number}-{tag}" for tag in range(400)))
+        self.assertLessEqual(sum(len(one.hashes()) for one in _cache.filters.values()), 65_536)
+        self.assertIn("499-0||", next(reversed(_cache.filters)))
 
     def test_refused(self) -> None:
         """An expression without a tag, or over 4 KiB, cannot be parsed."""

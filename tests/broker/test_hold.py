@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from random import Random
+from typing import Any, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.filter import TagFilter
 from smartgo.broker.hold import PullHold
+from smartgo.errors import SystemBusy
 from smartgo.remoting.dispatch import Held
 from smartgo.remoting.interfaces import Answer
 from smartgo.schema.properties import tag_code
 from tests.fakes import FakeClock
 
 
-class Peer:
-    """Stands for a connection; only its identity counts, and whether it is open."""
+def _note(answered: list[int], number: int, result: object) -> None:
+    """Remember that a pull was answered, whatever with."""
+    answered.append(number)
 
-    open = True
+
+class Peer:
+    """Stands for a connection: only its identity counts, its address, and whether it is open."""
+
+    def __init__(self, host: str = "192.0.2.1") -> None:
+        self.address = f"{host}:40001"
+        self.open = True
 
 
 class PullHoldTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A hold on a clock that stands still."""
         self.clock = FakeClock()
-        self.hold = PullHold(self.clock, limit=6, peer_limit=4)
+        self.hold = PullHold(self.clock, limit=100, peer_limit=4)
         self.peer: Any = Peer()
         self.resumed: list[str] = []
 
@@ -90,25 +100,118 @@ class PullHoldTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(slow), b"slow")
         self.assertEqual((self.hold.count, self.clock.getDelayedCalls()), (0, []))
 
-    def test_over_limit_of_a_peer(self) -> None:
-        """Past its connection's limit a pull is answered after a second, not at once and by no arrival."""
-        for number in range(4):
-            self.park(str(number))
-        extra = self.park("extra")
-        self.hold.arrived("T", 0, 6, [0], 1)
-        self.assertNoResult(extra)
-        self.clock.advance(0.9)
-        self.assertNoResult(extra)
+    def test_longest(self) -> None:
+        """No pull is held longer than the broker allows, however long its client would wait."""
+        waiting = self.park("one", seconds=2.0**60)
+        self.clock.advance(59.9)
+        self.assertNoResult(waiting)
         self.clock.advance(0.7)
-        self.assertEqual(self.successResultOf(extra), b"extra")
+        self.assertEqual(self.successResultOf(waiting), b"one")
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_over_limit_of_all(self) -> None:
-        """The limit for all connections counts too."""
-        peers = [Peer() for _ in range(7)]
-        waiting = [self.park(str(number), peer=peer) for number, peer in enumerate(peers)]
+    def test_cost(self) -> None:
+        """Parking and expiry look at few buckets, however many pulls with time-outs of their own are parked."""
+        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        waiting = [self.park(str(number), seconds=number * 0.5) for number in range(1000)]
+        self.assertLess(len(self.hold._buckets), 125)
+        for _ in range(130):
+            self.clock.advance(0.5)
+        for one in waiting:
+            self.successResultOf(one)
+        self.assertEqual((self.hold.count, self.clock.getDelayedCalls()), (0, []))
+        self.assertEqual((self.hold._buckets, self.hold._order), ({}, []))
+
+    def test_random(self) -> None:
+        """Whatever comes in whichever order, each pull is answered once, in time, and nothing is left of it."""
+        random = Random(11)
+        waiting: dict[int, tuple[float, Deferred[Answer]]] = {}
+        answered: list[int] = []
+        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        peers = [Peer() for _ in range(5)]
+        for number in range(2000):
+            seconds = random.choice((0.0, 0.3, 1.0, 4.0, 15.0, 90.0))
+            waiter = self.park(
+                str(number), random.randrange(3), 5, seconds, random.choice(("", "A")), random.choice(peers)
+            )
+            waiter.addBoth(partial(_note, answered, number))
+            waiting[number] = (self.clock.seconds() + min(60.0, seconds) + 0.5, waiter)
+            if random.random() < 0.1:
+                self.hold.arrived("T", random.randrange(3), 6, [tag_code(random.choice("AB"))], 1)
+            if random.random() < 0.05:
+                gone = peers[random.randrange(5)]
+                gone.open = False
+                self.hold.disconnected(cast(Any, gone))
+                peers[peers.index(gone)] = Peer()
+            self.clock.advance(random.choice((0.0, 0.01, 0.2)))
+            late = [one for one, (due, _) in waiting.items() if due < self.clock.seconds() - 1e-6]
+            self.assertLessEqual(set(late), set(answered))
+        self.clock.pump([0.5] * 125)
+        self.assertEqual(sorted(answered), list(range(2000)))
+        self.assertEqual((self.hold.count, self.hold._by_queue, self.hold._by_peer), (0, {}, {}))
+        self.assertEqual((self.hold._buckets, self.hold._long_polls.total, self.hold._short_polls.total), ({}, 0, 0))
+
+    def test_over_limit_of_a_peer(self) -> None:
+        """Past its connection's limit a pull is a short poll: woken by an arrival, else answered after a second."""
+        for number in range(4):
+            self.park(str(number), queue=1)
+        first = self.park("first")
+        second = self.park("second")
+        self.assertNotIsInstance(first, Held)  # so that it counts as a request in flight
         self.hold.arrived("T", 0, 6, [0], 1)
-        self.assertNoResult(waiting[6])
-        self.assertEqual(self.resumed, ["0", "1", "2", "3", "4", "5"])
+        self.assertEqual(self.successResultOf(first), b"first")
+        self.assertEqual(self.successResultOf(second), b"second")
+        third = self.park("third")
+        self.clock.advance(0.9)
+        self.assertNoResult(third)
+        self.clock.advance(0.7)
+        self.assertEqual(self.successResultOf(third), b"third")
+
+    def test_shared(self) -> None:
+        """Few connections cannot take all places: others of their address find some, other addresses more."""
+        self.hold.limit, self.hold.peer_limit = 1000, 1000
+
+        def fill(peer: Peer) -> int:
+            count = 0
+            while isinstance(self.park("x", peer=peer), Held):
+                count += 1
+            return count
+
+        greedy = [fill(Peer()) for _ in range(4)]
+        self.assertEqual(greedy[0], 334)
+        self.assertLess(sum(greedy), 500)
+        self.assertGreater(fill(Peer()), 0)
+        self.assertGreater(fill(Peer("192.0.2.2")), 150)
+        self.assertGreater(fill(Peer("192.0.2.3")), 80)
+
+    def test_tags_take_places(self) -> None:
+        """A pull whose filter has many tags takes more places, as its filter takes more memory."""
+        self.hold.limit, self.hold.peer_limit = 1000, 10
+        tags = TagFilter(frozenset(range(100)))  # 7 places
+        first = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        second = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        self.assertEqual((isinstance(first, Held), isinstance(second, Held)), (True, False))
+        self.assertIsInstance(self.park("small"), Held)
+
+    def test_too_many_short_polls(self) -> None:
+        """Short polls have a limit too; past it the broker says that it is busy, and has kept nothing."""
+        self.hold.limit = 9
+        long_polls, short_polls = 3, 5
+        for number in range(long_polls + short_polls):
+            self.park(str(number))
+        self.assertRaises(SystemBusy, self.park, "extra")
+        self.assertEqual(self.hold.count, 8)
+        self.clock.advance(2.0)
+        self.assertIsInstance(self.park("again"), Deferred)
+
+    def test_disconnected(self) -> None:
+        """The pulls of a connection that ended are forgotten at once, short polls too."""
+        self.hold.peer_limit = 1
+        for number in range(3):
+            self.park(str(number)).addErrback(lambda failure: failure.trap(CancelledError))
+        self.peer.open = False
+        self.hold.disconnected(self.peer)
+        self.hold.disconnected(self.peer)
+        self.assertEqual((self.hold.count, self.resumed, self.hold._short_polls.total), (0, [], 0))
 
     def test_cancelled(self) -> None:
         """The pulls of a connection that is gone are forgotten without being run again."""

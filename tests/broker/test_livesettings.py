@@ -284,7 +284,7 @@ class FollowedTests(SynchronousTestCase):
         self.assertEqual(len(held), 1)
 
     def test_held(self) -> None:
-        """Pulls past the limit of now are answered after a second."""
+        """Pulls past the limits of now are answered after a second, and all at the end of the longest time of now."""
         self.cluster.send("T")
         self.change(maxHeldPulls="1")
         held: list[object] = []
@@ -296,6 +296,12 @@ class FollowedTests(SynchronousTestCase):
         self.cluster.client.ask(BROKER, pull_command("T", 2, 0, sys_flag=6), 30.0).addBoth(held.append)
         self.cluster.pump(2.0)
         self.assertEqual(len(held), 2)
+        self.change(maxHeldPullsPerConnection="10", longPollingMaxTimeMills="3000", shortPollingTimeMills="1500")
+        self.cluster.client.ask(BROKER, pull_command("T", 2, 0, sys_flag=6), 30.0).addBoth(held.append)
+        self.cluster.pump(2.5)
+        self.assertEqual(len(held), 2)
+        self.cluster.pump(1.5)
+        self.assertEqual(len(held), 3)
 
     def test_traces(self) -> None:
         """Producers are told whether traces are wanted now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -18,7 +19,7 @@ from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.message import pack_host, parse_message_id
 from smartgo.schema.properties import decode
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
-from tests.broker.cluster import FAST, Cluster, pull_command, records, send_command
+from tests.broker.cluster import BROKER, FAST, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
 
 
@@ -297,6 +298,31 @@ class PullTests(ClusterCase):
         self.assertEqual((answers, self.cluster.broker.hold.count), ([], 1))
         self.cluster.send("T", b"second")
         self.assertEqual([(one.code, records(one.body)[0].body) for one in answers], [(0, b"second")])
+
+    def test_held_is_small(self) -> None:
+        """Of a pull that is held neither body nor raw header is kept, nor long texts of the header."""
+        self.cluster.send("T")
+
+        def hold() -> None:
+            command = pull_command("T", 0, 1, sys_flag=6)
+            command.body = bytes(300_000)
+            command.remark = "r" * 50_000
+            command.fields.update(pad="x" * 50_000, proxyFrowardClientId="y" * 50_000, Signature="z" * 50_000)
+            self.cluster.client.ask(BROKER, command, 30.0).addErrback(lambda failure: None)
+            command.body, command.remark = b"", None
+            command.fields.clear()
+            self.cluster.pump()
+
+        hold()
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        hold()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(20):
+            hold()
+        after, _ = tracemalloc.get_traced_memory()
+        self.assertEqual(self.cluster.broker.hold.count, 22)
+        self.assertLess((after - before) / 20, 20_000)
 
     def test_held_to_the_end(self) -> None:
         """With no message it is answered 19 when its time is over."""

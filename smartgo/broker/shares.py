@@ -1,0 +1,78 @@
+"""Limits on tables that clients fill, shared fairly by the addresses that the clients have (reliability L16, L18)."""
+
+from __future__ import annotations
+
+import ipaddress
+
+_V6_NETWORK = 8  # bytes: whoever has one IPv6 address usually has the whole /64
+
+
+def source_of(address: str) -> str:
+    """
+    Return whose share a client uses: its IPv4 address, or the /64 network of its IPv6 address.
+
+    @param address: C{host:port}, as of C{IPeer.address}.
+
+    >>> source_of("192.0.2.7:40001"), source_of("[2001:db8::1]:40001"), source_of("[2001:db8::2]:7")
+    ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
+    """
+    host = address.rpartition(":")[0]
+    if host[:1] != "[":
+        return host
+    network = ipaddress.IPv6Address(host[1:-1]).packed[:_V6_NETWORK]
+    return f"{ipaddress.IPv6Address(network + bytes(16 - _V6_NETWORK))}/64"
+
+
+def is_loopback(address: str) -> bool:
+    """
+    Tell whether a client runs on this machine.
+
+    @param address: C{host:port}, as of C{IPeer.address}.
+
+    >>> is_loopback("127.0.0.1:40001"), is_loopback("[::1]:40001"), is_loopback("192.0.2.7:40001")
+    (True, True, False)
+    """
+    return ipaddress.ip_address(address.rpartition(":")[0].strip("[]")).is_loopback
+
+
+class Shares:
+    """
+    One limit, shared by many.
+
+    Everybody may have as many entries as are still free. So one address gets half of the table at most, two get a third
+    each, and whoever comes next finds room: the dynamic threshold by which switches share a buffer among their ports.
+
+    @ivar limit: entries in all; changed while the broker runs.
+    @ivar total: entries that are there.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self._taken: dict[str, int] = {}
+
+    def of(self, source: str) -> int:
+        """How many entries somebody has."""
+        return self._taken.get(source, 0)
+
+    def room(self, source: str) -> int:
+        """How many entries somebody may add now."""
+        return max(0, (self.limit - self.total - self.of(source) + 1) // 2)
+
+    def take(self, source: str, count: int = 1) -> bool:
+        """Add entries, all or none."""
+        taken = self._taken.get(source, 0)
+        if taken + 2 * count > self.limit - self.total + 1:
+            return False
+        self._taken[source] = taken + count
+        self.total += count
+        return True
+
+    def give_back(self, source: str, count: int = 1) -> None:
+        """Remove entries that were taken."""
+        left = self._taken[source] - count
+        self.total -= count
+        if left:
+            self._taken[source] = left
+        else:
+            del self._taken[source]
