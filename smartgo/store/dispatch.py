@@ -55,16 +55,19 @@ class Dispatch:
         self,
         log: CommitLog,
         after_flush: bool,
+        durable: Callable[[], int],
         listeners: Sequence[IArrivalListener],
         failed: Callable[[OSError], None],
     ) -> None:
         """
         @param after_flush: publish what is flushed only; L{flushed} tells.
+        @param durable: returns the physical offset below which the log is durable.
         @param listeners: told of arrivals; more may be added to it.
         @param failed: called when units could not be written; nothing may be appended from then on.
         """
         self._commitlog = log
         self._after_flush = after_flush
+        self._durable = durable
         self._listeners = listeners
         self._failed = failed
         self._waiting: deque[Run] = deque()
@@ -102,6 +105,9 @@ class Dispatch:
             queue.codes = []
         if self._after_flush:
             self._ends.append((end, stored_ms))
+            durable = self._durable()
+            if end <= durable:  # a flush covered the run before its end; none may follow
+                self.flushed(durable)
             return
         if failure is None:
             self.end = end

@@ -25,7 +25,11 @@ from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
 SPARE: Final = "smartgo.spare"
 """Directory for log files made ahead, named by number; on the file system of the log, see L{spare_directory}."""
 DELETED: Final = "smartgo.deleted"
-"""Directory below the root for the directories of deleted queues, named by number, until their files are removed."""
+"""
+Directory below the root for the directories of deleted queues, named by number, until their files are removed, and for
+the files of L{smartgo.store.deletions}.
+"""
+_MARK: Final = ".mark"
 
 _IGNORED = frozenset({"lost+found"})  # where the directory is a file system of its own
 
@@ -173,7 +177,8 @@ def left_queues(files: IFiles, root: str) -> list[str]:
 
     @raise ForeignFile: something else lies there.
     """
-    found = _numbered(files, posixpath.join(root, DELETED))
+    found = _numbered(files, posixpath.join(root, DELETED), _MARK)
+    deletion_marks(files, root)
     for path in found:
         if not files.is_directory(path):
             raise _foreign(path)
@@ -184,13 +189,43 @@ def left_queues(files: IFiles, root: str) -> list[str]:
     return found
 
 
-def _numbered(files: IFiles, directory: str) -> list[str]:
+def mark_name(number: int) -> str:
+    """Return the name of a file that says that a topic was deleted, see L{smartgo.store.deletions}."""
+    return f"{number}{_MARK}"
+
+
+def mark_number(path: str) -> int:
+    """Return the number of such a file."""
+    return int(posixpath.basename(path).removesuffix(_MARK))
+
+
+def deletion_marks(files: IFiles, root: str) -> list[str]:
+    """
+    Return the paths of the files that say that topics were deleted.
+
+    @raise ForeignFile: something else has such a name.
+    """
+    directory = posixpath.join(root, DELETED)
+    found = [posixpath.join(directory, name) for name in files.list(directory) if name.endswith(_MARK)]
+    for path in found:
+        if not _is_number(posixpath.basename(path).removesuffix(_MARK)) or files.is_directory(path):
+            raise _foreign(path)
+    return found
+
+
+def _numbered(files: IFiles, directory: str, other: str = "") -> list[str]:
+    """
+    Return the paths of what is named by number in a directory.
+
+    @param other: the ending of names that belong there, too, and are left out.
+    """
     if files.exists(directory) and not files.is_directory(directory):
         raise _foreign(directory)
-    for name in files.list(directory):
+    names = [name for name in files.list(directory) if not (other and name.endswith(other))]
+    for name in names:
         if not _is_number(name):
             raise _foreign(posixpath.join(directory, name))
-    return [posixpath.join(directory, name) for name in files.list(directory)]
+    return [posixpath.join(directory, name) for name in names]
 
 
 def _foreign(path: str) -> ForeignFile:

@@ -154,21 +154,25 @@ class MessageStore(Service):
         self._policy: IFlushPolicy = flusher
         for policy in self._demanded:
             self._policy = Both(self._policy, policy)
-        dispatch = self._dispatch = Dispatch(log, settings.dispatches_after_flush, self._listeners, flusher.fail)
+        dispatch = self._dispatch = Dispatch(
+            log, settings.dispatches_after_flush, lambda: flusher.flushed, self._listeners, flusher.fail
+        )
         index: Index | None = None
         if recovered.kept_index is not None:
             index = self._index = Index(env, self.root, log, settings, lambda: dispatch.end, self._index_changed)
         self._checkpointer = Checkpointer(
             env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, index, settings
         )
-        self._removal = Removal(env.threads, env.files, self.root, self._queues, self._mappings, self._checkpointer)
+        self._removal = Removal(
+            env.threads, env.files, self.root, self._queues, self._mappings, self._checkpointer, flusher.fail
+        )
         self._replica = Replica(log, self._queues, self._begin_log, self._retreat, self._drop)
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
         self._pieces = Pieces(log, self._reader, env.threads, env.files)
         usage = space.usage()
-        self._removal.clear()
+        self._removal.clear(recovered.table_saved)
         space.clear()
         log.begin_at(recovered.end, recovered.file)
         log.stored_ms = recovered.stored_ms
@@ -295,6 +299,8 @@ class MessageStore(Service):
         if end >= self._space.watch:
             self._space.advance(end)
         self._flusher.appended(end)
+        if end <= self._flusher.flushed:  # a flush covered the run before its end
+            self._checkpointer.advance()
         for follower in self._followers:
             follower.advance()
         if self._end_listeners:
@@ -476,9 +482,17 @@ class MessageStore(Service):
         self._flusher.retreat(end)
 
     def _drop(self, topic: str, below: int, but: Collection[QueueKey]) -> None:
-        """Forget a topic that was deleted at the master, but for queues that it has anew."""
+        """
+        Forget a topic that was deleted at the master, but for queues that it has anew.
+
+        @raise ServiceNotAvailable: that could not be written down, and nothing was changed.
+        """
+        try:
+            dropping = self._removal.drop(topic, below, but)
+        except OSError as error:
+            raise ServiceNotAvailable(f"that topic {topic} was deleted cannot be saved: {error.strerror}") from error
         self._log.info("topic {topic} was deleted at the master, and begins anew at {below}", topic=topic, below=below)
-        self._removal.drop(topic, below, but).addErrback(
+        dropping.addErrback(
             lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
         )
 
@@ -509,10 +523,14 @@ class MessageStore(Service):
         See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
 
         @raise ServiceNotAvailable: through the Deferred: the store is closed, or about to be.
-        @raise OSError: through the Deferred: the files could not be moved or removed.
+        @raise OSError: through the Deferred: the deletion could not be saved, and nothing was changed; or the files
+            could not be moved or removed.
         """
         if not self._opened:
             return fail(ServiceNotAvailable("the store is closed"))
         self.end_run()
         kept = {} if since is None else self._replica.begun_since(topic, since)
-        return self._removal.drop(topic, min([self._commitlog.whole, *kept.values()]), kept)
+        try:
+            return self._removal.drop(topic, min([self._commitlog.whole, *kept.values()]), kept)
+        except OSError as error:
+            return fail(error)

@@ -16,7 +16,7 @@ of old files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from twisted.logger import Logger
@@ -53,12 +53,14 @@ class Rebuild:
         layout: Layout,
         queues: ConsumeQueues,
         table: QueueTable | None,
+        deleted: Mapping[str, int],
         mappings: OpenMappings,
         changing: Callable[[], None],
         keeps_offsets: bool,
     ) -> None:
         """
         @param table: what the queues had at least, if known.
+        @param deleted: see L{QueueTable}.
         @param changing: called before any file is changed.
         @param keeps_offsets: offsets that the queues had count as given out, even where the log has no such message;
             those of a slave are its master's, who may give them out again.
@@ -67,7 +69,7 @@ class Rebuild:
         self._layout = layout
         self._queues = queues
         self._table = table
-        self._deleted = {} if table is None else table.deleted
+        self._deleted = deleted
         self._mappings = mappings
         self._changing = changing
         self._keeps_offsets = keeps_offsets
@@ -133,6 +135,7 @@ class Rebuild:
         @param minimum: physical offset of the oldest log file.
         @param exact: the table of queues says where they end.
         """
+        self._discard_deleted(begin)
         known = {} if self._table is None else {(one.topic, one.queue_id): one for one in self._table.queues}
         same_log = self._table is not None and self._table.log_minimum == minimum
         for queue in list(self._queues):
@@ -169,6 +172,23 @@ class Rebuild:
             for key, sequence in self._planned.items():
                 self._take(key, sequence, True, begin == minimum)
         self._planned.clear()
+
+    def _discard_deleted(self, begin: int) -> None:
+        """
+        Remove the files that a deleted topic still has, as moving them away did not become durable.
+
+        No file holds units of the deleted topic and of the one that came after it.
+        """
+        for queue in self._queues:
+            below = self._deleted.get(queue.topic, 0)
+            if not below or not queue.files.files:
+                continue
+            unit = self._last_unit(queue, self._bisect(queue, below))
+            if unit is not None and unit.size != PREFILL.size:
+                self._changing()
+                self._queues.discard_files(queue)
+                if begin > below:
+                    self.wanted.add(queue.key)  # the log may have messages of the new topic below what is planned
 
     def _covers(self, queue: ConsumeQueue, minimum: int, end: int) -> bool:
         files = queue.files

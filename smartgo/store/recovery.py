@@ -36,6 +36,7 @@ from smartgo.store.checkpoint import Checkpoint, Checkpoints, IndexEntry, QueueE
 from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.commitlog import CONTINUES
 from smartgo.store.consumequeue import ConsumeQueues
+from smartgo.store.deletions import DeletionMarks
 from smartgo.store.filequeue import FileQueue, file_name
 from smartgo.store.indexrecovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.layout import Layout
@@ -61,6 +62,7 @@ class Recovered(NamedTuple):
     @ivar index_ms: RocketMQ's timestamp of its index.
     @ivar kept_index: what there is of the index, C{None} if none is wanted.
     @ivar deleted: see L{QueueTable}.
+    @ivar table_saved: the table of queues holds that.
     @ivar position: of the checkpoint that was written.
     """
 
@@ -73,6 +75,7 @@ class Recovered(NamedTuple):
     index_ms: int
     kept_index: KeptIndex | None
     deleted: dict[str, int]
+    table_saved: bool
     position: int
 
 
@@ -122,6 +125,7 @@ class Recovery:
         own = self._own = checkpoints.load()
         clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
         table = None if own is None else checkpoints.load_table()
+        deleted = {} if own is None else self._deleted(table)
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
@@ -131,7 +135,7 @@ class Recovery:
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
         rebuild = self._rebuild = Rebuild(
-            self._files, layout, queues, table, self._mappings, self._change, keeps_offsets=not settings.replica
+            self._files, layout, queues, table, deleted, self._mappings, self._change, not settings.replica
         )
         self._log_files = layout.log_files
         self._minimum = layout.log_files.begin
@@ -151,7 +155,25 @@ class Recovery:
         rebuild.finish(self._minimum)
         if marked_from == _NEVER and not settings.replica:
             marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
-        return self._conclude(queues, tail, marked_from, {} if table is None else table.deleted)
+        return self._conclude(queues, tail, marked_from, deleted)
+
+    def _deleted(self, table: QueueTable | None) -> dict[str, int]:
+        """
+        Return what L{QueueTable} says is deleted, and what was deleted after it was saved.
+
+        What the table says of the queues of such a topic is dropped from it: they are gone.
+        """
+        marks = DeletionMarks(self._files, self._root).load()
+        if table is None:
+            return marks
+        deleted = table.deleted
+        newer = {
+            topic: below
+            for topic, below in marks.items()
+            if below > max(deleted.get(topic, 0), table.log_minimum)  # what the log begins behind is forgotten there
+        }
+        table.queues = [entry for entry in table.queues if entry.topic not in newer]
+        return {**deleted, **newer}
 
     # -- where to begin ----------------------------------------------------------------------------------------
 
@@ -361,6 +383,8 @@ class Recovery:
         for file in queues.dirty:
             file.fresh = False
         queues.dirty.clear()
+        # The log may have lost what it had when a topic was deleted. What is stored there next is not deleted.
+        kept = {topic: min(below, end) for topic, below in deleted.items()}
         before = checkpoints.load_peer()
         log_ms = tail.stored_ms or before.log_ms
         written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
@@ -369,21 +393,32 @@ class Recovery:
         index_entries = [IndexEntry(file.name, file.header.end_offset) for file in index]
         checkpoints.open()
         position = end
+        table_saved = True
         try:
-            checkpoints.save_table(QueueTable(end, self._minimum, entries, deleted, index_entries))
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index_entries))
         except OSError as error:
-            if self._own is None:
+            if self._own is None or kept != deleted:
                 raise
             # With the table of before we may not claim more than before. Reading is possible on a full disk.
             self._log.warn("the table of queues could not be written: {error}", error=str(error))
             position = self._begin
+            table_saved = False
         log_size, queue_size = self._log_files.file_size, queues.file_size
         checkpoints.save(
             Checkpoint(False, position, end, marked_from, log_size, queue_size, written, before, self._indexed())
         )
-        writable = self._writable(end)
         return Recovered(
-            self._log_files, queues, end, writable, log_ms, marked_from, before.index_ms, self._index, deleted, position
+            self._log_files,
+            queues,
+            end,
+            self._writable(end),
+            log_ms,
+            marked_from,
+            before.index_ms,
+            self._index,
+            kept,
+            table_saved,
+            position,
         )
 
     def _writable(self, end: int) -> MappedFile | None:

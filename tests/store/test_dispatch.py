@@ -14,7 +14,7 @@ from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.interfaces import IArrivalListener, IDispatcher, PutStatus
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
-from tests.store.stores import StoreTestCase, killed, message, small
+from tests.store.stores import StoreTestCase, held, killed, message, small
 
 
 @implementer(IArrivalListener)
@@ -179,6 +179,57 @@ class FailureTests(StoreTestCase):
         self.patch(ConsumeQueue, "write", lambda queue, units, count: refuse(units, count))
         self.env.threads.release("flush")
         self.assertIs(self.successResultOf(waiting), PutStatus.FLUSH_DISK_TIMEOUT)
+
+
+class FlushedBeforeTests(StoreTestCase):
+    """Runs that end after the flush that covered them, where readers see flushed messages only."""
+
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        self.settings = small(sync_flush=True)
+        self.store = self.opened(self.env, self.settings)
+        self.ear = Ear(self.store)
+        self.store.subscribe(self.ear)
+
+    def appended_during_a_flush(self, *topics: str) -> None:
+        """Append messages whose run goes on while flushes that cover them come and go."""
+        self.env.threads.held.add("flush")
+        self.send(self.store, message("other"))
+        self.send(self.store, message("other"))  # flushed next, with what comes now
+        for topic in topics:
+            self.store.append([message(topic)])
+        self.env.threads.held.discard("flush")
+        self.env.threads.release("flush")
+        self.assertEqual(self.store.flushed, self.store.log_bounds()[1])
+        self.ear.heard.clear()
+
+    def test_published(self) -> None:
+        """They are published at once, as no flush may follow, and listeners hear of them."""
+        self.appended_during_a_flush("T", "U", "T")
+        self.assertEqual(self.store.bounds("T", 0), (0, 0))
+        self.store.end_run()
+        self.assertEqual((self.store.bounds("T", 0), self.store.bounds("U", 0)), ((0, 2), (0, 1)))
+        self.assertEqual([one[:3] for one in self.ear.heard], [("T", 0, 2), ("U", 0, 1)])
+        self.env.clock.advance(2)
+        self.assertEqual(self.store._checkpointer._saved, self.store.log_bounds()[1])
+
+    def test_nothing_lost(self) -> None:
+        """A clean stop right after has them, and gives their offsets to nobody else."""
+        self.appended_during_a_flush("T")
+        self.store.end_run()
+        self.stopped(self.store)
+        store = self.opened(self.env, self.settings)
+        self.send(store, message(body=b"next"))
+        self.assertEqual([bytes(one.body) for one in self.read_all(store)], [b"body", b"next"])
+
+    def test_more_behind(self) -> None:
+        """What was appended since that flush waits for its own."""
+        self.appended_during_a_flush("T")
+        with held(self.env, "flush"):
+            self.store.append([message("T")])
+            self.store.end_run()
+            self.assertEqual(self.store.bounds("T", 0), (0, 0))
+        self.assertEqual(self.store.bounds("T", 0), (0, 2))
 
 
 class FollowerTests(StoreTestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import posixpath
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -11,7 +12,7 @@ from smartgo.errors import ServiceNotAvailable, StoreHeld
 from smartgo.store.checkpoint import Checkpoints
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
 from smartgo.store.messagestore import MessageStore
-from tests.fakes import FakeEnvironment
+from tests.fakes import FakeEnvironment, FakeFile
 from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small
 
 
@@ -299,3 +300,169 @@ class DeleteTests(StoreTestCase):
         table = Checkpoints(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertEqual(list(table.deleted), ["Keep"])
+
+    def test_killed_before_the_table(self) -> None:
+        """
+        A topic used anew and killed before the table of queues is saved has its new messages, from 0 on, and no others.
+        """
+        for sync_flush in (False, True):
+            for late in ("held", "no room"):
+                for count in range(4):
+                    with self.subTest(sync_flush=sync_flush, late=late, count=count):
+                        self.check_killed_before_the_table(sync_flush, late, count)
+
+    def check_killed_before_the_table(self, sync_flush: bool, late: str, count: int) -> None:
+        """@param late: why the table is not saved yet."""
+        self.env.clock.advance(2)
+        env = killed(self.env)
+        store = self.opened(env, small(sync_flush=sync_flush))
+        if late == "held":
+            env.threads.held.add("checkpoint")
+        else:
+            env.files.fail[f"{ROOT}/smartgo.queues"] = errno.ENOSPC
+        deleting = store.delete_topic("T")
+        self.assertEqual(deleting.called, late == "no room")
+        new = [b"new %d" % number for number in range(count)]
+        self.send(store, *[message(body=body) for body in new])
+        self.assertEqual(self.bodies(store), new)
+        machines = [killed(env)]
+        if sync_flush:
+            machines.append(power_off(env))
+        for machine in machines:
+            for how in ("killed", "stopped"):
+                machine.files.fail.clear()
+                after = self.opened(machine, small(sync_flush=sync_flush))
+                self.assertEqual([after.bounds("T", number) for number in range(3)], [(0, count), (0, 0), (0, 0)], how)
+                self.assertEqual((self.bodies(after), self.bodies(after, "Keep")), (new, self.kept))
+                self.assertEqual(machine.files.list(f"{ROOT}/smartgo.deleted"), [])
+                if how == "stopped":
+                    self.stopped(after)
+                machine = killed(machine)
+            after = self.opened(machine)
+            self.send(after, message(body=b"more"))
+            self.assertEqual(self.bodies(after), [*new, b"more"])
+        env.threads.held.clear()
+        env.threads.release("checkpoint")
+
+    def test_again_before_the_table(self) -> None:
+        """What counts is the last of several deletions that the table of queues does not hold."""
+        self.env.clock.advance(2)
+        self.env.threads.held.add("checkpoint")
+        for number in range(3):
+            self.store.delete_topic("T")
+            self.send(self.store, message(body=b"%d" % number))
+        env = killed(self.env)
+        self.env.threads.held.clear()
+        self.env.threads.release("checkpoint")
+        self.assertEqual(self.env.files.list(f"{ROOT}/smartgo.deleted"), [])
+        for _ in range(2):
+            store = self.opened(env)
+            self.assertEqual(self.bodies(store), [b"2"])
+            env = killed(env)
+
+    def test_no_room_to_delete(self) -> None:
+        """A deletion that cannot be written down fails, and the topic is what it was."""
+        before = self.bodies(self.store)
+        self.env.files.fail[f"{ROOT}/smartgo.deleted/1.mark"] = errno.ENOSPC
+        self.failureResultOf(self.store.delete_topic("T"), OSError)
+        self.assertEqual(self.bodies(self.store), before)
+        self.assertEqual(self.bodies(self.opened(killed(self.env))), before)
+        self.env.files.fail.clear()
+        self.deleted()
+        self.assertEqual(self.store.bounds("T", 0), (0, 0))
+
+    def test_deletion_not_durable(self) -> None:
+        """A deletion that fails to become durable fails the store: a later flush would prove nothing."""
+        self.env.threads.held.add("flush")
+        waiting = self.store.delete_topic("T")
+        self.env.files.sync_error = errno.EIO
+        self.env.threads.held.clear()
+        self.env.threads.release("flush")
+        self.failureResultOf(waiting, OSError)
+        self.assertRaises(ServiceNotAvailable, self.store.append, [message()])
+        self.env.files.sync_error = 0
+
+    def test_durable_before_the_log(self) -> None:
+        """A power failure leaves no flushed message of the new topic without the deletion."""
+        self.stopped(self.store)
+        store = self.store = self.opened(self.env, small(sync_flush=True))
+        self.env.threads.held.update(("flush", "checkpoint", "prepare"))
+        store.delete_topic("T")
+        appended = store.append([message(body=b"new")])
+        store.end_run()
+        waiting = store.durable(appended)
+        assert waiting is not None
+        while not waiting.called:
+            self.assertEqual(self.env.threads.release("flush", 1), 1)
+        self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
+        self.assertEqual(self.bodies(self.opened(power_off(self.env))), [b"new"])
+        self.env.threads.held.clear()
+        for lane in ("flush", "checkpoint", "prepare"):
+            self.env.threads.release(lane)
+
+    def test_files_come_back(self) -> None:
+        """Where the move of a deleted topic's files did not become durable, they are removed at the next start."""
+        queues = content(self.env, "consumequeue/T")
+        self.deleted()
+        for new in ([], [b"new"]):
+            self.send(self.store, *[message(body=body) for body in new])
+            env = killed(self.env)
+            for path in content(env, "consumequeue/T"):
+                del env.files.files[path]
+            for path, data in queues.items():
+                env.files.make_directories(posixpath.dirname(path))
+                env.files.files[path] = FakeFile(data, 0)
+            for _ in range(2):
+                store = self.opened(env)
+                self.assertEqual(self.bodies(store), new)
+                self.assertEqual([store.bounds("T", number)[1] for number in (1, 2)], [0, 0])
+                self.assertEqual(self.bodies(store, "Keep"), self.kept)
+                env = killed(env)
+
+    def test_log_cut_below(self) -> None:
+        """
+        A power failure that takes the log's end at a deletion leaves a topic that keeps what it is sent next.
+
+        The deletion may be durable before the unflushed records that it is behind.
+        """
+        for table in (False, True):
+            env = FakeEnvironment()
+            settings = small(sync_flush=True)
+            store = self.opened(env, settings)
+            self.send(store, message(body=b"old"))
+            with held(env, "flush"):
+                self.send(store, *[message("X", body=b"x" * 400)] * 3)
+                mark = store.log_bounds()[1]
+                deleting = store.delete_topic("T")
+                if table:  # the lane of flushes is slow, yet the mark got to the disk
+                    env.files.files[f"{ROOT}/smartgo.deleted/1.mark"].synced = env.files.read(
+                        f"{ROOT}/smartgo.deleted/1.mark"
+                    )
+                else:
+                    Checkpoints(env.files, ROOT).save_table(store._checkpointer._table(store._dispatch.end))
+                after = power_off(env)
+            self.now(deleting)
+            store = self.opened(after, settings)
+            self.assertLess(store.log_bounds()[1], mark)
+            for number in range(3):
+                self.send(store, message(body=b"new %d" % number))
+            self.assertLess(store.log_bounds()[1], mark)
+            for _ in range(2):
+                after = killed(after)
+                store = self.opened(after, settings)
+                self.assertEqual(self.bodies(store), [b"new 0", b"new 1", b"new 2"])
+
+    def test_log_cut_below_and_no_room(self) -> None:
+        """Where that cannot be saved the store does not open: it would lose what it is sent."""
+        self.env.clock.advance(2)
+        self.deleted()
+        table = Checkpoints(self.env.files, ROOT).load_table()
+        assert table is not None
+        table.deleted["T"] += 100
+        Checkpoints(self.env.files, ROOT).save_table(table)
+        env = killed(self.env)
+        env.files.fail[f"{ROOT}/smartgo.queues"] = errno.ENOSPC
+        store = MessageStore(env, ROOT, small())
+        self.failureResultOf(store.open(), OSError)
+        env.files.fail.clear()
+        self.assertEqual(self.bodies(self.opened(env), "Keep"), self.kept)

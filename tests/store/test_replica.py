@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterator
 from random import Random
@@ -867,6 +868,42 @@ class StepTests(ReplicaTestCase):
             self.stopped(slave)
             self.assertEqual(self.read(self.slave(env)), [0])
             self.assertEqual(env.files.list(f"{ROOT}/smartgo.deleted"), [])
+
+    def test_killed_before_the_table(self) -> None:
+        """A slave that is killed before its table of queues tells of a deletion goes on with the master's offsets."""
+        for count in range(1, 4):
+            env = FakeEnvironment()
+            slave = self.slave(env)
+            log = self.log(0, 1, 2, 3, 4)
+            self.feed(slave, log)
+            env.clock.advance(2)
+            env.threads.held.add("checkpoint")
+            log += self.log(*range(count), begin=len(log))
+            self.feed(slave, log)
+            after = killed(env)
+            env.threads.held.clear()
+            env.threads.release("checkpoint")
+            log += self.log(count, begin=len(log))
+            for _ in range(2):
+                slave = self.slave(after)
+                self.assertEqual(self.read(slave)[:count], list(range(count)))
+                self.feed(slave, log)
+                self.assertEqual((self.read(slave), slave.bounds("T", 0)), ([*range(count + 1)], (0, count + 1)))
+                after = killed(after)
+
+    def test_no_room_for_a_deletion(self) -> None:
+        """Where it cannot be written down that a topic was deleted, the slave waits for room with what comes next."""
+        env = FakeEnvironment()
+        slave = self.slave(env)
+        log = self.log(0, 1, 2)
+        self.feed(slave, log)
+        env.files.fail[f"{ROOT}/smartgo.deleted/1.mark"] = errno.ENOSPC
+        again = log + self.log(0, begin=len(log))
+        self.assertRaises(ServiceNotAvailable, slave.append_raw, len(log), again[len(log) :])
+        self.assertEqual((self.read(slave), slave.log_bounds()), ([0, 1, 2], (0, len(log))))
+        env.files.fail.clear()
+        self.feed(slave, again)
+        self.assertEqual(self.read(slave), [0])
 
     def test_deleted_and_begun_elsewhere(self) -> None:
         """Messages that a topic of the same name has already got in a queue that is new stay when an old one begins."""
