@@ -208,6 +208,9 @@ class RealFiles:
             _write_all(fd, data)
             if sync:
                 os.fsync(fd)
+        except BaseException:
+            os.unlink(path)
+            raise
         finally:
             os.close(fd)
         if sync:
@@ -302,6 +305,9 @@ class RealFiles:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(fd, size)
+        except BaseException:
+            os.unlink(path)
+            raise
         finally:
             os.close(fd)
 

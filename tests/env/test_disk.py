@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -61,6 +62,26 @@ class RealFilesTests(SynchronousTestCase):
         self.assertGreaterEqual(os.stat(path).st_blocks * 512, 1 << 20)
         self.assertRaises(OSError, self.files.allocate, path + "2", 1 << 60)
         self.assertFalse(self.files.exists(path + "2"))
+
+    def test_nothing_left(self) -> None:
+        """A file that cannot get its length or its content is not there: its name is free for the next try."""
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EFBIG, "File too large")
+
+        path = os.path.join(self.root, "file")
+        for call, make in (
+            ("ftruncate", lambda: self.files.create_sparse(path, 100)),
+            ("posix_fallocate", lambda: self.files.allocate(path, 100)),
+            ("write", lambda: self.files.create(path, b"content")),
+            ("fsync", lambda: self.files.create(path, b"content")),
+        ):
+            patched = self.patch(os, call, refuse)
+            self.assertRaises(OSError, make)
+            patched.restore()
+            self.assertFalse(self.files.exists(path), call)
+        self.files.create_sparse(path, 100)
+        self.assertEqual(self.files.size(path), 100)
 
     def test_data_ranges(self) -> None:
         """What was never written is left out, in holes and in blocks without content; what was written never is."""
