@@ -3,7 +3,9 @@ Delayed messages (C{broker.md} section 5): kept in C{SCHEDULE_TOPIC_XXXX}, one q
 
 The third field of a unit there is the deliver time. One timer waits for the earliest of the levels' next messages; an
 arrival sets it anew. It looks at the wall clock again each second at the latest while something waits, so that a clock
-that was set delays nothing by more than that.
+that was set forward delays nothing by more than that. Where the wall clock was set back, the messages of a level that
+wait then are due later than their level allows. They share one deadline: the level's whole delay from that look on, by
+the clock that is never set.
 
 A message is delivered with the properties it was stored with, DELAY, REAL_TOPIC and REAL_QID included, as RocketMQ
 4.9.7 does (its source removes DELAY after it has built the stored string).
@@ -128,7 +130,7 @@ class DelayQueues:
         self._timer_at = 0.0
         self._running = False
         self._busy: set[int] = set()
-        self._patience: dict[int, tuple[int, float]] = {}  # level -> the offset that waits, and until when
+        self._deadlines: dict[int, tuple[int, float]] = {}  # level -> messages below this offset are due at this time
         self.offsets: dict[int, int] = {}
 
     def start(self, offsets: Mapping[int, int]) -> None:
@@ -184,16 +186,15 @@ class DelayQueues:
         if not units:
             return self._skip(level, offset)
         now = self._clock.wall_ms()
-        latest = now + self._levels.delay_ms(level)
         try:
             for unit in units:
-                if now < unit.tag_hash <= latest:
-                    return (unit.tag_hash - now) / 1000
-                if unit.tag_hash > latest and (patience := self._patience_left(level, offset)) > 0:
-                    return patience
+                wait = 0.0 if unit.is_filler else self._due_in(level, offset, unit.tag_hash - now)
+                if wait > 0:
+                    return wait
                 if not self._running:
                     return None
-                await self._deliver(unit)
+                if not unit.is_filler:
+                    await self._deliver(unit)
                 offset += 1
                 self.offsets[level] = offset
                 self._changed()
@@ -204,17 +205,27 @@ class DelayQueues:
             self._store.end_run()
         return 0.0
 
-    def _patience_left(self, level: int, offset: int) -> float:
+    def _due_in(self, level: int, offset: int, left_ms: int) -> float:
         """
-        Return how many seconds a message has to wait that is due later than its level allows: the wall clock was set
-        back since it came. It waits its level's whole delay from now on, by the clock that is never set.
+        Return how many seconds a message has to wait still; 0 or less: it is due.
+
+        One that is due later than its level allows came before the wall clock was set back. All messages that the
+        level holds then are due at the same time, so that none waits for the one before it.
+
+        @param left_ms: from now to its deliver time by the wall clock.
         """
-        seen, until = self._patience.get(level, (-1, 0.0))
+        if left_ms <= 0:
+            return 0.0
         now = self._clock.seconds()
-        if seen != offset:
-            until = now + self._levels.delay_ms(level) / 1000
-            self._patience[level] = (offset, until)
-        return until - now
+        end, deadline = self._deadlines.get(level, (0, 0.0))
+        if offset < end:
+            return min(left_ms / 1000, deadline - now)
+        delay_ms = self._levels.delay_ms(level)
+        if left_ms > delay_ms:
+            left_ms = delay_ms
+            end = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
+            self._deadlines[level] = end, now + delay_ms / 1000
+        return left_ms / 1000
 
     def _skip(self, level: int, offset: int) -> float | None:
         """Step over entries that are gone; C{None} at the end of the queue."""

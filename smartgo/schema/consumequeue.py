@@ -40,6 +40,7 @@ EXTENSION_HEAD = Struct("size" / Int16sb, "tag_hash" / Int64sb, "stored_ms" / In
 EXTENSION_UNIT = Struct(*EXTENSION_HEAD.subcons, "bitmap" / Bytes(this.bitmap_size))
 EXTENSION_LIMIT = -(2**31)
 _LOWEST = -(2**63)
+_NO_MESSAGE = 0x7FFFFFFF  # size in a filler
 
 
 class Unit(NamedTuple):
@@ -67,8 +68,17 @@ class Unit(NamedTuple):
         """Return the L{UNIT_SIZE} bytes of this unit."""
         return unit_struct.pack(*self)
 
+    @property
+    def is_filler(self) -> bool:
+        """
+        Whether this unit stands where its queue has no message: L{PREFILL}, or one with the place of the next message.
 
-PREFILL = Unit(0, 0x7FFFFFFF, 0)
+        The record at that place belongs to another unit, so a filler is never to be resolved.
+        """
+        return self.size == _NO_MESSAGE
+
+
+PREFILL = Unit(0, _NO_MESSAGE, 0)
 """Stands where a queue has no message because its first file begins in the middle."""
 
 

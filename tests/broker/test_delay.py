@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
+from twisted.logger import LogLevel, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.delay import DelayProgress, DelayQueues, deliverable, divert, level_of
 from smartgo.errors import BadHeader, ServiceNotAvailable
 from smartgo.schema import properties as names
+from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import Message, pack_host
 from smartgo.schema.properties import decode, encode, tag_code
@@ -193,6 +195,61 @@ class DelayQueuesTests(SynchronousTestCase):
             self.assertEqual(self.delivered(), before)
             self.env.clock.pump([0.5] * 6)
             self.assertEqual(self.delivered(), before + 1)
+
+    def test_wall_clock_back_with_many(self) -> None:
+        """All that waits when the wall clock is set back is due together; nothing that comes later waits for it."""
+        self.delay.start({})
+        for _ in range(200):
+            self.schedule(3)
+        self.env.clock.pump([0.5] * 4)
+        self.env.clock.wall_offset_ms -= 3_600_000
+        self.env.clock.advance(1)
+        self.schedule(3)
+        self.env.clock.pump([0.5] * 17)
+        self.assertEqual(self.delivered(), 0)  # 9.5 s since the clock was set
+        self.env.clock.pump([0.5] * 3)
+        self.assertEqual(self.delivered(), 201)
+
+    def test_wall_clock_back_again(self) -> None:
+        """Each time that the wall clock is set back what came since waits its level's delay, twice that at most."""
+        self.delay.start({})
+        came, late = [], []
+        for number in range(120):
+            self.schedule(2)
+            came.append(self.env.clock.seconds())
+            if number % 7 == 3:
+                self.env.clock.wall_offset_ms -= 600_000
+            self.env.clock.advance(0.5)
+            while len(late) < self.delivered():
+                late.append(self.env.clock.seconds() - came[len(late)])
+        self.assertGreater(len(late), 90)
+        self.assertGreaterEqual(min(late), 5)
+        self.assertLessEqual(max(late), 10 + 1.5)  # a look each second, and the step of this test
+
+    def test_wall_clock_back_a_little(self) -> None:
+        """A message that the clock was set back under waits no longer than its delay, though its time comes later."""
+        self.delay.start({})
+        self.schedule(3)
+        self.env.clock.wall_offset_ms -= 8_000
+        self.env.clock.pump([0.5] * 19)
+        self.assertEqual(self.delivered(), 0)
+        self.env.clock.pump([0.5] * 3)
+        self.assertEqual(self.delivered(), 1)
+
+    def test_fillers(self) -> None:
+        """Units without a message are passed, however many; what they lead to is delivered by its own unit alone."""
+        self.delay.start({})
+        self.schedule(1)
+        queue = self.store._by_key[SCHEDULE_TOPIC, 0]
+        end = self.store.log_bounds()[1]
+        queue.extend(200)
+        queue.write(Unit(end, PREFILL.size, 0).pack() * 200, 200)
+        queue.next_offset += 200
+        self.schedule(1)
+        with capturedLogs() as events:
+            self.env.clock.pump([0.5] * 3)
+        self.assertEqual((self.delivered(), self.delay.offsets[1]), (2, 202))
+        self.assertEqual([event for event in events if event["log_level"] >= LogLevel.warn], [])
 
     def test_refused_for_now(self) -> None:
         """While the store takes nothing, nothing is lost: it is tried again ten seconds later."""
