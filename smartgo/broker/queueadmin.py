@@ -92,7 +92,7 @@ class QueueAdmin(Processor):
                     physic_offset=unit.commitlog_offset,
                     physic_size=unit.size,
                     tags_code=unit.tag_hash,
-                    eval=online and (wanted is None or wanted.by_unit(unit)),
+                    eval=online and not unit.is_filler and (wanted is None or wanted.by_unit(unit)),
                 )
             )
         return request.answer(body=body.encode())

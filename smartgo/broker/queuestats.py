@@ -65,7 +65,7 @@ class QueueStats:
         if not looked:
             return 0
         units = self._store.units(topic, queue_id, maximum - looked, looked)
-        return sum(unit.size for unit in units) * count // max(1, len(units))
+        return sum(unit.size for unit in units if not unit.is_filler) * count // max(1, len(units))
 
 
 def _windows(sums: list[int]) -> Windows:

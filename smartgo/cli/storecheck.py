@@ -17,7 +17,7 @@ import msgspec
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord, StoreError
 from smartgo.schema import index
-from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
+from smartgo.schema.consumequeue import UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
 from smartgo.schema.record import BLANK_SIZE, Stop, check, start_struct
@@ -272,7 +272,7 @@ class StoreCheck:
                 if not unit.size:
                     break
                 summary.units += 1
-                if unit.size == PREFILL.size:
+                if unit.is_filler:
                     continue
                 if key[0].startswith(LMQ_PREFIX):
                     continue

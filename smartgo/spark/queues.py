@@ -53,8 +53,12 @@ def newest_end(store: Store) -> int:
 def _last_end(directory: str) -> int:
     for file in reversed(named_files(directory)):
         with QueueFile(file) as queue:
-            if queue.used and (unit := queue.unit(queue.used - 1)) != PREFILL:
-                return unit.commitlog_offset + unit.size
+            if queue.used:
+                unit = queue.unit(queue.used - 1)
+                if not unit.is_filler:
+                    return unit.commitlog_offset + unit.size
+                if unit != PREFILL:
+                    return unit.commitlog_offset  # the queue's records lie before what stands in for the next one
     return 0
 
 
@@ -112,18 +116,17 @@ def locate(part: LogRange, conditions: Conditions) -> list[Located | LogRange] |
     offsets, sizes, chosen = [], [], []
     for (topic, queue_id, directory), is_wanted in zip(queues, wanted, strict=True):
         low, high = conditions.queue_span(topic, queue_id)
-        for first, units in _units_near(directory, part.begin, part.end):
+        for numbers, units in _units_near(directory, part.begin, part.end):
             offsets.append(units["commitlog_offset"].astype("i8"))
             sizes.append(units["size"].astype("i8"))
-            numbers = np.arange(first, first + len(units))
             chosen.append((numbers >= low) & (numbers <= high) & is_wanted)
     if not offsets:
         return None
     return _segments(part, np.concatenate(offsets), np.concatenate(sizes), np.concatenate(chosen))
 
 
-def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[int, ndarray[Any, Any]]]:
-    """Go through the units of records that start in a range, and the last before it; with their queue offsets."""
+def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[ndarray[Any, Any], ndarray[Any, Any]]]:
+    """Go through the units of records that start in a range, and the last before it, behind their queue offsets."""
     logs = named_files(directory)
     behind = bisect_left(logs, True, key=lambda file: _begins_behind(file, begin))
     for file in logs[max(behind - 1, 0) :]:
@@ -134,8 +137,8 @@ def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[int, nda
             high = queue.first(lambda unit: unit.commitlog_offset >= end)
             low = max(low - 1, 0)
             units = queue.units(low, high)
-            filled = int(np.count_nonzero(units["size"] == PREFILL.size))
-            yield file.base // UNIT_SIZE + low + filled, units[filled:]
+            real = np.flatnonzero(units["size"] != PREFILL.size)
+            yield file.base // UNIT_SIZE + low + real, units[real]
             if high < queue.used:
                 return
 

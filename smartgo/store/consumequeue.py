@@ -98,7 +98,7 @@ class ConsumeQueue:
         @raise OSError: no room.
         """
         base = offset * UNIT_SIZE - offset * UNIT_SIZE % self.files.file_size
-        self.visible = self.next_offset = self.reserved = base // UNIT_SIZE
+        self.minimum = self.visible = self.next_offset = self.reserved = base // UNIT_SIZE
         if offset > self.next_offset:
             count = offset - self.next_offset
             self.reserve(offset)

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred, fail, succeed
 
 from smartgo.env.interfaces import IFiles, IThreads
 from smartgo.errors import BadRecord, NoSuchMessage
-from smartgo.schema.consumequeue import UNIT_SIZE, Unit
+from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import BORN_V6
-from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, check, start_struct
+from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.filequeue import FileQueue
@@ -71,11 +71,12 @@ class Lookup:
         """
         Return the record at a physical offset, checked.
 
-        @param size: its size, if known: saves a read.
+        @param size: its size as its unit says, if known: saves a read. That of a filler leads to no message: the record
+            there is that of another unit (L{Unit.is_filler}).
         @raise NoSuchMessage: through the Deferred.
         """
         log = self._commitlog
-        if not log.minimum <= offset < log.end:
+        if not log.minimum <= offset < log.end or size == PREFILL.size:
             return fail(NoSuchMessage(f"no message at physical offset {offset}"))
         if self._reader.is_far_back(offset):
             return self._threads.run(LANE, self._fetch, Places.of(log.files), offset, size)
@@ -87,7 +88,7 @@ class Lookup:
             return fail(error)
 
     def _fetch(self, places: Places, offset: int, size: int | None) -> bytes:
-        if size is None or size <= 0:
+        if size is None or not 0 < size <= SIZE_LIMIT:
             size = start_struct.size
         data = places.read(self._files, offset, size)
         announced = _announced(data, offset)
@@ -120,9 +121,7 @@ class Lookup:
 
     def stored_ms(self, queue: ConsumeQueue, offset: int) -> Deferred[int]:
         """Return the store timestamp of the message at a logical offset, -1 where there is none."""
-        if not queue.minimum <= offset < queue.visible:
-            return succeed(-1)
-        return self._threads.run(LANE, self._clock_of(queue), offset)
+        return self.stored_times([(queue, offset)]).addCallback(lambda times: times[0])
 
     def stored_times(self, places: Sequence[tuple[ConsumeQueue | None, int]]) -> Deferred[list[int]]:
         """
@@ -151,12 +150,15 @@ class Lookup:
         return [times.get(offset, -1) for offset in offsets]
 
     def _record_at(self, path: str, at: int) -> int:
-        """Return the physical offset that a unit says, -1 where it is gone."""
+        """Return the physical offset that a unit says, -1 where it is gone or has no message."""
         try:
             raw = self._files.read_at(path, at, UNIT_SIZE)
         except FileNotFoundError:
             return -1
-        return Unit.unpack(raw).commitlog_offset if len(raw) == UNIT_SIZE else -1
+        if len(raw) < UNIT_SIZE:
+            return -1
+        unit = Unit.unpack(raw)
+        return -1 if unit.is_filler else unit.commitlog_offset
 
     def offset_at(self, queue: ConsumeQueue, timestamp_ms: int, boundary: str | None) -> Deferred[int]:
         """
@@ -174,7 +176,11 @@ class Lookup:
         )
 
     def _clock_of(self, queue: ConsumeQueue) -> Callable[[int], int]:
-        """Return what tells the store timestamp at a logical offset, -1 for none; for the lane."""
+        """
+        Return what tells the store timestamp at a logical offset, -1 for none; for the lane.
+
+        For a unit without a message it is that of the record there, which lies between those of its neighbours.
+        """
         units = Places.of(queue.files)
         records = Places.of(self._commitlog.files)
         minimum = self._commitlog.minimum
@@ -235,7 +241,7 @@ def _announced(start: bytes | memoryview, offset: int) -> int:
     """Return the size of the record that begins with C{start}."""
     if len(start) >= start_struct.size:
         size, magic = start_struct.unpack_from(start)
-        if magic in MESSAGE_MAGICS and size > 0:
+        if magic in MESSAGE_MAGICS and 0 < size <= SIZE_LIMIT:
             return int(size)
     raise NoSuchMessage(f"no message begins at physical offset {offset}")
 

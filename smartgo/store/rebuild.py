@@ -123,7 +123,7 @@ class Rebuild:
         newest = 0
         for queue in self._queues:
             unit = self._last_unit(queue, self._bisect(queue, 1 << 62))
-            if unit is not None and unit.size != PREFILL.size:
+            if unit is not None and not unit.is_filler:
                 newest = max(newest, unit.commitlog_offset + unit.size)
         return newest
 
@@ -238,7 +238,7 @@ class Rebuild:
             return True
         # Read, not mapped: when a store is opened each queue is looked at once, and they may be many.
         unit = Unit.unpack(self._files.read_at(place.path, (end - 1) * UNIT_SIZE - place.base, UNIT_SIZE))
-        if unit.size == PREFILL.size:
+        if unit.is_filler:
             return True
         log_files = self._layout.log_files
         if not _is_used(unit, log_files.end) or unit.size > SIZE_LIMIT:
@@ -282,7 +282,8 @@ class Rebuild:
         if offset != queue.visible:
             self._changing()
         if offset > queue.visible:
-            if not queue.files.files:
+            if not queue.files.files or self._is_unused(queue):
+                self._queues.discard_files(queue)  # names of files survived a power failure, their units did not
                 queue.begin_at(offset)
             elif offset - queue.visible > LONGEST_GAP:
                 self._complain(queue, "its offsets jump to {offset}, which cannot be: what follows is left out", offset)
@@ -398,7 +399,23 @@ class Rebuild:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        return self._behind_fillers(queue, low)
+
+    def _behind_fillers(self, queue: ConsumeQueue, offset: int) -> int:
+        """Return the logical offset of the first message from C{offset} on, or the queue's end."""
+        while offset < queue.visible:
+            units = queue.units(offset, _FLUSH_UNITS)
+            for unit in units:
+                if not unit.is_filler:
+                    return offset
+                offset += 1
+            if not units:
+                break
+        return offset
+
+    def _is_unused(self, queue: ConsumeQueue) -> bool:
+        """Tell whether a queue has files, and no unit in them."""
+        return queue.visible * UNIT_SIZE == queue.files.begin
 
 
 def _is_used(unit: Unit | None, below: int) -> bool:

@@ -5,12 +5,12 @@ The bytes are copied into the log at once. A record is checked by the rules of r
 byte is there, and only then it counts: the log's end may lie inside a record, C{CommitLog.whole} does not. What turns
 out to be no record is taken back, and zeroed.
 
-Queue offsets are the master's: a unit goes to the place that its record names. So a queue may begin in the middle, as
-in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that its topic was
-deleted at the master; what the topic had here is dropped, but for queues that may be of the topic that came after it.
-Else, as nothing protects that number, what L{smartgo.store.sequence} says holds here too: one record that is out of
-step costs one message, two or more that count on from further ahead are believed, and messages without units stand in
-for what is between.
+Queue offsets are the master's: a unit goes to the place that its record names. So a queue without a message may begin
+in the middle, as in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that
+its topic was deleted at the master; what the topic had here is dropped, but for queues that may be of the topic that
+came after it. Else, as nothing protects that number, what L{smartgo.store.sequence} says holds here too: one record
+that is out of step costs one message, two or more that count on from further ahead are believed, and messages without
+units stand in for what is between.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Replica:
         if not 0 <= one.offset < HIGHEST:
             self._leave_out(queue, one)
             return
-        if not queue.files.files:
+        if queue.minimum == end and (one.offset or not end):
             self._begin_queue(queue, one.offset)
             self._add(queue, one)
         elif one.offset == 0:
@@ -188,7 +188,12 @@ class Replica:
             self._odd.pop(queue.key, None)
 
     def _begin_queue(self, queue: ConsumeQueue, offset: int) -> None:
-        """Let a queue begin in the middle."""
+        """
+        Let a queue that has no message begin in the middle.
+
+        It may have files all the same: after a power failure their names may be there, and their units not.
+        """
+        self._queues.discard_files(queue)
         try:
             queue.begin_at(offset)
         except OSError as error:

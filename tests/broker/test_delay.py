@@ -213,7 +213,8 @@ class DelayQueuesTests(SynchronousTestCase):
     def test_wall_clock_back_again(self) -> None:
         """Each time that the wall clock is set back what came since waits its level's delay, twice that at most."""
         self.delay.start({})
-        came, late = [], []
+        came: list[float] = []
+        late: list[float] = []
         for number in range(120):
             self.schedule(2)
             came.append(self.env.clock.seconds())

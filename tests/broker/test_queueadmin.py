@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.broker.changes import Who
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.properties import tag_code
 from tests.broker.cluster import Cluster
 
@@ -91,6 +92,23 @@ class QueueAdminTests(SynchronousTestCase):
         log_size = self.cluster.broker.store.log_bounds()[1]
         self.assertEqual(sums, [log_size // 2, log_size, log_size])
         self.assertGreater(sums[0], size)
+
+    def test_fillers(self) -> None:
+        """A unit without a message passes no filter (321), and has no bytes that came in (315)."""
+        self.fill()
+        store = self.cluster.broker.store
+        before = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        queue = store._by_key["T", 0]
+        end = store.log_bounds()[1]
+        queue.extend(4)
+        queue.write(Unit(end, PREFILL.size, 0).pack() * 4, 4)
+        queue.next_offset += 4
+        self.fill()
+        self.cluster.heartbeat("g", "T")
+        _, body = self.units(count=99, consumerGroup="g")
+        self.assertEqual([one["eval"] for one in body["queueData"]], [True] * 4 + [False] * 4 + [True] * 4)
+        after = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        self.assertEqual(after, [2 * one for one in before])
 
     def test_no_queue_statistics(self) -> None:
         """315 answers 1 for a queue that is not there, or empty."""

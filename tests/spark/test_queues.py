@@ -176,6 +176,39 @@ class LocateTests(Case):
         rows_of_queue = rows(self.root, table="consumequeue")
         self.assertEqual(len([row for row in rows_of_queue if row["topic"] == "Few"]), 15)
 
+    def test_fillers(self) -> None:
+        """Units without a message may stand anywhere in a queue, and at its end; other rows keep their offsets."""
+        path = os.path.join(self.root, "consumequeue", "Few", "1", "0" * 20)
+        with open(path, "rb") as file:
+            data = file.read()
+        units = [Unit.unpack(data, at) for at in range(0, 10 * UNIT_SIZE, UNIT_SIZE)]
+        filler = [Unit(one.commitlog_offset, PREFILL.size, 0) for one in units]
+        chosen = [*units[:3], filler[3], *units[4:6], filler[6], *units[7:9], filler[9]]
+        write(path, b"".join(one.pack() for one in chosen).ljust(len(data), b"\0"))
+        self.assertEqual(self.found(topic("Few")), self.expected)  # the log is read where the queues have a gap
+        left = [number for number in range(10) if not chosen[number].is_filler]
+        shown = [row for row in rows(self.root, table="consumequeue") if (row["topic"], row["queue_id"]) == ("Few", 1)]
+        self.assertEqual([row["queue_offset"] for row in shown], left)
+        part = [
+            (numbers.tolist(), found["size"].tolist())
+            for numbers, found in _units_near(os.path.dirname(path), 0, 1 << 40)
+        ]
+        self.assertEqual(part, [(left, [units[number].size for number in left])])
+        last = max(end for end in (newest_end(store) for store in find_stores([self.root])))
+        self.assertLess(last, 1 << 30)
+
+    def test_last_is_a_filler(self) -> None:
+        """A queue that ends with a unit without a message has its newest record before what that leads to."""
+        shutil.rmtree(os.path.join(self.root, "consumequeue", "Many"))
+        path = os.path.join(self.root, "consumequeue", "Few", "1", "0" * 20)
+        with open(path, "rb") as file:
+            data = bytearray(file.read())
+        unit = Unit.unpack(bytes(data), 19 * UNIT_SIZE)
+        data[19 * UNIT_SIZE : 20 * UNIT_SIZE] = Unit(unit.commitlog_offset, PREFILL.size, 0).pack()
+        write(path, bytes(data))
+        (store,) = find_stores([self.root])
+        self.assertEqual(newest_end(store), unit.commitlog_offset)
+
     def test_several_files(self) -> None:
         """A queue of several files."""
         folder = os.path.join(self.root, "consumequeue", "Few", "1")

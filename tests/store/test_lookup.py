@@ -8,8 +8,9 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import NoSuchMessage
+from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.message import pack_host
-from smartgo.schema.record import decode
+from smartgo.schema.record import SIZE_LIMIT, decode
 from smartgo.store.lookup import LOWER, UPPER, search
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, message, small
@@ -51,6 +52,30 @@ class AtTests(StoreTestCase):
         del store._commitlog.files.files[0]
         self.failureResultOf(store.at(0), NoSuchMessage)
 
+    def test_filler(self) -> None:
+        """With the size of a unit without a message none is found, far back or not, and none is read."""
+        for memory in (1 << 30, 100):
+            env = FakeEnvironment()
+            env.host.memory = memory
+            store = self.opened(env)
+            offset = self.send(store, message(), *[message()] * 9)[0]
+            sizes = self.sizes_read(env)
+            self.failureResultOf(store.at(offset, PREFILL.size), NoSuchMessage)
+            self.assertEqual(decode(self.now(store.at(offset, 1 << 30))).physical_offset, offset)
+            self.assertLess(max(sizes, default=0), SIZE_LIMIT)
+
+    def sizes_read(self, env: FakeEnvironment) -> list[int]:
+        """Return a list that gets the size of each read of a file from now on."""
+        read_at = env.files.read_at
+        sizes: list[int] = []
+
+        def noted(path: str, at: int, size: int) -> bytes:
+            sizes.append(size)
+            return read_at(path, at, size)
+
+        self.patch(env.files, "read_at", noted)
+        return sizes
+
     def test_damaged(self) -> None:
         """A message whose body is not what it was is not handed out (S14)."""
         store = self.opened(self.env)
@@ -78,6 +103,26 @@ class TimeTests(StoreTestCase):
         for offset in (-1, 100, 5000):
             self.assertEqual(self.now(self.store.stored_ms("T", 0, offset)), -1)
         self.assertEqual(self.now(self.store.stored_ms("none", 0, 0)), -1)
+
+    def test_fillers(self) -> None:
+        """A unit without a message has no store time; a search takes the one of the record that it leads to."""
+        queue = self.store._by_key["T", 0]
+        place = self.store.log_bounds()[1]
+        queue.extend(7)
+        queue.write(Unit(place, PREFILL.size, 0).pack() * 7, 7)
+        queue.next_offset += 7
+        self.env.clock.advance(1)
+        self.send(self.store, message())
+        time = self.env.clock.wall_ms()
+        places = [("T", 0, offset) for offset in range(99, 108)]
+        expected = [self.times[-1], *[-1] * 7, time]
+        self.assertEqual(self.now(self.store.stored_times(places)), expected)
+        self.assertEqual([self.now(self.store.stored_ms(*place)) for place in places], expected)
+        for number, asked in enumerate(self.times):
+            found = self.now(self.store.offset_at("T", 0, asked, LOWER))
+            self.assertEqual(self.times[found], asked, number)
+        self.assertEqual(self.now(self.store.offset_at("T", 0, time, LOWER)), 100)
+        self.assertEqual(self.now(self.store.offset_at("T", 0, time, UPPER)), 107)
 
     def test_stored_times(self) -> None:
         """Store times of many messages, of any queues in any order, are those of each alone."""

@@ -274,6 +274,39 @@ class OffsetTests(RebuildTestCase):
         self.assertEqual(store.units("T", 0, 12, 1)[0].size, PREFILL.size)
         self.assertEqual(store.bounds("T", 0), self.reopened(killed(env)).bounds("T", 0))
 
+    def test_names_without_units(self) -> None:
+        """Where a power failure left a queue's file without its units, the queue is made as if it were not there."""
+        self.fill(self.store, 150)
+        self.stopped(self.store)
+        env = killed(self.env)
+        gone = [f"{ROOT}/commitlog/{0:020d}", f"{ROOT}/smartgo.checkpoint", f"{ROOT}/smartgo.queues"]
+        for path in [*gone, *content(env, "consumequeue")]:
+            del env.files.files[path]
+        without = killed(env)
+        env.files.create_sparse(f"{QUEUES}/T/0/{0:020d}", 400)
+        expected = self.reopened(without)
+        store = self.reopened(env)
+        minimum, maximum = store.bounds("T", 0)
+        self.assertTrue(20 < minimum < maximum == 150)
+        self.assertEqual(expected.bounds("T", 0), (minimum, maximum))
+        self.assertEqual(self.bodies(store), self.bodies(expected))
+        for one in (store, expected):
+            self.stopped(one)
+        self.same(content(env, "consumequeue"), content(without, "consumequeue"))
+
+    def test_begins_with_fillers(self) -> None:
+        """A queue that begins with units without a message can be read from its first message on."""
+        self.send(self.store, message("Other"))
+        queue = self.store._queues.create("T", 0)
+        queue.extend(5000)
+        queue.write(Unit(self.store.log_bounds()[1], PREFILL.size, 0).pack() * 5000, 5000)
+        queue.next_offset = 5000
+        self.send(self.store, message(body=b"one"), message(body=b"two"))
+        self.assertEqual(self.store.bounds("T", 0), (0, 5002))
+        store = self.reopened(killed(self.env))
+        self.assertEqual(store.bounds("T", 0), (5000, 5002))
+        self.assertEqual(self.bodies(store), [b"one", b"two"])
+
     def test_endless_gap(self) -> None:
         """A jump that cannot be does not fill the disk."""
         self.fill(self.store, 3)

@@ -675,6 +675,26 @@ class BeginTests(ReplicaTestCase):
                 self.assertEqual(env.files.list(f"{ROOT}/commitlog"), [f"{self.base:020d}"])
                 self.stopped(slave)
 
+    def test_names_without_units(self) -> None:
+        """Where a power failure left names of queue files, and no unit, each queue begins where its log does."""
+        for held_lanes in ((), ("flush",), ("checkpoint",), ("flush", "checkpoint")):
+            env = FakeEnvironment()
+            slave = self.slave(env, queue_file_size=100)
+            env.threads.held.update(held_lanes)
+            self.fed(slave)
+            env.clock.advance(1)
+            after = power_off(env)
+            slave = self.slave(after, queue_file_size=100)
+            for at in range(max(self.base, slave.log_bounds()[1]), len(self.from_source.log), 100):
+                slave.append_raw(at, self.from_source.log[at : at + 100])
+                for key in slave.queues():  # the first message can be read at once
+                    self.assertEqual(len(self.bodies(slave, *key)), len(slave.units(*key, 0, 999)))
+            self.check(after, slave)
+            self.stopped(slave)
+            slave = self.slave(after, queue_file_size=100)
+            self.check(after, slave)
+            self.stopped(slave)
+
     def test_with_an_empty_file(self) -> None:
         """A log of files without a byte in them is an empty one."""
         env = FakeEnvironment()
