@@ -8,6 +8,7 @@ must mean the same records whenever they are asked for.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,6 +23,7 @@ from smartgo.spark.tail import DataLost, Tail, begins_record, next_record, share
 Offset = dict[str, int]
 """Physical offset by root directory, sorted by directory: Spark compares offsets as texts."""
 
+_log: Final = logging.getLogger("smartgo.spark")
 _LOOKS: Final = 20
 
 
@@ -117,7 +119,7 @@ class Following:
             pieces = self._pieces(stores[root], begin, stop) if root in stores else []
             there = sum(piece.end - piece.begin for piece in pieces)
             if there < stop - begin and root in start:
-                self._lose(root, f"{stop - begin - there} B between physical offsets {begin} and {stop} were removed")
+                self._lose(root, f"{stop - begin - there} B between physical offsets {begin} and {stop} are missing")
             found += pieces
         return found
 
@@ -197,6 +199,7 @@ class Following:
     def _lose(self, root: str, reason: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLost(root, reason)
+        _log.warning("%s: %s; going on with what there is", root, reason)
 
 
 def _sorted(offset: Mapping[str, int]) -> Offset:

@@ -18,6 +18,7 @@ from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode, find_record
 from smartgo.schema.regions import Region
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.gaps import LogGap, find_gaps
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end
 from smartgo.spark.stores import NamedFile, Store, check_named
@@ -56,9 +57,10 @@ class LogRange:
     looks_on: bool = True
 
 
-def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange]:
+def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange | LogGap]:
     """
-    Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for.
+    Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for; what is missing
+    of the logs stands between them.
 
     @raise SettingError: the options give an offset of a store that is none of these.
     """
@@ -68,8 +70,9 @@ def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) 
     return [part for store in stores for part in plan_store(store, options, conditions)]
 
 
-def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> list[LogRange]:
-    """Cut the log of one store into ranges."""
+def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> list[LogRange | LogGap]:
+    """Cut the log of one store into ranges, with the gaps between them."""
+    queues_end = newest_end(store)  # before the files are listed, else a file that is made meanwhile would be missing
     logs = store.log_files()
     if not logs:
         return []
@@ -77,15 +80,20 @@ def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> li
     low, high = conditions.span("physical_offset")
     begin = max(low, _bound(options.starting, store, 0))
     end = min(high + 1, _bound(options.ending, store, _NEVER))
-    parts = []
+    parts: list[LogRange | LogGap] = [
+        replace(gap, begin=max(gap.begin, begin), end=min(gap.end, end))
+        for gap in find_gaps(store.root, logs, queues_end)
+        if gap.begin < end and gap.end > begin
+    ]
     newest = _newest(logs)
     for file in logs:
         is_last = file.base >= newest
         if file.end <= begin or file.base >= end:
             continue
-        for part in _cut(store, file, is_last, begin, end, options.partition_bytes):
+        for part in _cut(store, file, is_last, begin, end, options.partition_bytes, queues_end):
             inside = tuple(one for one in known if one.end > file.base and one.offset < file.end)
             parts.append(replace(part, known=inside))
+    parts.sort(key=lambda part: part.begin)
     times = conditions.span("store_timestamp")
     return _in_time(parts, *times) if times != Conditions().span("store_timestamp") else parts
 
@@ -104,14 +112,16 @@ def _bound(position: Position, store: Store, otherwise: int) -> int:
     return position.by_store.get(store.root, otherwise)
 
 
-def _cut(store: Store, file: NamedFile, is_last: bool, begin: int, end: int, most: int) -> Iterable[LogRange]:
+def _cut(
+    store: Store, file: NamedFile, is_last: bool, begin: int, end: int, most: int, queues_end: int
+) -> Iterable[LogRange]:
     data = files.data_ranges(file.path, 0, file.size) if is_last else [(0, file.size)]
     if not data:
         return
     first = max(file.base, begin)
     last = min(file.base + data[-1][1], end)
     if is_last:
-        safe = newest_end(store)
+        safe = queues_end
     else:
         safe = file.end - SIZE_LIMIT - BLANK_SIZE
     while first < last:
@@ -124,14 +134,19 @@ def _cut(store: Store, file: NamedFile, is_last: bool, begin: int, end: int, mos
         first = after
 
 
-def _in_time(parts: list[LogRange], low: int, high: int) -> list[LogRange]:
+def _in_time(parts: list[LogRange | LogGap], low: int, high: int) -> list[LogRange | LogGap]:
     """
-    Leave out ranges whose records were all stored at other times.
+    Leave out ranges whose records were all stored at other times, and gaps between such.
 
     Times grow from record to record but where a clock was set back, so a range holds times between that of its first
     record and that of the next range's.
     """
-    firsts = [_first_stored_ms(part) for part in parts]
+    firsts: list[int | None] = []
+    for part in parts:
+        if isinstance(part, LogRange):
+            firsts.append(_first_stored_ms(part))
+        else:
+            firsts.append(firsts[-1] if firsts else None)
     kept = []
     for number, part in enumerate(parts):
         first = firsts[number]

@@ -17,6 +17,7 @@ from smartgo.spark import files
 from smartgo.spark.arrays import numbers, values_of
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
+from smartgo.spark.gaps import LogGap
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.partitions import LogRange
 from smartgo.spark.queues import Located, locate
@@ -57,6 +58,38 @@ def read_messages(
     @raise LogDamaged: something cannot be read, and C{failOnCorrupt} is set.
     """
     return _Reading(part, columns, options, of_options(options) if conditions is None else conditions).batches()
+
+
+def read_gap(gap: LogGap, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """
+    Tell of a part of the log that no file holds, as the options ask for.
+
+    @raise LogDamaged: it held records, and C{failOnCorrupt} is set.
+    """
+    damage = Damage(gap.path, gap.begin, gap.end - gap.begin, gap.reason, gap.is_tail)
+    return tell(damage, gap.store, columns, options)
+
+
+def tell(damage: Damage, store: str, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """
+    Tell of a region that cannot be read: by the column of damaged regions where there is one, else by a warning.
+
+    @raise LogDamaged: it is not the end of the log, and C{failOnCorrupt} is set.
+    """
+    if not damage.is_tail and options.fail_on_corrupt:
+        raise LogDamaged(damage)
+    if options.corrupt_column in columns.names:
+        known = {"store": store, "physical_offset": damage.offset}
+        region = {"file": damage.path, "offset": damage.offset, "length": damage.length, "reason": damage.reason}
+        arrays = [
+            pa.array([region if field.name == options.corrupt_column else known.get(field.name)], field.type)
+            for field in columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=columns)
+    else:
+        _log.warning(
+            "%s: %d B at physical offset %d left out: %s", damage.path, damage.length, damage.offset, damage.reason
+        )
 
 
 class _Reading:
@@ -192,23 +225,7 @@ class _Reading:
         """Tell of a region, in the way that the options ask for."""
         if not damage.is_tail:
             self._confirm()
-            if self._options.fail_on_corrupt:
-                raise LogDamaged(damage)
-        if self._tells:
-            yield self._told(damage)
-        else:
-            _log.warning(
-                "%s: %d B at physical offset %d left out: %s", damage.path, damage.length, damage.offset, damage.reason
-            )
-
-    def _told(self, damage: Damage) -> pa.RecordBatch:
-        known = {"store": self._part.store, "physical_offset": damage.offset}
-        region = {"file": damage.path, "offset": damage.offset, "length": damage.length, "reason": damage.reason}
-        arrays = [
-            pa.array([region if field.name == self._options.corrupt_column else known.get(field.name)], field.type)
-            for field in self._columns
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
+        yield from tell(damage, self._part.store, self._columns, self._options)
 
     def _judge(self, piece: Piece, wrong: list[int]) -> None:
         """

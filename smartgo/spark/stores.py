@@ -92,13 +92,19 @@ def queues_below(root: str) -> Iterator[tuple[str, int, str]]:
 
 
 def named_files(directory: str) -> list[NamedFile]:
-    """Return the files of a log or a queue, oldest first; what has another name is left out, as are empty files."""
+    """
+    Return the files of a log or a queue, oldest first; what has another name is left out.
+
+    Empty files at the end are left out too: a broker has just made them. An empty one before others lost its bytes.
+    """
     found = []
     for name in files.names(directory):
         path = posixpath.join(directory, name)
         if _NAME.fullmatch(name) and not files.is_directory(path):
             found.append(NamedFile(path, int(name), files.size(path)))
-    return [file for file in found if file.size]
+    while found and not found[-1].size:
+        found.pop()
+    return found
 
 
 def find_stores(paths: Iterable[str]) -> list[Store]:

@@ -21,9 +21,10 @@ from smartgo.spark import files
 from smartgo.spark.arrays import constant, numbers
 from smartgo.spark.columns import TIMESTAMP
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.gaps import LogGap
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.partitions import LogRange, plan
-from smartgo.spark.reader import read_messages
+from smartgo.spark.reader import read_gap, read_messages
 from smartgo.spark.stores import Store, named_files
 
 _ROWS: Final = 100_000
@@ -64,7 +65,7 @@ class IndexPart:
     begin_ms: int
 
 
-Part = LogRange | QueueFiles | IndexPart
+Part = LogRange | LogGap | QueueFiles | IndexPart
 
 
 def plan_table(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[Part]:
@@ -79,10 +80,23 @@ def plan_table(stores: Iterable[Store], options: ReadOptions, conditions: Condit
 def read_part(part: Part, columns: pa.Schema, options: ReadOptions, conditions: Conditions) -> Iterator[pa.RecordBatch]:
     """Read one part; batches of exactly the columns asked for."""
     if isinstance(part, LogRange):
-        return read_messages(part, columns, options, conditions)
+        return _read_range(part, columns, options, conditions)
+    if isinstance(part, LogGap):
+        return read_gap(part, columns, options)
     if isinstance(part, QueueFiles):
         return _read_queues(part, columns, conditions)
     return _read_index(part, columns, conditions)
+
+
+def _read_range(
+    part: LogRange, columns: pa.Schema, options: ReadOptions, conditions: Conditions
+) -> Iterator[pa.RecordBatch]:
+    """Read one range of a log; its file may have been removed since the read was planned."""
+    try:
+        yield from read_messages(part, columns, options, conditions)
+    except FileNotFoundError:
+        reason = "the file was removed after the read was planned"
+        yield from read_gap(LogGap(part.store, part.path, part.begin, part.end, reason), columns, options)
 
 
 # -- queues --------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from smartgo.schema.regions import Region
 from smartgo.spark import partitions, walk
 from smartgo.spark.columns import MESSAGES, table_schema
 from smartgo.spark.conditions import Conditions
-from smartgo.spark.options import parse
-from smartgo.spark.partitions import plan
+from smartgo.spark.options import ReadOptions, parse
+from smartgo.spark.partitions import LogRange, plan
 from smartgo.spark.reader import LogDamaged, read_messages
 from smartgo.spark.stores import find_stores
 from tests import golden_store
@@ -74,6 +74,11 @@ class Case(SynchronousTestCase):
         """The regions that are told of, as (offset, length)."""
         found = rows(self.root, **CORRUPT, failOnCorrupt=False, **options)
         return [(row["_bad"]["offset"], row["_bad"]["length"]) for row in found if row["_bad"]]
+
+
+def ranges(root: str, options: ReadOptions) -> list[LogRange]:
+    """The ranges that a read of a whole store is cut into."""
+    return [part for part in plan(find_stores([root]), options, Conditions()) if isinstance(part, LogRange)]
 
 
 def host(raw: bytes) -> str:
@@ -269,7 +274,7 @@ class SplitTests(Case):
             log.add(any_message(random))
         log.close()
         expected = [offset for offset, _ in log.written]
-        whole = plan(find_stores([self.root]), parse({"path": self.root}), Conditions())[0]
+        whole = ranges(self.root, parse({"path": self.root}))[0]
         columns, options = pa.schema([MESSAGES.field("physical_offset")]), parse({"path": self.root})
         for _ in range(60):
             cuts = sorted({0, *(random.randrange(whole.end) for _ in range(random.randrange(1, 9))), whole.end})
@@ -287,7 +292,7 @@ class SplitTests(Case):
             log.add(any_message(random))
         log.close()
         ends = [offset + len(raw) for offset, raw in log.written]
-        whole = plan(find_stores([self.root]), parse({"path": self.root}), Conditions())[0]
+        whole = ranges(self.root, parse({"path": self.root}))[0]
         columns = table_schema("messages", "_bad")
         options = parse({"path": self.root, "failOnCorrupt": "false", **CORRUPT})
         for _ in range(60):
@@ -326,7 +331,7 @@ class SplitTests(Case):
         log.close()
         options = replace(parse({"path": self.root}), partition_bytes=100_000)
         with patched.object(partitions, "SIZE_LIMIT", 300_000):
-            parts = plan(find_stores([self.root]), options, Conditions())
+            parts = ranges(self.root, options)
         full = [part for part in parts if part.base == 0]
         self.assertEqual([part.begin for part in full], [n * 100_000 for n in range(8)])
         self.assertEqual(full[-1].end, 1 << 20)
@@ -344,7 +349,7 @@ class SplitTests(Case):
         log.add(Message("T", 0, b"last", b""))
         log.close()
         self.assertEqual(self.offsets(), [offset for offset, _ in log.written])
-        whole = plan(find_stores([self.root]), parse({"path": self.root}), Conditions())[0]
+        whole = ranges(self.root, parse({"path": self.root}))[0]
         part = replace(whole, end=outer + 20)
         error = self.assertRaises(StoreError, list, read_messages(part, MESSAGES, parse({"path": self.root})))
         self.assertIn("partitionBytes", str(error))
@@ -475,12 +480,18 @@ class DamageTests(Case):
                 self.assertEqual(self.offsets(), self.all, cut)
 
     def test_short_file(self) -> None:
-        """A newest file that was copied in part ends where it ends."""
+        """A newest file that lacks what the queues name is reported; on request it ends where it ends."""
         offset, raw = self.writer.written[-1]
         end = offset - self.writer.begin
         for cut in (end + len(raw), end + len(raw) - 1, end + 3, end):
             os.truncate(self.log(self.writer.begin), cut)
-            self.assertEqual(self.offsets(), self.all if cut == end + len(raw) else self.all[:-1])
+            if cut == end + len(raw):
+                self.assertEqual(self.offsets(), self.all)
+                continue
+            error = self.assertRaises(LogDamaged, self.offsets)
+            self.assertIn(f"the consume queues name records up to {offset + len(raw)}", str(error))
+            self.assertEqual(self.offsets(failOnCorrupt=False), self.all[:-1])
+            self.assertIn((self.writer.begin + cut, end + len(raw) - cut), self.damage())
 
     def test_left_overs(self) -> None:
         """Records of an earlier life behind the newest are not taken for later ones."""
@@ -578,7 +589,7 @@ class BodyTests(Case):
         """Bodies that grow very long come in batches of their own, so memory stays bounded."""
         self.write_bodies(*[(zlib.compress(bytes(90_000)), 0x1)] * 12)
         options = parse({"path": self.root, "decompressBody": "true"})
-        part = plan(find_stores([self.root]), options, Conditions())[0]
+        part = ranges(self.root, options)[0]
         with patched("smartgo.spark.reader._INFLATED", 320_000):
             found = [batch.column("body").to_pylist() for batch in read_messages(part, MESSAGES, options)]
         self.assertEqual([len(bodies) for bodies in found], [4, 4, 4])

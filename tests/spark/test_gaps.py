@@ -1,0 +1,220 @@
+"""Tests of L{smartgo.spark.gaps}: no byte of a log is missing in silence."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from unittest.mock import patch as patched
+
+from pyspark.errors import PySparkException
+
+from smartgo.errors import StoreError
+from smartgo.schema.message import Message
+from smartgo.schema.record import encode_blank
+from smartgo.spark import files, job
+from smartgo.spark.columns import MESSAGES
+from smartgo.spark.conditions import Conditions
+from smartgo.spark.following import Following
+from smartgo.spark.options import parse
+from smartgo.spark.reader import LogDamaged
+from smartgo.spark.stores import find_stores
+from smartgo.spark.tables import plan_table, read_part
+from smartgo.spark.tail import DataLost
+from tests.spark.logs import LogWriter, rows
+from tests.spark.session import SparkTestCase
+from tests.spark.test_job import run
+from tests.spark.test_reader import Case
+
+SIZE = 1 << 14
+
+
+class GapTests(Case):
+    """A store of five files, in which something is done to one."""
+
+    def setUp(self) -> None:
+        """Write it."""
+        super().setUp()
+        self.writer = LogWriter(self.root, file_size=SIZE)
+        while self.writer.begin < 4 * SIZE or self.writer.at < 4 * SIZE + 3000:
+            self.writer.add(Message("T", 0, bytes(500), b""))
+        self.writer.close()
+        os.truncate(self.log(4 * SIZE), SIZE)  # brokers make files at their full length
+        self.all = [offset for offset, _ in self.writer.written]
+
+    def left(self, begin: int, end: int) -> list[int]:
+        """The offsets of the records that lie outside a part of the log."""
+        return [offset for offset in self.all if not begin <= offset < end]
+
+    def refused(self, **options: Any) -> str:
+        """Read, and return what the error says."""
+        return str(self.assertRaises(LogDamaged, self.offsets, **options))
+
+    def check(self, begin: int, end: int, *words: str, **options: Any) -> None:
+        """Fail unless a batch read refuses, names what is missing, and gives the rest on request."""
+        said = self.refused(**options)
+        for word in (f"physical offset {begin}", f"{end - begin} B", *words):
+            self.assertIn(word, said)
+        self.assertEqual(self.offsets(failOnCorrupt=False, **options), self.left(begin, end))
+        self.assertIn((begin, end - begin), self.damage(**options))
+        self.assertIn("left out", self.warnings[0])
+
+    def check_stream(self) -> None:
+        """Fail unless a stream over the store ends with an error."""
+        following = Following(parse({"path": self.root}))
+        begin = following.initial()
+        self.assertRaises(DataLost, lambda: following.ranges(begin, following.settled()))
+
+    def test_whole(self) -> None:
+        """Nothing is missing from a log as a broker leaves it, with a file that was made ahead, full or empty."""
+        self.assertEqual(self.damage(), [])
+        for size in (0, SIZE):
+            with open(self.log(5 * SIZE), "wb") as file:
+                file.truncate(size)
+            self.assertEqual((self.offsets(), self.damage()), (self.all, []))
+
+    def test_missing(self) -> None:
+        """A file that is gone from the middle is reported, for a read by queues too; the oldest may be gone."""
+        os.remove(self.log(2 * SIZE))
+        self.check(2 * SIZE, 3 * SIZE, "the file is missing")
+        self.check_stream()
+        self.assertIn("missing", self.refused(subscribe="T"))
+        os.remove(self.log(0))
+        os.remove(self.log(SIZE))
+        self.assertEqual(self.offsets(), self.left(0, 3 * SIZE))
+
+    def test_several_missing(self) -> None:
+        """Files that are gone side by side are one gap."""
+        os.remove(self.log(2 * SIZE))
+        os.remove(self.log(SIZE))
+        self.check(SIZE, 3 * SIZE)
+        self.check_stream()
+
+    def test_emptied(self) -> None:
+        """A file of no bytes before others is reported: the first, or one in the middle."""
+        for number in (0, 2):
+            with open(self.log(number * SIZE), "r+b") as file:
+                whole = file.read()
+                file.truncate(0)
+                self.check(number * SIZE, (number + 1) * SIZE, "ends after 0 B")
+                self.check_stream()
+                file.seek(0)
+                file.write(whole)
+        self.assertEqual(self.damage(), [])
+
+    def test_shortened(self) -> None:
+        """A file that ends at a record's boundary before the next file begins is reported."""
+        inside = [offset for offset in self.all if SIZE <= offset < 2 * SIZE]
+        cut = inside[len(inside) // 2]
+        os.truncate(self.log(SIZE), cut - SIZE)
+        self.check(cut, 2 * SIZE, "ends after")
+        self.check_stream()
+
+    def test_newest_emptied(self) -> None:
+        """The queues tell that the newest file held records: emptied, or gone."""
+        end = self.writer.at
+        os.truncate(self.log(4 * SIZE), 0)
+        self.check(4 * SIZE, end, f"the consume queues name records up to {end}")
+        os.remove(self.log(4 * SIZE))
+        self.check(4 * SIZE, end, "the file is missing")
+
+    def test_newest_shorter(self) -> None:
+        """A newest file that is shorter than the others, and lacks nothing that is known, is told of, and no error."""
+        os.truncate(self.log(4 * SIZE), self.writer.at - 4 * SIZE)
+        self.assertEqual(self.offsets(), self.all)
+        self.assertEqual(self.damage(), [(self.writer.at, 5 * SIZE - self.writer.at)])
+
+    def test_asked_for(self) -> None:
+        """What is missing where nobody asked for it is no error: by offsets and by times."""
+        os.remove(self.log(2 * SIZE))
+        self.assertEqual(self.offsets(endingOffsets=SIZE), self.left(SIZE, 5 * SIZE))
+        self.assertEqual(self.offsets(startingOffsets=3 * SIZE), self.left(0, 3 * SIZE))
+        self.refused(startingOffsets=SIZE, endingOffsets=3 * SIZE)
+        found = rows(self.root, columns=["physical_offset", "store_timestamp"], failOnCorrupt=False)
+        times = {row["physical_offset"]: round(row["store_timestamp"].timestamp() * 1000) for row in found}
+        early = times[self.left(SIZE, 5 * SIZE)[-1]]
+        late = times[self.left(0, 3 * SIZE)[0]]
+        with patched("smartgo.spark.partitions.CLOCK_SLACK_MS", 0):
+            self.assertEqual(self.offsets(endingTimestamp=early), self.left(SIZE, 5 * SIZE)[:-1])
+            self.assertEqual(self.offsets(startingTimestamp=late + 1), self.left(0, 3 * SIZE)[1:])
+            self.refused(startingTimestamp=early)
+
+    def test_removed_while_reading(self) -> None:
+        """A file that is removed between plan and task is reported in the same words, not by a traceback."""
+        options = parse({"path": self.root})
+        parts = plan_table(find_stores([self.root]), options, Conditions())
+        os.remove(self.log(0))
+        columns = MESSAGES
+        error = self.assertRaises(StoreError, list, read_part(parts[0], columns, options, Conditions()))
+        self.assertIn("the file was removed after the read was planned", str(error))
+        lenient = parse({"path": self.root, "failOnCorrupt": "false"})
+        self.assertEqual(list(read_part(parts[0], columns, lenient, Conditions())), [])
+        self.assertIn("was removed", self.warnings[-1])
+
+    def test_stream_goes_on(self) -> None:
+        """With failOnDataLoss=false a stream goes on, and says what it passed over."""
+        os.remove(self.log(2 * SIZE))
+        following = Following(parse({"path": self.root, "failOnDataLoss": "false"}))
+        begin = following.initial()
+        parts = following.ranges(begin, following.settled())
+        self.assertNotIn(2 * SIZE, [part.base for part in parts])
+        self.assertIn("are missing; going on with what there is", self.warnings[-1])
+
+    def test_live(self) -> None:
+        """A file that a broker makes while the read is planned is not missed."""
+        listing = files.names
+        new = LogWriter(self.root, file_size=SIZE, begin=5 * SIZE)
+
+        def late(path: str) -> list[str]:
+            if path.endswith("commitlog") and not os.path.exists(self.log(5 * SIZE)):
+                with open(self.log(4 * SIZE), "r+b") as newest:
+                    newest.seek(self.writer.at - 4 * SIZE)
+                    newest.write(encode_blank(5 * SIZE - self.writer.at))
+                new.add(Message("U", 0, bytes(10), b""))
+                new.close()
+            return listing(path)
+
+        with patched.object(files, "names", late):
+            self.assertEqual(self.offsets(), [*self.all, 5 * SIZE])
+
+
+class SparkGapTests(SparkTestCase):
+    """What a person gets from Spark itself where a file is gone from the middle of a log."""
+
+    def setUp(self) -> None:
+        """Write a store of three files, and remove the second."""
+        super().setUp()
+        self.patch(job, "check_java", lambda: None)
+        self.top = os.path.abspath(self.mktemp())
+        self.root = os.path.join(self.top, "store")
+        writer = LogWriter(self.root, file_size=SIZE)
+        while writer.at < 2 * SIZE + 3000:
+            writer.add(Message("T", 0, bytes(500), b""))
+        writer.close()
+        os.truncate(os.path.join(self.root, "commitlog", f"{2 * SIZE:020d}"), SIZE)
+        os.remove(os.path.join(self.root, "commitlog", f"{SIZE:020d}"))
+
+    def test_batch(self) -> None:
+        """A count fails and names the file."""
+        frame = self.spark.read.format("smartgo").load(self.root)
+        error = self.assertRaises(PySparkException, frame.count)
+        self.assertIn(f"{SIZE:020d} is damaged at physical offset {SIZE}, {SIZE} B (the file is missing", str(error))
+
+    def test_stream(self) -> None:
+        """A query fails and says how much is missing."""
+        query = (
+            self.spark.readStream.format("smartgo").load(self.root).writeStream.format("noop")
+            .option("checkpointLocation", os.path.join(self.top, "checkpoint")).trigger(availableNow=True).start()
+        )  # fmt: skip
+        error = self.assertRaises(PySparkException, query.awaitTermination, 120)
+        self.assertIn(f"{SIZE} B between physical offsets", str(error))
+        self.assertIn("are missing", str(error))
+
+    def test_job(self) -> None:
+        """The job says that a place is damaged, lists it, and ends with status 1 where it was to check."""
+        out = os.path.join(self.top, "report")
+        status, said = run(self.root, "--out", out, "--check")
+        self.assertEqual(status, job.FAILED, said)
+        self.assertIn(f"1 damaged places, {SIZE} B, are not in the figures", said)
+        (row,) = self.spark.read.parquet(os.path.join(out, "corrupt")).toArrow().to_pylist()
+        self.assertEqual((row["offset"], row["length"]), (SIZE, SIZE))
+        self.assertIn("the file is missing", row["reason"])
