@@ -254,7 +254,8 @@ def _by_construct(frames: Iterator[Any]) -> Iterator[Any]:
 
 
 def _parts(store: Written) -> list[LogRange]:
-    return plan(find_stores([str(store.root)]), parse({"path": str(store.root)}), Conditions())
+    parts = plan(find_stores([str(store.root)]), parse({"path": str(store.root)}), Conditions())
+    return [part for part in parts if isinstance(part, LogRange)]
 
 
 def _write_parquet(store: Written, folder: Path) -> int:
