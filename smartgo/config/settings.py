@@ -570,6 +570,19 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         ),
     )
     ops_requests_per_second: int = setting(200, Integer("Requests of one address, on average.", low=1, high=100_000))
+    ops_max_connections: int = setting(
+        512, Integer("Connections to the API, in all; where there are more, idle ones are closed.", low=8)
+    )
+    ops_max_connections_per_address: int = setting(
+        128,
+        Integer(
+            "Connections to the API of one address that is none of opsTrustedProxies; idle ones are closed.", low=4
+        ),
+    )
+    ops_max_requests: int = setting(64, Integer("Requests of the API that are served at once.", low=4))
+    ops_max_streams: int = setting(
+        64, Integer("Streams and exports of the API at once; who asks gets a quarter of them at most.", low=4)
+    )
     ops_path: str = setting(
         "",
         Path(

@@ -218,9 +218,9 @@ class Api:
         if one.answer_type in (Stream, Lines) and request.method == b"HEAD":
             request.finish()
         elif one.answer_type is Stream:
-            self._streams.begin(request, result, lambda: self._gate.still(call.principal))
+            self._streams.begin(request, result, lambda: self._gate.still(call.principal), call.owner)
         elif one.answer_type is Lines:
-            self._streams.begin_lines(request, result)
+            self._streams.begin_lines(request, result, call.owner)
         elif one.answer_type is None:
             request.setResponseCode(one.status)
             request.finish()

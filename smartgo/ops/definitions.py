@@ -115,7 +115,7 @@ class DefinitionsApi:
             raise Problem(400, f"more than {ITEMS} settings at once; bring them in by several files", "too-many-items")
         wanted = await self._view.admin.definitions.read(order.definitions)
         work = Import(self._view, wanted, order)
-        return self._jobs.start("definitions", call.principal, work.run, ITEMS)
+        return self._jobs.start("definitions", call.principal, work.run, ITEMS, call.owner)
 
 
 class Import:

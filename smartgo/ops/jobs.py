@@ -31,6 +31,8 @@ from smartgo.ops.security.principals import ADMIN, Principal
 
 RUNNING: Final = 8
 """Jobs at once."""
+SHARE: Final = 4
+"""Jobs at once of one asker."""
 SECONDS: Final = 3600.0
 """Until a job is ended that is not done by itself."""
 KEPT: Final = 64
@@ -86,6 +88,7 @@ class Job:
         self.id = id
         self.kind = kind
         self.who = principal.name
+        self.owner = ""
         self.state: State = "running"
         self.begun_ms = now_ms
         self.ended_ms: int | None = None
@@ -147,18 +150,23 @@ class JobTable:
         self._env = env
         self._jobs: dict[str, Job] = {}
 
-    def start(self, kind: str, principal: Principal, work: Work, limit: int = ROWS) -> JobView:
+    def start(self, kind: str, principal: Principal, work: Work, limit: int = ROWS, owner: str = "") -> JobView:
         """
         Begin a job.
 
         @param work: is given its L{Job}; what it returns is the result, what it raises the error.
         @param limit: rows that it may have.
-        @raise Problem: 409, there are too many.
+        @param owner: who asks, and from where: he may have a share of all jobs.
+        @raise Problem: 409, there are too many, or too many of his.
         """
         self._sweep()
-        if sum(one.state == "running" for one in self._jobs.values()) >= RUNNING:
+        running = [one for one in self._jobs.values() if one.state == "running"]
+        if len(running) >= RUNNING:
             raise Problem(409, f"{RUNNING} jobs run already; wait for one, or cancel one", "too-many-jobs")
+        if owner and sum(one.owner == owner for one in running) >= SHARE:
+            raise Problem(409, f"{SHARE} jobs of yours run already; wait for one, or cancel one", "too-many-jobs")
         job = Job(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms(), limit)
+        job.owner = owner
         self._jobs[job.id] = job
         job.ends = self._env.clock.callLater(SECONDS, self._out_of_time, job)
         job.work = Deferred.fromCoroutine(self._run(job, work))

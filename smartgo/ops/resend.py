@@ -167,7 +167,7 @@ class ResendApi:
         group = call.path.name
         queues = await self._letters.queues(group)
         work = Resending(self._letters, self._outbox, self._inflater, group, queues, call.body)
-        return self._jobs.start("dlq-resend", call.principal, work.run)
+        return self._jobs.start("dlq-resend", call.principal, work.run, owner=call.owner)
 
 
 class Resending:

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from smartgo.ops.security.gate import counted
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
 
 __all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Lines", "Raw", "Route", "Stream", "route", "routes_of"]
@@ -63,6 +64,11 @@ class Call(Generic[P, Q, B]):
         self.cookies: list[bytes] = []
         self.noted: dict[str, Any] = {}
         self.gone = False
+
+    @property
+    def owner(self) -> str:
+        """Whose share of what there is few of this request takes: a name, and an address or a network of IPv6."""
+        return f"{self.principal.name} {counted(self.address)}"
 
 
 class Raw(NamedTuple):

@@ -115,7 +115,7 @@ class SearchApi:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
         queues = await self._reader.queues(order.topic, order.broker, order.queue_id)
         work = Search(self._reader, self._lookup, self._inflater, order, queues)
-        return self._jobs.start(SEARCH, call.principal, work.run)
+        return self._jobs.start(SEARCH, call.principal, work.run, owner=call.owner)
 
 
 class Search:

@@ -24,6 +24,7 @@ from smartgo.ops.alerts.resources import AlertsApi
 from smartgo.ops.alerts.watch import AlertWatch
 from smartgo.ops.api import Api
 from smartgo.ops.cluster import ClusterApi
+from smartgo.ops.connections import Limits
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.debug import DebugApi
 from smartgo.ops.definitions import DefinitionsApi
@@ -114,7 +115,7 @@ class Ops(Service):
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
         if node is not None:
             node.hear(partial(note_asked, env, self.audit))
-        self.streams = Streams(env.clock)
+        self.streams = Streams(env.clock, config.ops_max_streams)
         self.jobs = JobTable(env)
         progress = GroupProgress(env.clock, self.view)
         path = posixpath.join(config.ops_path, "history.bin")
@@ -156,7 +157,7 @@ class Ops(Service):
             *resources,
         ]
         self.api = Api(env, self._gate, self.audit, self.streams, served, console_pages())
-        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, tls)
+        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, tls, _limits(config))
 
     @property
     def url(self) -> str:
@@ -238,6 +239,16 @@ def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> Non
             f"the REST API would listen on {address} without TLS, and show tokens to the network; configure"
             " tls.server.certPath, or say opsAllowInsecure=true behind a proxy that speaks TLS"
         )
+
+
+def _limits(config: OpsConfig) -> Limits:
+    """The settings of connections and requests."""
+    return Limits(
+        config.ops_max_connections,
+        config.ops_max_connections_per_address,
+        config.ops_max_requests,
+        frozenset(_words(config.ops_trusted_proxies)),
+    )
 
 
 def _words(text: str) -> tuple[str, ...]:

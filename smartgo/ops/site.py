@@ -24,6 +24,8 @@ from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
+from smartgo.ops.connections import ConnectionTable, Limits
+from smartgo.ops.openapi import PREFIX
 from smartgo.ops.problems import TITLES, Problem
 from smartgo.ops.routes import BODY_LIMIT
 
@@ -31,10 +33,15 @@ URL_LIMIT: Final = 8 * 1024  # bytes
 HEADERS_LIMIT: Final = 16 * 1024  # bytes of all headers
 HEADER_COUNT: Final = 100
 REQUEST_SECONDS: Final = 30.0
-AT_ONCE: Final = 64  # requests
-CONNECTIONS: Final = 512
+FIRST_SECONDS: Final = 10.0
+"""For the head of the first request of a connection."""
 BODIES: Final = 64 * 1024 * 1024
 """Bytes of bodies that are not whole yet, of all requests together: nobody has been asked yet who he is."""
+
+_PROBES: Final = frozenset(
+    {b"/metrics", *(PREFIX.encode() + path for path in (b"/metrics", b"/health", b"/ready"))},
+)
+"""What tells how the process is: answered at once, however many other requests are served."""
 
 _IDLE_SECONDS: Final = 60  # of a connection without a request
 _LINGER_SECONDS: Final = 2.0
@@ -97,9 +104,10 @@ class OpsRequest(Request):
         factory = self.channel.factory
         self.setHeader(b"Date", datetimeToString(factory.wall_seconds()))
         self.setHeader(b"X-Request-Id", self.id.encode())
-        if factory.busy >= AT_ONCE:
+        most = factory.limits.requests
+        if factory.busy >= most and self.path not in _PROBES:
             self.answer_problem(
-                Problem(503, f"more than {AT_ONCE} requests at once", "too-many-requests-at-once", {"Retry-After": "1"})
+                Problem(503, f"more than {most} requests at once", "too-many-requests-at-once", {"Retry-After": "1"})
             )
             return
         self._counted = True
@@ -174,10 +182,23 @@ class Channel(HTTPChannel):
     def __init__(self) -> None:
         super().__init__()
         self._due: IDelayedCall | None = None
+        self._first: IDelayedCall | None = None
         self._refused = False
         self._line_read = False
         self._head_size = 0
         self._room = 0
+
+    def connectionMade(self) -> None:
+        """Wait for the first request, not for long: nobody has said yet who he is."""
+        super().connectionMade()
+        self._first = self.callLater(FIRST_SECONDS, self._nothing_came)
+
+    def _nothing_came(self) -> None:
+        self._first = None
+        if self.has_begun and not self._refused:
+            self.refuse(408, f"the head of the first request was not there within {FIRST_SECONDS:g} s")
+        else:
+            self.abort()
 
     # -- limits ------------------------------------------------------------------------------------------------
 
@@ -214,6 +235,8 @@ class Channel(HTTPChannel):
 
     def allHeadersReceived(self) -> None:
         """Refuse a body that is announced as too long before any of it is sent."""
+        self._stop_first()
+        self.factory.table.used(self)
         request = self.requests[-1]
         request.limit = self.factory.body_limit(self._command, self._path)
         if self.length is not None and self.length > request.limit:
@@ -246,8 +269,7 @@ class Channel(HTTPChannel):
         """Read, unless all has been said."""
         if not self._refused:
             super().dataReceived(data)
-            begun = self._line_read or bool(self._buffer)
-            if begun and self._due is None and not self._handlingRequest and not self._refused:
+            if self.has_begun and self._due is None and not self._handlingRequest and not self._refused:
                 self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
 
     def rawDataReceived(self, data: bytes) -> None:
@@ -264,6 +286,11 @@ class Channel(HTTPChannel):
             self._due.cancel()
             self._due = None
 
+    def _stop_first(self) -> None:
+        if self._first is not None:
+            self._first.cancel()
+            self._first = None
+
     # -- ends --------------------------------------------------------------------------------------------------
 
     def refuse(self, status: int, detail: str) -> None:
@@ -271,6 +298,7 @@ class Channel(HTTPChannel):
         if self._refused:
             return
         self._refused = True
+        self._stop_first()
         self._stop_watch()
         self._give_room()
         for request in self.requests:
@@ -295,8 +323,14 @@ class Channel(HTTPChannel):
         """Whether a request of this connection is being served."""
         return bool(self._handlingRequest)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of a request is there."""
+        return self._line_read or bool(self._buffer)
+
     def requestDone(self, request: Any) -> None:
         """Go on with the next request, unless all is to end."""
+        self.factory.table.used(self)
         if self.factory.closing:
             self.persistent = 0
         super().requestDone(request)
@@ -314,6 +348,7 @@ class Channel(HTTPChannel):
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Stop all timers."""
+        self._stop_first()
         self._stop_watch()
         self._give_room()
         super().connectionLost(reason)
@@ -324,6 +359,7 @@ class OpsFactory(ServerFactory):
     """
     Makes channels.
 
+    @ivar limits: on connections and requests; C{table} has the connections.
     @ivar busy: requests that are being served.
     @ivar receiving: bytes of bodies that are not whole yet.
     @ivar closing: whether connections end with the request that is being served.
@@ -338,6 +374,7 @@ class OpsFactory(ServerFactory):
         render: Callable[[OpsRequest], object],
         body_limit: Callable[[bytes, bytes], int],
         tls: ServerTLS | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """
         @param body_limit: how many bytes a body may have, by method and URL.
@@ -347,6 +384,8 @@ class OpsFactory(ServerFactory):
         self.render = render
         self.body_limit = body_limit
         self._tls = tls
+        self.limits = limits or Limits()
+        self.table = ConnectionTable(self.limits)
         self.busy = 0
         self.receiving = 0
         self.closing = False
@@ -365,10 +404,10 @@ class OpsFactory(ServerFactory):
         return float(self._env.clock.wall_ms()) / 1000
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Make the channel of a new connection; C{None}, which closes it, where there are too many."""
-        if len(self._channels) >= CONNECTIONS:
-            return None
+        """Make the channel of a new connection; C{None}, which closes it, where there are too many that are served."""
         channel = Channel()
+        if not self.table.admit(channel, addr.host if isinstance(addr, IPv4Address | IPv6Address) else ""):
+            return None
         channel.factory = self
         channel.site = self
         channel.callLater = self._env.clock.callLater  # type: ignore[method-assign]
@@ -380,6 +419,7 @@ class OpsFactory(ServerFactory):
 
     def ended(self, channel: Channel) -> None:
         """A connection is over."""
+        self.table.discard(channel)
         self._channels.discard(channel)
         if self._empty is not None and not self._channels:
             empty, self._empty = self._empty, None

@@ -17,7 +17,9 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.site import OpsRequest
 
 STREAMS: Final = 64
-"""At once."""
+"""At once, where nothing else is said."""
+SHARE: Final = 4
+"""The part of them that one asker may have: one of so many."""
 QUEUE: Final = 256
 """Events that wait for one client."""
 HEARTBEAT: Final = 15.0  # seconds
@@ -168,30 +170,40 @@ class EventStream:
 class Streams:
     """All streams there are."""
 
-    def __init__(self, clock: IClock) -> None:
+    def __init__(self, clock: IClock, most: int = STREAMS) -> None:
+        """@param most: at once."""
         self._clock = clock
-        self._streams: set[EventStream | LineStream] = set()
+        self._most = most
+        self._share = max(1, most // SHARE)
+        self._streams: dict[EventStream | LineStream, str] = {}
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def begin(self, request: OpsRequest, source: Any, allowed: Callable[[], bool]) -> None:
+    def begin(self, request: OpsRequest, source: Any, allowed: Callable[[], bool], owner: str = "") -> None:
         """
         Answer a request by a stream.
 
         @param allowed: whether the client may still listen.
-        @raise Problem: 503, there are too many.
+        @param owner: who asks, and from where: he may have a share of all streams.
+        @raise Problem: 503, there are too many, or too many of his.
         """
-        self._begin(request, EventStream(self._clock, request, source, self._streams.discard, allowed))
+        self._begin(request, EventStream(self._clock, request, source, self._ended, allowed), owner)
 
-    def begin_lines(self, request: OpsRequest, chunks: AsyncGenerator[bytes, None]) -> None:
-        """Answer a request by lines. @raise Problem: 503, there are too many streams."""
-        self._begin(request, LineStream(self._clock, request, chunks, self._streams.discard, STUCK_SECONDS))
+    def begin_lines(self, request: OpsRequest, chunks: AsyncGenerator[bytes, None], owner: str = "") -> None:
+        """Answer a request by lines. @raise Problem: as L{begin}."""
+        self._begin(request, LineStream(self._clock, request, chunks, self._ended, STUCK_SECONDS), owner)
 
-    def _begin(self, request: OpsRequest, stream: EventStream | LineStream) -> None:
-        if len(self._streams) >= STREAMS:
-            raise Problem(503, f"more than {STREAMS} streams at once", "too-many-streams", {"Retry-After": "5"})
-        self._streams.add(stream)
+    def _ended(self, stream: EventStream | LineStream) -> None:
+        self._streams.pop(stream, None)
+
+    def _begin(self, request: OpsRequest, stream: EventStream | LineStream, owner: str) -> None:
+        wait = {"Retry-After": "5"}
+        if len(self._streams) >= self._most:
+            raise Problem(503, f"more than {self._most} streams at once", "too-many-streams", wait)
+        if sum(one == owner for one in self._streams.values()) >= self._share:
+            raise Problem(503, f"more than {self._share} streams of yours at once", "too-many-streams", wait)
+        self._streams[stream] = owner
         request.uncount()
         stream.begin()
 

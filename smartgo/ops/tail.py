@@ -33,6 +33,8 @@ PEEK_LIMIT: Final = 64
 """Messages of one look."""
 TAILS: Final = 8
 """At once."""
+SHARE: Final = 4
+"""At once of one asker."""
 QUEUES: Final = 256
 """Followed by one tail."""
 LOOKED_AT: Final = 2000
@@ -175,25 +177,30 @@ class TailApi:
         Events are `begun`, `message`, `skipped`, `trouble`, `ended` and `dropped`. No group is joined.
         """
         query = call.query
-        self._check_room()
+        self._check_room(call.owner)
         queues = await self._reader.queues(query.topic, query.broker, query.queue_id)
-        self._check_room()  # others may have begun meanwhile
+        self._check_room(call.owner)  # others may have begun meanwhile
         if len(queues) > QUEUES:
             raise Problem(
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
         wanted = Filter(self._inflater, tag=query.tag, key=query.key, body=query.body)
-        return Tail(self._clock, self._reader, queues, query, wanted, self._tails)
+        return Tail(self._clock, self._reader, queues, query, wanted, self._tails, call.owner)
 
-    def _check_room(self) -> None:
+    def _check_room(self, owner: str) -> None:
+        wait = {"Retry-After": "5"}
         if len(self._tails) >= TAILS:
-            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", {"Retry-After": "5"})
+            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", wait)
+        if sum(one.owner == owner for one in self._tails) >= SHARE:
+            raise Problem(503, f"more than {SHARE} tails of yours at once", "too-many-tails", wait)
 
 
 @implementer(IStreamSource)
 class Tail:
     """
     One tail.
+
+    @ivar owner: who asks, and from where.
 
     What comes faster than is wanted is left out: a queue that runs ahead is followed from near its end on.
     """
@@ -208,8 +215,13 @@ class Tail:
         query: TailQuery,
         wanted: Filter,
         tails: set[Tail],
+        owner: str = "",
     ) -> None:
-        """@param tails: those that run; this one is among them from C{started} to C{stopped}."""
+        """
+        @param tails: those that run; this one is among them from C{started} to C{stopped}.
+        @param owner: who asks, and from where.
+        """
+        self.owner = owner
         self._clock = clock
         self._reader = reader
         self._queues = queues

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.ops.events import FiguresSource
-from smartgo.ops.streams import QUEUE, STREAMS, STUCK_SECONDS, EventStream, IStreamSource
+from smartgo.ops.streams import QUEUE, SHARE, STREAMS, STUCK_SECONDS, EventStream, IStreamSource
 from tests.fakes import FakeEnvironment
 from tests.ops.front import HOST, Front, Line, parsed
 
@@ -78,13 +78,25 @@ class EventsTests(SynchronousTestCase):
         self.assertEqual(len(self.front.ops.streams), 0)
 
     def test_not_counted(self) -> None:
-        """Streams do not take the place of requests; there are no more than so many of them."""
-        for _ in range(STREAMS):
+        """Streams do not take the place of requests; one asker has a quarter of them at most, as do others then."""
+        self.assertEqual(STREAMS // SHARE, 16)
+        for _ in range(STREAMS // SHARE):
             self.listen()
         self.assertEqual(self.front.ops.factory.busy, 0)
         answer = self.front.ask("GET", "/events")
         self.assertEqual((answer.status, answer.code), (503, "too-many-streams"))
+        self.assertIn("of yours", answer.json["detail"])
         self.assertEqual(self.front.ask("GET", "/health").status, 200)
+        boss = self.front.admin()
+        head = self.front.ask("HEAD", "/events", token=boss)
+        self.assertEqual(head.status, 200)
+        streams = self.front.ops.streams
+        for number in range(STREAMS - STREAMS // SHARE):
+            streams._streams[cast("Any", object())] = f"somebody {number}"
+        answer = self.front.ask("GET", "/events", token=boss)
+        self.assertEqual((answer.status, answer.code), (503, "too-many-streams"))
+        self.assertIn("more than 64", answer.json["detail"])
+        streams._streams.clear()
 
     def test_head(self) -> None:
         """HEAD gives the head, and no stream."""

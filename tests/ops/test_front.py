@@ -12,10 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
 from smartgo.ops import site
+from smartgo.ops.connections import ConnectionTable, Limits
 from smartgo.ops.openapi import codes_of
 from smartgo.ops.problems import problem_of
 from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
-from smartgo.ops.site import AT_ONCE, CONNECTIONS
+from smartgo.ops.site import FIRST_SECONDS
 from tests.ops.front import HOST, Front, parsed
 
 
@@ -138,6 +139,9 @@ class LimitTests(FrontCase):
             b"POST /api/v1/echo HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
         ):
             line = self.front.connect()
+            cast("Any", line.transport).write(b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
+            self.front.cluster.pump()
+            line.received = b""
             cast("Any", line.transport).write(data)
             self.front.cluster.pump(29.0)
             self.assertEqual(line.received, b"")
@@ -153,28 +157,46 @@ class LimitTests(FrontCase):
 
     def test_at_once(self) -> None:
         """The 65th request at once gets 503, and the next one that is not one too many is served."""
-        lines = [self.front.connect() for _ in range(AT_ONCE)]
+        most = Limits().requests
+        lines = [self.front.connect() for _ in range(most)]
         for line in lines:
             cast("Any", line.transport).write(b"GET /api/v1/slow HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
         self.front.cluster.pump()
-        self.assertEqual(len(self.slow.waiting), AT_ONCE)
-        answer = self.front.ask("GET", "/health")
+        self.assertEqual(len(self.slow.waiting), most)
+        answer = self.front.ask("GET", "/session")
         self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"))
+        for probe in ("/health", "/ready", "/metrics", "//metrics"):
+            self.assertEqual(self.front.ask("GET", probe).status, 200, probe)
         self.slow.waiting.pop().callback({"a": 1})
         self.front.cluster.pump()
-        self.assertEqual(self.front.ask("GET", "/health").status, 200)
+        self.assertEqual(self.front.ask("GET", "/session").status, 200)
         cast("Any", lines[0].transport).loseConnection()
         self.front.cluster.pump()
-        self.assertEqual(self.front.ask("GET", "/health").status, 200)
+        self.assertEqual(self.front.ask("GET", "/session").status, 200)
 
-    def test_connections(self) -> None:
-        """Connections beyond the limit are closed at once."""
-        lines = [self.front.connect() for _ in range(CONNECTIONS)]
-        with self.assertRaises(Exception):  # noqa: B017  memory's network knows no refusal
-            self.front.connect()
-        cast("Any", lines[0].transport).loseConnection()
+    def test_idle_connections(self) -> None:
+        """Idle connections keep out nobody: the one that was silent for longest gives way to the next."""
+        lines = [self.front.connect() for _ in range(513)]
         self.front.cluster.pump()
-        self.front.connect()
+        for probe in ("/health", "/ready", "/metrics", "/brokers"):
+            self.assertEqual(self.front.ask("GET", probe).status, 200, probe)
+        self.assertEqual([line.closed for line in lines[:-128]], [True] * (513 - 128))
+        self.assertFalse(lines[-1].closed)
+        self.assertLessEqual(len(self.front.ops.factory.table), 128)
+
+    def test_first_request(self) -> None:
+        """A connection over which nothing comes is closed after 10 s, one whose first request has no end answered."""
+        silent, begun, asked = (self.front.connect() for _ in range(3))
+        cast("Any", begun.transport).write(b"GET /api/v1/health HTTP/1.1\r\nX: y\r\n")
+        cast("Any", asked.transport).write(b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
+        self.front.cluster.pump(FIRST_SECONDS - 0.5)
+        self.assertEqual((silent.closed, begun.received), (False, b""))
+        self.front.cluster.pump(1.0)
+        self.assertEqual((silent.closed, parsed(begun.received).status), (True, 408))
+        self.front.cluster.pump(30.0)
+        self.assertEqual((begun.closed, asked.closed), (True, False))
+        self.front.cluster.pump(60.0)
+        self.assertTrue(asked.closed)
 
     def test_garbage(self) -> None:
         """What is no HTTP gets 400, and the connection is closed."""
@@ -197,14 +219,13 @@ class LimitTests(FrontCase):
         self.assertEqual(line.received.count(b'{"status":"up"}'), 2)
 
     def test_idle(self) -> None:
-        """A connection without a request is closed after a minute, without a word; before or after a request."""
-        new, used = self.front.connect(), self.front.connect()
+        """A connection without another request is closed after a minute, without a word."""
+        used = self.front.connect()
         cast("Any", used.transport).write(b"GET /api/v1/health HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
         self.front.cluster.pump(59.0)
-        self.assertEqual((new.closed, used.closed), (False, False))
+        self.assertFalse(used.closed)
         self.front.cluster.pump(3.0)
-        self.assertEqual((new.closed, used.closed), (True, True))
-        self.assertEqual((new.received, used.received.count(b"HTTP/1.1")), (b"", 1))
+        self.assertEqual((used.closed, used.received.count(b"HTTP/1.1")), (True, 1))
 
 
 class AnswerTests(FrontCase):
@@ -485,3 +506,72 @@ class ProblemTests(SynchronousTestCase):
         detail = msgspec.json.decode(problem.body("1"))["detail"]
         self.assertTrue(detail.startswith("a  b"))
         self.assertLessEqual(len(detail), 512)
+
+
+class Connection:
+    """One connection for the table."""
+
+    def __init__(self, served: bool = False, begun: bool = False) -> None:
+        self.is_served = served
+        self.has_begun = begun
+        self.ended = False
+
+    def abort(self) -> None:
+        """Note it."""
+        self.ended = True
+
+
+class TableTests(SynchronousTestCase):
+    """Which connections there may be."""
+
+    def setUp(self) -> None:
+        self.table = ConnectionTable(Limits(connections=6, per_address=4, proxies=("10.0.0.9",)))
+
+    def admit(self, count: int, address: str, **state: bool) -> list[Connection]:
+        """Let some connections in."""
+        found = [Connection(**state) for _ in range(count)]
+        for one in found:
+            self.assertTrue(self.table.admit(one, address))
+        return found
+
+    def test_share(self) -> None:
+        """An address that has its share loses its own oldest silent connection, whatever its port or IPv6 address."""
+        others = self.admit(1, "10.0.0.1")
+        mine = self.admit(4, "2001:db8::1")
+        self.table.used(mine[0])
+        self.admit(1, "2001:db8::2")
+        self.assertEqual([one.ended for one in others + mine], [False, False, True, False, False])
+        self.assertEqual(len(self.table), 5)
+
+    def test_begun(self) -> None:
+        """Those that have begun a request give way after those that have not, those that are served never."""
+        served = self.admit(2, "10.0.0.1", served=True)
+        begun = self.admit(1, "10.0.0.1", begun=True)
+        silent = self.admit(1, "10.0.0.1")
+        self.admit(1, "10.0.0.1", served=True)
+        self.assertEqual([one.ended for one in (*served, *begun, *silent)], [False, False, False, True])
+        self.admit(1, "10.0.0.1", served=True)
+        self.assertTrue(begun[0].ended)
+        self.assertFalse(self.table.admit(Connection(), "10.0.0.1"))
+        self.assertTrue(self.table.admit(Connection(), "10.0.0.2"))
+
+    def test_full(self) -> None:
+        """Where there are too many in all, the address gives way that has most."""
+        few = self.admit(2, "10.0.0.1")
+        many = self.admit(4, "10.0.0.2")
+        self.admit(1, "10.0.0.3")
+        self.assertEqual([one.ended for one in few + many], [False, False, True, False, False, False])
+        for one in [*few, *many]:
+            one.is_served = True
+        self.admit(1, "10.0.0.4")
+        self.assertEqual(len(self.table), 6)
+
+    def test_proxy(self) -> None:
+        """A trusted proxy, which asks for many, may have all; what is over makes room."""
+        found = self.admit(6, "10.0.0.9", served=True)
+        self.assertFalse(self.table.admit(Connection(), "10.0.0.1"))
+        for one in found:
+            self.table.discard(one)
+            self.table.discard(one)
+        self.assertEqual(len(self.table), 0)
+        self.admit(1, "10.0.0.1")

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import PeerRefused
-from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, Job, JobTable
+from smartgo.ops.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, SHARE, Job, JobTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, READ, Principal
 from tests.fakes import FakeEnvironment
@@ -73,6 +73,16 @@ class JobTests(SynchronousTestCase):
             self.waiting[-1].errback(error)
             self.assertEqual((job.view().state, job.view().code), ("failed", code))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_share(self) -> None:
+        """One asker may have so many, and others the rest."""
+        for _ in range(SHARE):
+            self.jobs.start("search", SOMEBODY, self.wait, owner="reader 10.0.0.1")
+        problem = self.assertRaises(Problem, self.jobs.start, "search", SOMEBODY, self.wait, owner="reader 10.0.0.1")
+        self.assertEqual((problem.status, problem.code), (409, "too-many-jobs"))
+        self.jobs.start("search", SOMEBODY, self.wait, owner="boss 10.0.0.1")
+        self.waiting[0].callback(None)
+        self.jobs.start("search", SOMEBODY, self.wait, owner="reader 10.0.0.1")
 
     def test_bounds(self) -> None:
         """So many run, so many are kept and for so long, with so many rows."""

@@ -13,7 +13,7 @@ from smartgo.ops.inflating import Inflater
 from smartgo.ops.matching import Filter
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.streams import IStreamSource
-from smartgo.ops.tail import QUEUES, SECONDS, TAILS, Tail, TailQuery
+from smartgo.ops.tail import QUEUES, SECONDS, SHARE, TAILS, Tail, TailQuery
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
@@ -85,6 +85,7 @@ class TailTests(MessageCase):
 
     def test_filters(self) -> None:
         """Tag, key, body, queue and the last few narrow and widen what is sent."""
+        self.patch(tail, "SHARE", TAILS)
         tag, key, body = self.listen("&tag=odd"), self.listen("&key=order-4"), self.listen("&body=%3A+5")
         queue, last = self.listen("&queueId=1&broker=broker-a"), self.listen("&last=1")
         for number in (4, 5, 6):
@@ -180,17 +181,23 @@ class TailTests(MessageCase):
         self.assertEqual((events(line)[-1][0], events(line)[-1][1]["why"]), ("ended", "declined"))
 
     def test_bounds(self) -> None:
-        """There are eight tails at once, and none of too many queues, or of what is not there."""
+        """There are eight tails at once, four of one asker, and none of too many queues, or of what is not there."""
         self.assertEqual(self.order("GET", "/tail?topic=Other")[1]["code"], "topic-not-found")
-        for _ in range(TAILS):
-            self.listen()
-        answer = self.front.ask("GET", "/tail?topic=Orders", token=self.token)
-        self.assertEqual((answer.status, answer.code), (503, "too-many-tails"))
+        mine = self.token
+        self.token = self.front.ops.tokens.create("other", ["read"])[1]
+        self.cluster.pump()
+        for token in (self.token, mine):
+            self.token = token
+            for _ in range(SHARE):
+                self.listen()
+            answer = self.front.ask("GET", "/tail?topic=Orders", token=self.token)
+            self.assertEqual((answer.status, answer.code), (503, "too-many-tails"))
+        self.assertEqual(len(self.front.ops.streams), TAILS)
 
     def test_bounds_at_once(self) -> None:
         """There are no more either where all begin at the same time."""
         lines = []
-        for _ in range(TAILS + 2):
+        for _ in range(SHARE + 2):
             lines.append(self.front.connect())
             target = "GET /api/v1/tail?topic=Orders HTTP/1.1\r\nHost: 127.0.0.1:10913\r\n"
             head = f"{target}Authorization: Bearer {self.token}\r\n\r\n"
@@ -198,7 +205,7 @@ class TailTests(MessageCase):
         self.cluster.pump()
         self.cluster.pump(1.0)
         statuses = sorted(line.received.split(b" ", 2)[1] for line in lines)
-        self.assertEqual(statuses, [b"200"] * TAILS + [b"503"] * 2)
+        self.assertEqual(statuses, [b"200"] * SHARE + [b"503"] * 2)
 
     def test_wide(self) -> None:
         """A topic of too many queues is not followed as a whole."""
@@ -210,5 +217,5 @@ class TailTests(MessageCase):
         reader = QueueReader(self.front.ops.client, self.front.ops.view)
         queue = MessageQueue("Orders", "broker-a", 0)
         wanted = Filter(Inflater(self.front.env))
-        tail = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
-        self.assertTrue(verifyObject(IStreamSource, tail))
+        one = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
+        self.assertTrue(verifyObject(IStreamSource, one))

@@ -95,11 +95,11 @@ class Gate:
 
         @raise Problem: 400 no C{Host}, or several; 403 another's, or another site's page; 429 too many requests.
         """
-        counted = _counted(self.address(knock))
-        wait = self._requests.wait(counted)
+        key = counted(self.address(knock))
+        wait = self._requests.wait(key)
         if wait:
             raise _slow_down(wait, "too many requests from this address")
-        self._requests.take(counted)
+        self._requests.take(key)
         host = knock.header("Host")
         if not host:
             raise Problem(400, "the header Host is missing")
@@ -196,13 +196,13 @@ class Gate:
 
     def check_failures(self, address: str) -> None:
         """Let an address pass that was not wrong too often. @raise Problem: 429."""
-        wait = self._failures.wait(_counted(address))
+        wait = self._failures.wait(counted(address))
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
     def failed(self, address: str) -> None:
         """Count that an address was wrong."""
-        self._failures.take(_counted(address))
+        self._failures.take(counted(address))
 
 
 def _is_forwarded(knock: Knock) -> bool:
@@ -244,7 +244,7 @@ def _plain(address: str) -> str:
     return str(mapped or found)
 
 
-def _counted(address: str) -> str:
+def counted(address: str) -> str:
     """Return whose requests are counted together: an IPv6 network of 64 bits is one customer's, who has all of it."""
     found = _plain(address)
     if ":" not in found or found.startswith("no address"):

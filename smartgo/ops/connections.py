@@ -1,0 +1,102 @@
+"""
+Which connections of the API there may be: so many in all and so many of one address; where there are more, those give
+way that ask for nothing (reliability L22).
+
+Nobody has said who he is when he connects. Whoever opens connections and leaves them idle loses the oldest of them to
+the next that comes, so that he keeps out nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from smartgo.ops.security.gate import counted
+
+
+class Limits(NamedTuple):
+    """What an operator may say about it."""
+
+    connections: int = 512
+    per_address: int = 128
+    """Of one address, or of one IPv6 network of 64 bits; proxies that are trusted may have all."""
+    requests: int = 64
+    """That are served at once."""
+    proxies: Collection[str] = ()
+
+
+class Connection(Protocol):
+    """One connection as the table sees it."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a request of it is being served."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of a request is there."""
+
+    def abort(self) -> None:
+        """End now."""
+
+
+class ConnectionTable:
+    """The connections there are, the one that was silent for longest first. Called on the reactor thread."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._by_address: dict[str, dict[Connection, None]] = {}
+        self._addresses: dict[Connection, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """
+        Take a new connection in; one that asks for nothing is ended for it where there are too many.
+
+        @param address: of its other end.
+        @return: false, and the connection is to be closed: there are too many, and all are served.
+        """
+        key = counted(address)
+        own = self._by_address.get(key, {})
+        share = self._limits.connections if address in self._limits.proxies else self._limits.per_address
+        if len(own) >= share:
+            if not self._evict(own):
+                return False
+        elif len(self) >= self._limits.connections and not self._evict_any():
+            return False
+        self._by_address.setdefault(key, {})[connection] = None
+        self._addresses[connection] = key
+        return True
+
+    def used(self, connection: Connection) -> None:
+        """Something was asked over a connection: it is the last to give way."""
+        key = self._addresses.get(connection)
+        if key is not None:
+            own = self._by_address[key]
+            del own[connection]
+            own[connection] = None
+
+    def discard(self, connection: Connection) -> None:
+        """A connection is over; harmless where that is known."""
+        key = self._addresses.pop(connection, None)
+        if key is not None:
+            own = self._by_address[key]
+            del own[connection]
+            if not own:
+                del self._by_address[key]
+
+    def _evict_any(self) -> bool:
+        """End a connection of the address that has most of them; of another where all of its are served."""
+        by_number = sorted(self._by_address.values(), key=len, reverse=True)
+        return any(self._evict(own) for own in by_number)
+
+    def _evict(self, own: dict[Connection, None]) -> bool:
+        waiting = [one for one in own if not one.is_served]
+        if not waiting:
+            return False
+        silent = next((one for one in waiting if not one.has_begun), waiting[0])
+        self.discard(silent)
+        silent.abort()
+        return True
