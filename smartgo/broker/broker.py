@@ -170,6 +170,7 @@ class Broker(Service):
             self.replication.processors,
             lambda: following is not None and following.deserted,
             self._announcer.told,
+            self._rounds.budget,
         )
         self._dialled.add(self._announcer.listener)
         self._rounds.when_stood_still(self._announcer.stood_still)

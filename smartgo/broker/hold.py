@@ -64,6 +64,8 @@ class Parked:
         self.places = places
         self.short = short
         self.answer: Deferred[Answer] = (Deferred if short else Held)(lambda _: end(self))
+        if places > 1 and isinstance(self.answer, Held):
+            self.answer.size = places * Held.size
         self.bucket = 0
         self.passed = False  # by messages that the filter refused
         self.woken = False

@@ -31,6 +31,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.faults import Faults
 from smartgo.remoting.interfaces import IRequestProcessor
+from smartgo.remoting.memorybudget import MemoryBudget
 
 
 class Requests:
@@ -52,6 +53,7 @@ class Requests:
         more: Sequence[IRequestProcessor],
         deserted: Callable[[], bool],
         told: Callable[[], Deferred[None] | None],
+        budget: MemoryBudget,
     ) -> None:
         """
         @param settings: what is in force, and how to change it.
@@ -59,6 +61,7 @@ class Requests:
         @param more: processors of replication.
         @param deserted: whether this is a slave whose master is away.
         @param told: fires when the registries have heard of all changes of topics; C{None} where they have.
+        @param budget: counts what clients make the broker keep.
         """
         config, limits = configuration.broker, configuration.limits
         clock, slave = env.clock, config.is_slave
@@ -129,7 +132,7 @@ class Requests:
                 unique_limit=configuration.store.default_query_max_num,
             ),
             self.heartbeat,
-            RebalanceProcessor(LockTable(clock), topics),
+            RebalanceProcessor(LockTable(clock, budget, limit=limits.max_queue_locks), topics, config.broker_name),
             TopicAdmin(
                 topics, offsets, consumers, store, stats, broker_name=config.broker_name, slave=slave, told=told
             ),

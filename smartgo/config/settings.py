@@ -509,6 +509,9 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     max_topics: int = setting(20_000, Integer("Topics created by sends, at most.", low=1))
     max_topics_per_second: int = setting(10, Integer("Topics created by one address in a second.", low=1))
     max_queues_per_topic: int = setting(1024, Integer("Queues of a topic.", low=1, high=65_536))
+    max_queue_locks: int = setting(
+        200_000, Integer("Locks of queues by orderly consumers, in all; addresses share them as maxHeldPulls.", low=1)
+    )
     max_groups: int = setting(20_000, Integer("Consumer groups, at most.", low=1))
 
 
