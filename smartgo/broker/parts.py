@@ -56,6 +56,7 @@ class Parts:
             sync=settings.sync_flush,
             limit=limits.max_topics,
             per_second=limits.max_topics_per_second,
+            group_limit=2 * limits.max_groups,
             queue_limit=limits.max_queues_per_topic,
             default_queues=config.default_topic_queue_nums,
         )

@@ -167,7 +167,7 @@ class Requests:
             ("longPollingEnable", self._pull, "long_polling"),
             ("longPollingMaxTimeMills", hold, "longest"),
             ("traceOn", self._send, "trace_on"),
-            ("maxTopics", topics, "limit"),
+            ("maxTopics", topics.room, "limit"),
             ("maxQueuesPerTopic", topics, "queue_limit"),
             ("maxHeldPulls", hold, "limit"),
             ("maxHeldPullsPerConnection", hold, "peer_limit"),

@@ -81,7 +81,7 @@ class TopicAdmin(Processor):
         self._broker_name = broker_name
         self._slave = slave
         self._told = told
-        self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
+        self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_list,
             RequestCode.GET_ALL_TOPIC_CONFIG: self._all,
@@ -98,9 +98,9 @@ class TopicAdmin(Processor):
 
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
-        return self._handlers[request.code](request)
+        return self._handlers[request.code](peer, request)
 
-    def _update(self, request: Command) -> Answer | Deferred[Answer]:
+    def _update(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         self._check_master("topic")
         header = request.read(CreateTopicRequest)
         config = TopicConfig(
@@ -112,14 +112,14 @@ class TopicAdmin(Processor):
             topic_sys_flag=header.topic_sys_flag or 0,
             order=header.order,
         )
-        self._topics.update(config)
+        self._topics.update(config, peer)
         return self._once_settled(request, header.topic)
 
-    def _update_list(self, request: Command) -> Answer | Deferred[Answer]:
+    def _update_list(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
-        for config in TopicConfigList.decode(request.body).topic_config_list:
-            self._topics.update(config)
-        return self._once_settled(request)
+        configs = TopicConfigList.decode(request.body).topic_config_list
+        changing = Deferred.fromCoroutine(self._topics.update_all(configs, peer))
+        return changing.addCallback(lambda _: self._once_settled(request))
 
     def _once_settled(self, request: Command, topic: str | None = None) -> Answer | Deferred[Answer]:
         """Answer when the change is on disk, as the flush mode has it, and registries give the new routes."""
@@ -131,7 +131,7 @@ class TopicAdmin(Processor):
             waiting.addCallback(lambda _: told)
         return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
 
-    def _delete(self, request: Command) -> Deferred[Answer]:
+    def _delete(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
         topic = request.read(DeleteTopicRequest).topic
         check_topic(topic)
@@ -146,25 +146,25 @@ class TopicAdmin(Processor):
             await self._store.delete_topic(topic)
         return request.answer()
 
-    def _all(self, request: Command) -> Answer:
+    def _all(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=self._topics.wrapper().encode())
 
-    def _one(self, request: Command) -> Answer:
+    def _one(self, peer: IPeer, request: Command) -> Answer:
         topic = request.read(TopicConfigRequest).topic
         config = self._topics.get(topic)
         if config is None:
             raise TopicNotExist(f"No topic in this broker. topic: {topic}")
         return request.answer(body=config.encode())
 
-    def _system(self, request: Command) -> Answer:
+    def _system(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=TopicList(topic_list=self._topics.system_names()).encode())
 
-    def _consumed_by(self, request: Command) -> Answer:
+    def _consumed_by(self, peer: IPeer, request: Command) -> Answer:
         topic = request.read(TopicConsumersRequest).topic
         groups = sorted({*self._consumers.subscribers(topic), *self._offsets.groups_of(topic)})
         return request.answer(body=GroupList(group_list=groups).encode())
 
-    def _state(self, request: Command) -> Deferred[Answer]:
+    def _state(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         topic = request.read(TopicStatsRequest).topic
         config = self._topics.get(topic)
         if config is None:

@@ -4,21 +4,23 @@ The broker's topics: their settings, who may bring one about, and how they are k
 Rules: C{broker.md} section 2, C{reliability.md} D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
 in place but replaced, so that a snapshot can be written by another thread.
 
-The file is RocketMQ's C{topics.json}. One member is smartgo's own, C{removedQueueTable}: a topic's name and how many
-queues it had when an operator deleted or shrank it. Without it, recovery could not tell a queue whose settings were
-lost from one that was taken away (RocketMQ ignores the member when it reads the file).
+The file is RocketMQ's C{topics.json}. Two members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has a
+topic's name and how many queues it had when an operator deleted or shrank it: without it, recovery could not tell a
+queue whose settings were lost from one that was taken away. C{explicitTopicList} names the topics that administrators
+created: they do not take the room of those that sends create.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from smartgo.broker.pace import Pace
 from smartgo.broker.saving import Saving
+from smartgo.broker.slices import in_slices
+from smartgo.broker.topicroom import TopicRoom, of_group
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import IPeer
@@ -26,7 +28,6 @@ from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerialize
 from smartgo.schema.topics import (
     BENCHMARK_TOPIC,
     DEFAULT_TOPIC,
-    DLQ_PREFIX,
     LMQ_PREFIX,
     OFFSET_MOVED_EVENT,
     REPLY_SUFFIX,
@@ -52,6 +53,7 @@ class _TopicsFile(TopicConfigSerializeWrapper):
     """C{topics.json}."""
 
     removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
+    explicit_topic_list: list[str] = msgspec.field(default_factory=list)
 
 
 _READ = holding(_TopicsFile.decode, "topicConfigTable")
@@ -63,7 +65,8 @@ class TopicTable:
 
     @ivar get: C{get(name)} returns the L{TopicConfig} or C{None}; a dict lookup, for the hot path.
     @ivar version: changes with every change of the table; registries compare it.
-    @ivar limit: topics that sends may create, C{queue_limit} queues of a topic; changed while the broker runs.
+    @ivar room: how many topics there may be, and who may create how many.
+    @ivar queue_limit: queues that a topic may have; changed while the broker runs.
     """
 
     _log = Logger()
@@ -77,6 +80,7 @@ class TopicTable:
         sync: bool = False,
         limit: int = 20_000,
         per_second: int = 10,
+        group_limit: int = 40_000,
         queue_limit: int = 1024,
         default_queues: int = 8,
     ) -> None:
@@ -86,6 +90,7 @@ class TopicTable:
         @param sync: a change counts only once it is durable (D15, SYNC_FLUSH).
         @param limit: how many ordinary topics sends may bring about (L18).
         @param per_second: how many a second one address may.
+        @param group_limit: how many retry and dead letter topics there may be.
         @param queue_limit: the most queues of a topic.
         @param default_queues: queues of a topic that is re-created from what the store has.
         """
@@ -93,14 +98,12 @@ class TopicTable:
         self._file = file
         self._fallback = fallback
         self._sync = sync
-        self.limit = limit
-        self._pace = Pace(clock, per_second)
+        self.room = TopicRoom(clock, limit, per_second, group_limit)
         self.queue_limit = queue_limit
         self._default_queues = default_queues
         self._table: dict[str, TopicConfig] = {}
         self._removed: dict[str, int] = {}
         self._system: set[str] = set(SYSTEM_TOPICS)
-        self._ordinary = 0
         self._unsaved: dict[str, int] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "topic table")
@@ -161,12 +164,10 @@ class TopicTable:
         queues = 0 if model is None else min(queue_nums, model.write_queue_nums, self.queue_limit)
         if model is None or not model.perm & INHERIT or queues <= 0:
             if topic.startswith(RETRY_PREFIX):
+                self.room.admit_send(topic, peer)
                 return self.create_for_group(topic, 1)
             raise TopicNotExist(f"topic[{topic}] not exist, apply first please!")
-        if self._ordinary >= self.limit:
-            raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
-        if not self._pace.take(peer.address.rpartition(":")[0]):
-            raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
+        self.room.admit_send(topic, peer)
         config = TopicConfig(
             topic_name=topic,
             read_queue_nums=queues,
@@ -185,29 +186,59 @@ class TopicTable:
         Bring about a retry or dead letter topic, or return the known one.
 
         @raise BadName: the group's name is too long to make a topic of it.
+        @raise RequestRefused: there are too many such topics.
         """
         known = self._table.get(topic)
         if known is not None:
             return known
         check_topic(topic)
+        self.room.admit_group(topic)
         return self._put(_config(topic, queues, perm, sys_flag))
 
     def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
         """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
-        self._system.add(name)
         known = self._table.get(name)
+        if known is not None and not self.is_system(name):
+            self.room.count(name, -1)  # it was counted as others when the file was read
+        self._system.add(name)
         if known is not None:
             return known
         check_topic(name)
         return self._put(_config(name, queues, perm, 0))
 
-    def update(self, config: TopicConfig) -> None:
+    def update(self, config: TopicConfig, peer: IPeer | None = None) -> None:
         """
         Create a topic, or replace all its settings, for an administrator.
 
+        @param peer: who asks; C{None}: the broker itself.
         @raise BadName: no topic may have this name.
-        @raise RequestRefused: a system topic, or settings out of their ranges.
+        @raise RequestRefused: a system topic, settings out of their ranges, or too many new topics.
         """
+        self._check(config)
+        if config.topic_name not in self._table:
+            self.room.admit((config.topic_name,), peer)
+        self._put(config)
+
+    async def update_all(self, configs: Sequence[TopicConfig], peer: IPeer | None = None) -> None:
+        """
+        Create topics, or replace all their settings, for an administrator: all, or none where one cannot be.
+
+        Other requests have their turn meanwhile; the limits are kept whatever they do.
+
+        @raise BadName: as L{update}, as the next.
+        @raise RequestRefused: nothing was changed.
+        """
+        await in_slices(self._clock, configs, self._check)
+        new = dict.fromkeys(config.topic_name for config in configs if config.topic_name not in self._table)
+        self.room.admit(new, peer)
+        try:
+            await in_slices(self._clock, configs, self._put)
+        finally:
+            for name in new:
+                if name not in self._table:
+                    self.room.explicit.pop(name, None)
+
+    def _check(self, config: TopicConfig) -> None:
         name = config.topic_name
         check_topic(name)
         if self.is_system(name):
@@ -217,7 +248,6 @@ class TopicTable:
                 raise RequestRefused(f"{what} {count} of topic[{name}] is outside 0..{self.queue_limit}")
         if not 0 <= config.perm <= 15:
             raise RequestRefused(f"perm {config.perm} of topic[{name}] is outside 0..15")
-        self._put(config)
 
     def delete(self, name: str) -> bool:
         """
@@ -230,7 +260,7 @@ class TopicTable:
         config = self._table.pop(name, None)
         if config is None:
             return False
-        self._ordinary -= self._counts(name)
+        self.room.count(name, -1)
         self._remember(name, config)
         self._changed(name)
         return True
@@ -275,6 +305,7 @@ class TopicTable:
             self._fill(saved.topic_config_table)
             self.version = saved.data_version
             self._removed = dict(saved.removed_queue_table)
+            self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
 
     def create_built_in(
         self,
@@ -346,7 +377,7 @@ class TopicTable:
             elif not is_topic(topic):
                 self._log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
             elif config is None:
-                count = highest + 1 if _of_group(topic) else max(highest + 1, self._default_queues)
+                count = highest + 1 if of_group(topic) else max(highest + 1, self._default_queues)
                 self._log.warn(
                     "topic {topic} was in the store but not in the table; it has {count} queues again",
                     topic=topic,
@@ -391,7 +422,7 @@ class TopicTable:
     # -- inside --------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> _TopicsFile:
-        return _TopicsFile(self._table, self.version, self._removed)
+        return _TopicsFile(self._table, self.version, self._removed, list(self.room.explicit))
 
     def _fill(self, table: Mapping[str, TopicConfig]) -> None:
         for name, config in table.items():
@@ -401,10 +432,13 @@ class TopicTable:
                 )
             else:
                 self._log.warn("leaving out {topic}, which is no name for a topic", topic=name)
-        self._ordinary = sum(map(self._counts, self._table))
+        self.room.clear()
+        for name in self._table:
+            if not self.is_system(name):
+                self.room.count(name, 1)
 
     def _counts(self, name: str) -> bool:
-        return not _of_group(name) and not self.is_system(name)
+        return name in self._table and not of_group(name) and not self.is_system(name)
 
     def _remember(self, name: str, config: TopicConfig) -> None:
         had = max(self._removed.pop(name, 0), config.read_queue_nums, config.write_queue_nums)
@@ -416,7 +450,8 @@ class TopicTable:
         name = config.topic_name
         old = self._table.get(name)
         if old is None:
-            self._ordinary += self._counts(name)
+            if not self.is_system(name):
+                self.room.count(name, 1)
         elif max(old.read_queue_nums, old.write_queue_nums) > max(config.read_queue_nums, config.write_queue_nums):
             self._remember(name, old)
         if config.read_queue_nums >= self._removed.get(name, 0):
@@ -435,10 +470,6 @@ class TopicTable:
     def _bump(self) -> None:
         self.version = DataVersion(timestamp=self._clock.wall_ms(), counter=self.version.counter + 1)
         self._saving.changed()
-
-
-def _of_group(topic: str) -> bool:
-    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def _config(name: str, queues: int, perm: int, sys_flag: int) -> TopicConfig:

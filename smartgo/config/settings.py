@@ -506,8 +506,17 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         ),
     )
     max_held_pulls_per_connection: int = setting(16_384, Integer("Pulls held at once of a connection.", low=1))
-    max_topics: int = setting(20_000, Integer("Topics created by sends, at most.", low=1))
-    max_topics_per_second: int = setting(10, Integer("Topics created by one address in a second.", low=1))
+    max_topics: int = setting(
+        20_000, Integer("Topics created by sends, at most, and as many again by administrators.", low=1)
+    )
+    max_topics_per_second: int = setting(
+        10,
+        Integer(
+            "Topics created by one address in a second; an administrator may create 1000 at once. Loopback addresses"
+            " are not counted.",
+            low=1,
+        ),
+    )
     max_queues_per_topic: int = setting(1024, Integer("Queues of a topic.", low=1, high=65_536))
     max_queue_locks: int = setting(
         200_000, Integer("Locks of queues by orderly consumers, in all; addresses share them as maxHeldPulls.", low=1)

@@ -22,7 +22,7 @@ class FakePeer:
     def __init__(self, address: str = "192.0.2.7:40001", local_port: int = 10911) -> None:
         self.address = address
         host, _, port = address.rpartition(":")
-        self.host = pack_host(host, int(port))
+        self.host = pack_host(host.strip("[]"), int(port))
         self.local_ip = "192.0.2.1"
         self.local_port = local_port
         self.open = True

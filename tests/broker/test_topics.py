@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 
 import msgspec
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
@@ -203,6 +205,38 @@ class CreateForSendTests(TopicTableCase):
         self.env.clock.advance(0.11)
         table.create_for_send("B", "TBW102", 1, 0, self.peer)
 
+    def test_loopback(self) -> None:
+        """Clients on this machine create as many topics a second as they like, up to the limit."""
+        table = self.table(limit=100)
+        for local in ("127.0.0.1:5", "[::1]:5"):
+            for number in range(50):
+                table.create_for_send(f"A{number}-{len(local)}", "TBW102", 1, 0, FakePeer(local))
+        self.assertRaises(RequestRefused, table.create_for_send, "B", "TBW102", 1, 0, FakePeer("127.0.0.1:5"))
+
+    def test_one_network(self) -> None:
+        """The addresses of one IPv6 network count as one."""
+        table = self.table()
+        for number in range(10):
+            table.create_for_send(f"A{number}", "TBW102", 1, 0, FakePeer(f"[2001:db8::{number:x}]:5"))
+        self.assertRaises(RequestRefused, table.create_for_send, "B", "TBW102", 1, 0, FakePeer("[2001:db8::ff]:5"))
+
+    def test_group_topics(self) -> None:
+        """Retry and dead letter topics have a limit of their own, whoever creates them, and a pace for sends."""
+        table = self.table(group_limit=20)
+        for number in range(10):
+            table.create_for_send(f"%DLQ%g{number}", "TBW102", 1, 0, self.peer)
+        self.assertRaises(RequestRefused, table.create_for_send, "%RETRY%g", None, 1, 0, self.peer)
+        local = FakePeer("127.0.0.1:5")
+        for number in range(5):
+            table.create_for_send(f"%RETRY%g{number}", None, 1, 0, local)
+            table.create_for_group(f"%RETRY%h{number}", 1)
+        self.assertRaises(RequestRefused, table.create_for_send, "%RETRY%g", None, 1, 0, local)
+        self.assertRaises(RequestRefused, table.create_for_group, "%RETRY%g", 1)
+        self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="%RETRY%g"), local)
+        table.create_for_send("ordinary", "TBW102", 1, 0, local)
+        table.delete("%DLQ%g0")
+        table.create_for_group("%RETRY%g", 1)
+
     def test_pace_is_bounded(self) -> None:
         """Addresses that were silent for a second are forgotten."""
         pace = Pace(self.env.clock, 10)
@@ -210,6 +244,29 @@ class CreateForSendTests(TopicTableCase):
             self.env.clock.advance(0.01)
             self.assertTrue(pace.take(str(number)))
         self.assertLessEqual(len(pace._left), 1024)
+
+    def test_sweeps_are_few(self) -> None:
+        """However many keys there are at once, a new one does not cost a look at all of them."""
+        pace = Pace(self.env.clock, 1)
+        sweeps = 0
+        before = pace._left
+        for number in range(20_000):
+            self.assertTrue(pace.take(str(number)))
+            if pace._left is not before:
+                sweeps += 1
+                before = pace._left
+        self.assertLessEqual(sweeps, 5)
+        self.env.clock.advance(1.0)
+        for number in range(30_000):
+            pace.take(f"x{number}")
+        self.assertLessEqual(len(pace._left), 33_000)
+
+    def test_many_at_once(self) -> None:
+        """A burst may be longer than a second's worth; what does not fit is refused whole."""
+        pace = Pace(self.env.clock, 10, 100)
+        self.assertEqual([pace.take("a", 60), pace.take("a", 60), pace.take("a", 40)], [True, False, True])
+        self.env.clock.advance(1.0)
+        self.assertEqual([pace.take("a", 11), pace.take("a", 10)], [False, True])
 
     def test_told(self) -> None:
         """Each change raises the version and is told with the topic's name."""
@@ -236,6 +293,96 @@ class AdministratorTests(TopicTableCase):
         self.assertEqual(
             table.get("T"), TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1, perm=6, order=False)
         )
+
+    def test_room_of_sends(self) -> None:
+        """Topics of administrators do not take the room of sends; deleted ones make room, and restarts forget none."""
+        table = self.table(limit=3)
+        local = FakePeer("127.0.0.1:5")
+        for number in range(3):
+            table.update(TopicConfig(topic_name=f"A{number}"), local)
+        with self.assertRaises(RequestRefused) as caught:
+            table.update(TopicConfig(topic_name="A3"), local)
+        self.assertIn("maxTopics", str(caught.exception))
+        table.update(TopicConfig(topic_name="A1", perm=4), local)
+        for number in range(2):
+            table.create_for_send(f"S{number}", "TBW102", 1, 0, self.peer)
+        self.successResultOf(table.stop())
+        again = self.table(limit=3)
+        self.assertRaises(RequestRefused, again.update, TopicConfig(topic_name="A3"), local)
+        again.create_for_send("S2", "TBW102", 1, 0, self.peer)
+        self.assertRaises(RequestRefused, again.create_for_send, "S3", "TBW102", 1, 0, self.peer)
+        again.delete("A0")
+        again.update(TopicConfig(topic_name="A3"), local)
+
+    def test_own_topics_are_not_counted(self) -> None:
+        """The broker's own topics take nobody's room, before a restart or after it."""
+        for _ in range(2):
+            table = self.table(limit=1)
+            self.assertEqual(table.room._ordinary, 0)
+            self.successResultOf(table.save())
+
+    def test_pace_of_administrators(self) -> None:
+        """An administrator elsewhere creates a thousand topics at once, and then some a second."""
+        table = self.table()
+        for number in range(1000):
+            table.update(TopicConfig(topic_name=f"A{number}"), self.peer)
+        self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="B"), self.peer)
+        table.update(TopicConfig(topic_name="A7", perm=4), self.peer)
+        table.update(TopicConfig(topic_name="B"), FakePeer("127.0.0.1:5"))
+        self.env.clock.advance(0.11)
+        table.update(TopicConfig(topic_name="C"), self.peer)
+
+    def changed(self, table: TopicTable, count: int, peer: FakePeer) -> Deferred[None]:
+        """Create topics by one request."""
+        configs = [TopicConfig(topic_name=f"L{number}") for number in range(count)]
+        return Deferred.fromCoroutine(table.update_all(configs, peer))
+
+    def test_list(self) -> None:
+        """A long list is checked and done in slices, between which others have their turn."""
+        table = self.table()
+        done = self.changed(table, 2000, FakePeer("127.0.0.1:5"))
+        seen = []
+
+        def look() -> None:
+            seen.append(len(table) - 9)
+            if len(seen) < 8:
+                self.env.clock.callLater(0, look)
+
+        look()
+        self.env.clock.advance(0)
+        self.successResultOf(done)
+        self.assertEqual(seen[-1], 2000)
+        self.assertEqual(max(after - before for before, after in pairwise(seen)), 500)
+
+    def test_list_all_or_nothing(self) -> None:
+        """Where one topic of a list is not allowed, or there is no room for all, nothing is changed."""
+        table = self.table(limit=700)
+        local = FakePeer("127.0.0.1:5")
+        version = table.version
+        configs = [TopicConfig(topic_name=f"L{number}") for number in range(600)]
+        for bad in (
+            TopicConfig(topic_name="a/b"),
+            TopicConfig(topic_name="TBW102"),
+            TopicConfig(topic_name="X", perm=99),
+        ):
+            done = Deferred.fromCoroutine(table.update_all([*configs, bad], local))
+            self.env.clock.pump([0.0] * 5)
+            self.assertIsInstance(self.failureResultOf(done).value, (RequestRefused, BadName))
+        for count, peer in ((701, local), (1001, self.peer)):
+            done = self.changed(table, count, peer)
+            self.env.clock.pump([0.0] * 9)
+            self.failureResultOf(done, RequestRefused)
+        self.assertEqual((table.version, len(table)), (version, 9))
+        first, second = (
+            self.changed(table, 600, local),
+            Deferred.fromCoroutine(
+                table.update_all([TopicConfig(topic_name=f"M{number}") for number in range(600)], local)
+            ),
+        )
+        self.env.clock.pump([0.0] * 9)
+        self.successResultOf(first)
+        self.failureResultOf(second, RequestRefused)
+        self.assertEqual(len(table), 609)
 
     def test_system_topics(self) -> None:
         """No system topic is changed or deleted: 1."""
