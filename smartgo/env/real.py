@@ -94,7 +94,7 @@ class RealNetwork:
             endpoint = TCP4ClientEndpoint(self._reactor, host, port, timeout)
         else:
             endpoint = HostnameEndpoint(self._reactor, host, port, timeout)
-        return cast("Deferred[Any]", endpoint.connect(factory))
+        return cast("Deferred[Any]", endpoint.connect(factory)).addCallback(_uncouple)
 
     def probe(self, description: str) -> None:
         """Bind and let go again."""
@@ -133,6 +133,19 @@ class RealNetwork:
         """Bind a datagram socket."""
         port: IListeningPort = self._reactor.listenUNIXDatagram(_unix_address(path), _Datagrams(heard))
         return port
+
+
+def _uncouple(protocol: Any) -> Any:
+    """
+    Part a connection that was made from what has made it.
+
+    Twisted's connector and its transport refer to each other for good, so that a lost connection would be left to the
+    garbage collector. We never ask a connector for anything once it has connected.
+    """
+    connector = getattr(protocol.transport, "connector", None)
+    if connector is not None:
+        connector.transport = None
+    return protocol
 
 
 def _unix_address(path: str) -> str:

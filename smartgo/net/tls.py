@@ -40,6 +40,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment, IFiles
 from smartgo.errors import FramingError, SettingError
+from smartgo.net.tlslayer import TLSLayer
 
 CLIENT_HELLO: Final = 0x16
 """The first byte of TLS. No plain protocol of ours begins with it."""
@@ -84,7 +85,7 @@ class HandshakeFailed(FramingError):
 class _Factory(TLSMemoryBIOFactory):
     """TLS without a buffer of its own: what comes to be written was collected before."""
 
-    protocol = TLSMemoryBIOProtocol
+    protocol = TLSLayer
 
 
 class Protected(Protocol):
@@ -128,14 +129,14 @@ class _Inside:
         self._protocol.lost(reason)
 
 
-def wrap(factory: TLSMemoryBIOFactory, protocol: Protected) -> TLSMemoryBIOProtocol:
+def wrap(factory: TLSMemoryBIOFactory, protocol: Protected) -> TLSLayer:
     """
     Return a layer of TLS for a protocol that is connected already.
 
     It is a protocol for the transport (C{makeConnection} starts the handshake) and a transport for the protocol.
     Twisted's C{startTLS} does the same, but on its own transports alone and with timers of the global reactor.
     """
-    return TLSMemoryBIOProtocol(factory, _Inside(protocol), False)
+    return TLSLayer(factory, _Inside(protocol), False)
 
 
 def readable(reason: Failure) -> Failure:

@@ -17,13 +17,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, datetimeToString
 from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
+from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.connections import ConnectionTable, Limits
 from smartgo.ops.openapi import PREFIX
 from smartgo.ops.problems import TITLES, Problem
@@ -415,7 +415,7 @@ class OpsFactory(ServerFactory):
         self._channels.add(channel)
         if self._tls is None:
             return channel
-        return TLSMemoryBIOProtocol(self._tls.factory(), channel)
+        return TLSLayer(self._tls.factory(), channel)
 
     def ended(self, channel: Channel) -> None:
         """A connection is over."""

@@ -33,6 +33,29 @@ class Line(Protocol):
         """End the connection at once."""
 
 
+class _Ended:
+    """
+    Stands in for a connection that is gone, so that its calls do not keep it in memory.
+
+    Whoever still has the calls is told that the connection has ended.
+    """
+
+    open = False
+    unsent = 0
+
+    def __init__(self, line: Line) -> None:
+        self.address = line.address
+        self.dialled = line.dialled
+        self.chunks = line.chunks
+
+    def put(self, frame: bytes) -> int:
+        """Drop a frame: there is nowhere to send it."""
+        return 0
+
+    def abort(self) -> None:
+        """Do nothing: it has ended."""
+
+
 class _Early(NamedTuple):
     """A frame for a connection that is not ready yet: of a call, by its opaque, or of a notice that was to be sent."""
 
@@ -53,7 +76,7 @@ class Calls:
     __slots__ = ("_early", "_limits", "_line", "_pending", "_rounds", "epitaph", "ready")
 
     def __init__(self, line: Line, rounds: Rounds, limits: Limits) -> None:
-        self._line = line
+        self._line: Line = line
         self._rounds = rounds
         self._limits = limits
         self._pending: PendingCalls[Deferred[Command]] = PendingCalls()
@@ -148,6 +171,7 @@ class Calls:
     def end(self, epitaph: str) -> None:
         """The connection is gone: fail everything that waits."""
         self.epitaph = epitaph
+        self._line = _Ended(self._line)
         self._rounds.no_more(self)
         early, self._early = self._early, []
         for call in self._pending.drain():

@@ -31,11 +31,16 @@ class _Dial(Factory):
     noisy = False
 
     def __init__(self, connection: Connection, limits: Limits, tls: ClientTLS | None, name: str) -> None:
-        self._made = RemotingProtocol(connection, limits.frame, tls, name)
+        self._made: RemotingProtocol | None = RemotingProtocol(connection, limits.frame, tls, name)
 
-    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:
-        """The one."""
-        return self._made
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol | None:
+        """Hand the protocol over: Twisted keeps the factory longer than the connection lasts."""
+        made, self._made = self._made, None
+        return made
+
+    def forget(self) -> None:
+        """Let the protocol go: the attempt has failed."""
+        self._made = None
 
 
 class RemotingClient:
@@ -145,13 +150,14 @@ class RemotingClient:
         factory = _Dial(connection, self._limits, self._tls, host)
         dial = self._env.network.connect(host, port, factory, self._limits.connect)
         self._dials[connection] = dial
-        dial.addCallbacks(self._made, self._missed, callbackArgs=(connection,), errbackArgs=(connection,))
+        dial.addCallbacks(self._made, self._missed, callbackArgs=(connection,), errbackArgs=(connection, factory))
         return connection
 
     def _made(self, _: object, connection: Connection) -> None:
         self._dials.pop(connection, None)
 
-    def _missed(self, failure: Failure, connection: Connection) -> None:
+    def _missed(self, failure: Failure, connection: Connection, factory: _Dial) -> None:
+        factory.forget()
         self._dials.pop(connection, None)
         if failure.check(CancelledError):
             failure = Failure(NotConnected("the client stops"))

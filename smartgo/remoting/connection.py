@@ -72,10 +72,39 @@ class Connection:
     _log = Logger()
 
     __slots__ = (
-        "_account", "_cut_at", "_dispatcher", "_handshaking", "_limits", "_listener", "_outflow", "_owner", "_paused",
-        "_protocol", "_rounds", "_running", "_size", "_stops", "_waiting", "_watch", "_woken", "address",
-        "calls", "chunks", "dialled", "frames", "host", "in_flight", "ip", "local_ip", "local_port", "open", "out",
-        "secure", "state", "undone",
+        "__weakref__",
+        "_account",
+        "_cut_at",
+        "_dispatcher",
+        "_handshaking",
+        "_limits",
+        "_listener",
+        "_outflow",
+        "_owner",
+        "_paused",
+        "_protocol",
+        "_rounds",
+        "_running",
+        "_size",
+        "_stops",
+        "_waiting",
+        "_watch",
+        "_woken",
+        "address",
+        "calls",
+        "chunks",
+        "dialled",
+        "frames",
+        "host",
+        "in_flight",
+        "ip",
+        "local_ip",
+        "local_port",
+        "open",
+        "out",
+        "secure",
+        "state",
+        "undone",
     )  # fmt: skip
 
     def __init__(
@@ -491,6 +520,9 @@ class Connection:
             return False
         self.open = False
         self._drop_waiting()
+        if self._protocol is not None:
+            self._protocol.stop_taking()
+            self._account.read(0, False)
         self._stops |= _ENDING
         if self._paused:  # TLS ends when the peer has said so too, which must be read
             self._paused = False
@@ -552,7 +584,9 @@ class Connection:
         for later in undone:
             if later.held:
                 later.cancel()
+            later.forget()
         self._owner.ended(self)
+        self._protocol = None
 
     def _complain(self, sentence: str, failure: Failure) -> None:
         self._rounds.complaints.warn(self.ip, sentence, peer=self.address, error=failure.getErrorMessage())

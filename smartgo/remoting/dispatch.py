@@ -242,6 +242,9 @@ async def _all_pass(waiting: Deferred[None], rest: Sequence[IRequestHook], peer:
             await passing
 
 
+_NOTHING: Final = Command(0)  # in place of a request that nobody wants answered
+
+
 class Later:
     """
     A request whose answer is a Deferred.
@@ -254,8 +257,8 @@ class Later:
 
     def __init__(self, dispatcher: Dispatcher, peer: Connection, request: Command, deferred: Deferred[Answer]) -> None:
         self._dispatcher = dispatcher
-        self._peer = peer
-        self._deferred = deferred
+        self._peer: Connection | None = peer
+        self._deferred: Deferred[Answer] | None = deferred
         if isinstance(deferred, Held):
             self.held = True
             self.size = deferred.size
@@ -268,15 +271,25 @@ class Later:
         deferred.addCallbacks(self._answered, self._failed)
 
     def _answered(self, answer: Answer) -> None:
-        if self._peer.done(self):
-            self._dispatcher.reply(self._peer, self._request, answer)
+        peer = self._peer
+        if peer is not None and peer.done(self):
+            self._dispatcher.reply(peer, self._request, answer)
 
     def _failed(self, failure: Failure) -> None:
-        if self._peer.done(self):
-            self._dispatcher.reply(self._peer, self._request, self._dispatcher.refusal(self._request, failure))
+        peer = self._peer
+        if peer is not None and peer.done(self):
+            self._dispatcher.reply(peer, self._request, self._dispatcher.refusal(self._request, failure))
+
+    def forget(self) -> None:
+        """Nobody wants the answer any more: keep neither the connection nor the request until it comes."""
+        self._peer = None
+        self._request = _NOTHING
+        self._deferred = None
 
     def cancel(self) -> None:
         """Let a held answer go."""
+        if self._deferred is None:
+            return
         try:
             self._deferred.cancel()
         except Exception:

@@ -110,12 +110,11 @@ class LengthFieldDecoder:
         while at <= last:
             (length,) = _unpack_length(data, at)
             if not minimum <= length <= limit:
-                error = BadFrameLength(length, minimum, limit)
                 self._chunk = data
                 self._at = at
                 if not found:
-                    raise error
-                self.broken = error
+                    raise BadFrameLength(length, minimum, limit)
+                self.broken = BadFrameLength(length, minimum, limit)
                 return found
             begin = at + 4
             end = begin + length

@@ -54,6 +54,10 @@ def gather_now(transport: Any, pieces: Sequence[bytes | memoryview]) -> int:
     return sent
 
 
+def _nobody() -> None:
+    """Where nobody is to be told that bytes have left."""
+
+
 @implementer(IPushProducer)
 class Outflow:
     """
@@ -144,11 +148,13 @@ class Outflow:
         self._moved()
 
     def stopProducing(self) -> None:
-        """The connection is gone."""
+        """Send no more: the connection is gone, or is being cut. Nothing is kept that leads back to it."""
         self._finished = True
         self._direct = False
         self._queue.clear()
         self.unsent = 0
+        self._transport = None
+        self._moved = _nobody
 
     # -- slices --------------------------------------------------------------------------------------------
 

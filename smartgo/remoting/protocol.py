@@ -37,6 +37,17 @@ def peer_address(address: object) -> tuple[str, str, bytes]:
     return "127.0.0.1:0", "127.0.0.1", pack_host("127.0.0.1", 0)
 
 
+class _Discards(LengthFieldDecoder):
+    """A decoder for a connection that is over: nothing comes out of it, and nothing stays in it."""
+
+    def frames(self, data: bytes) -> list[bytes]:
+        """Drop a chunk."""
+        return []
+
+
+_DISCARDS: Final = _Discards(0)
+
+
 class RemotingProtocol(Protocol):
     """
     One connection's protocol.
@@ -94,8 +105,8 @@ class RemotingProtocol(Protocol):
                 connection.receive(frames)
                 if decoder.broken is not None:
                     raise decoder.broken
-        except FramingError as error:
-            connection.fail(Failure(error))
+        except FramingError as error:  # whose traceback would lead back to this frame and the decoder
+            connection.fail(Failure(error.with_traceback(None)))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Tell the connection."""
@@ -105,9 +116,22 @@ class RemotingProtocol(Protocol):
             self.lost(reason)
 
     def lost(self, reason: Failure) -> None:
-        """The transport, and TLS on it, are gone."""
+        """
+        The transport, and TLS on it, are gone.
+
+        What leads in a circle is cut here, so that the connection and its buffers are freed now and not when the
+        garbage collector comes by.
+        """
         self.connection.gone(readable(reason))
+        self.stop_taking()
         self._layer = None
+        vars(self).pop("dataReceived", None)
+
+    def stop_taking(self) -> None:
+        """Throw away what was gathered of a frame, and whatever still comes."""
+        self._decoder = _DISCARDS
+        if self._layer is None:  # no more looking at first bytes
+            vars(self).pop("dataReceived", None)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class Rounds:
     def leave(self, member: Member) -> None:
         """Look no more. Harmless when it was not looked at."""
         self._members.pop(member, None)
+        if member is self._reader:
+            self._reader = None
         if not self._members and self._looks is not None:
             self._looks.cancel()
             self._looks = None
