@@ -31,17 +31,24 @@ class Confirmations:
         self._alarm = Alarm(clock, self._due, self._expire)
 
     def wait(self, end: int) -> Deferred[PutStatus]:
-        """Fire with OK when L{reached} has come to physical offset C{end}, with FLUSH_SLAVE_TIMEOUT if it does not."""
+        """Fire with OK when a slave has the log up to physical offset C{end}, with FLUSH_SLAVE_TIMEOUT if none has."""
         told: Deferred[PutStatus] = Deferred()
         self._waiters.append(_Waiter(end, self._clock.seconds() + self._timeout, told))
         self._alarm.set()
         return told
 
-    def reached(self, end: int) -> None:
-        """A slave has the log up to physical offset C{end}."""
+    def reached(self, begin: int, end: int) -> None:
+        """A slave has the log from physical offset C{begin} to C{end}; sends before that wait on."""
         waiters = self._waiters
+        before: list[_Waiter] = []
+        while waiters and waiters[0].end <= begin:
+            before.append(waiters.popleft())
+        has: list[_Waiter] = []
         while waiters and waiters[0].end <= end:
-            _tell(waiters.popleft(), PutStatus.OK)
+            has.append(waiters.popleft())
+        waiters.extendleft(reversed(before))
+        for waiter in has:
+            _tell(waiter, PutStatus.OK)
 
     def stop(self) -> None:
         """Nobody waits any longer."""

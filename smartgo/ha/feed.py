@@ -67,6 +67,7 @@ class Feed(Link):
     @ivar address: C{host:port} of the slave.
     @ivar end: the logic of it.
     @ivar since: when it was made, in seconds of the clock.
+    @ivar holds_from: physical offset from which on the slave has the log for certain; the master says.
     """
 
     def __init__(self, master: Owner, ip: str, address: str, end: MasterEnd) -> None:
@@ -76,6 +77,7 @@ class Feed(Link):
         self._ip = ip
         self.address = address
         self.end = end
+        self.holds_from = 0
         self._full = False  # the transport takes no more for now
         self._reading = False  # the disk is read for it
         self._next: IDelayedCall | None = None

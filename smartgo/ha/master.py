@@ -92,6 +92,8 @@ class Master(Service):
         self._listening: IListeningPort | None = None
         self._opened = False
         self._best = -1  # the highest offset confirmed by a slave that is connected
+        self._confirmed_from = 0  # the slave that reported C{confirmed} has the log from here on
+        self._beginnings: set[int] = set()  # where slaves began that had nothing; each a log file's first offset
         self.confirmed = 0
         self.turned_away = 0
         log.follow(self._moved)
@@ -192,7 +194,16 @@ class Master(Service):
             self._alarm.set()
 
     def begun(self, feed: Feed) -> None:
-        """It has said where to begin."""
+        """
+        It has said where to begin.
+
+        One that had nothing begins in our last file, so it confirms nothing that lies before. One that says it has the
+        log up to somewhere may have begun so too, in a connection before this one.
+        """
+        if feed.end.begun_empty:
+            self._beginnings.add(feed.end.position)
+        reached = feed.end.position
+        feed.holds_from = max((begin for begin in self._beginnings if begin <= reached), default=0)
         self._log.info("replicating to {slave} from {offset}", slave=feed.address, offset=feed.end.position)
 
     def reported(self, feed: Feed) -> None:
@@ -202,7 +213,8 @@ class Master(Service):
             self._best = confirmed
         if confirmed > self.confirmed:
             self.confirmed = confirmed
-            self._waiting.reached(confirmed)
+            self._confirmed_from = feed.holds_from
+        self._waiting.reached(feed.holds_from, confirmed)
 
     def left(self, feed: Feed) -> None:
         """It does not count any more."""
@@ -253,10 +265,10 @@ class Master(Service):
         """
         C{None}: a slave has the log up to C{end}, or none has to. Else fires when one has, or with what happened.
 
-        Only a slave that has reported counts as there. When the last one leaves, those that wait go on waiting for it
-        until their time is over.
+        Only a slave that has reported counts as there, and only for the part of the log that it has. When the last one
+        leaves, those that wait go on waiting for it until their time is over.
         """
-        if not self._sync or end <= self.confirmed:
+        if not self._sync or self._confirmed_from < end <= self.confirmed:
             return None
         if self._best < 0 or end - self._best >= self._fallbehind_max:
             return succeed(PutStatus.SLAVE_NOT_AVAILABLE)

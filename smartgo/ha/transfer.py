@@ -39,6 +39,7 @@ class MasterEnd:
     The master's end of one connection.
 
     @ivar confirmed: physical offset up to which the slave says it has the log; -1 before its first report.
+    @ivar begun_empty: its first report said that it has nothing.
     @ivar position: physical offset of what is sent next; -1 before the first report.
     @ivar cold: what is sent next has to be read from the disk: L{send} waits for L{send_cold}.
     """
@@ -65,6 +66,7 @@ class MasterEnd:
         self._admits = admits
         self._pending = b""  # the beginning of a ticket or a report
         self.confirmed = -1
+        self.begun_empty = False
         self.position = -1
         self.cold = False
 
@@ -97,6 +99,7 @@ class MasterEnd:
             return False
         if self.position < 0:
             self.position = self._start(report)
+            self.begun_empty = not report
             self._wrote_at = now - self._heartbeat  # RocketMQ's begins with one, too
         elif not 0 <= report <= self.position:
             raise FramingError(f"reports {report}, and was sent the log up to {self.position}")

@@ -508,6 +508,37 @@ class DurableTests(MasterCase):
         self.clock.advance(1)
         self.assertEqual(self.successResultOf(second), PutStatus.FLUSH_SLAVE_TIMEOUT)
 
+    def test_began_later(self) -> None:
+        """A slave that began empty confirms nothing that lies before the file it began with, back again or not."""
+        master = self.make_master(sync=True)  # the last file begins at 800
+        old = self.wire(master, 700)
+        early, late = self.wait(master, 790), self.wait(master, 1000)
+        new = self.wire(master, 0)
+        new.say(1000)
+        self.assertNoResult(early)
+        self.assertEqual(self.successResultOf(late), PutStatus.OK)
+        self.assertIsNone(master.durable(1000))
+        again = self.wait(master, 795)
+        new.gone()
+        self.wire(master, 1000)
+        self.assertNoResult(early)
+        self.clock.advance(2)
+        old.say(790)
+        self.assertEqual(self.successResultOf(early), PutStatus.OK)
+        self.assertNoResult(again)
+        self.clock.advance(1)
+        self.assertEqual(self.successResultOf(again), PutStatus.FLUSH_SLAVE_TIMEOUT)
+
+    def test_comes_back_beside_empty(self) -> None:
+        """Where no slave began empty behind what is waited for, one that comes back confirms all that it reports."""
+        master = self.make_master(sync=True)
+        old = self.wire(master, 820)
+        self.wire(master, 0)  # it begins at 800
+        waiting = self.wait(master, 990)
+        old.gone()
+        self.wire(master, 990)
+        self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
+
     def test_cancelled(self) -> None:
         """Who gave up waiting is passed over."""
         master = self.make_master(sync=True)
