@@ -256,7 +256,13 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
         Levels("The delays that messages can ask for, level 1 first."),
     )
     flush_delay_offset_interval: float = setting(
-        10.0, Duration("Time between two savings of the delivery positions of delayed messages.", low=100, high=600_000)
+        1.0,
+        Duration(
+            "Time between two savings of the delivery positions of delayed messages. What was delivered and not saved"
+            " is delivered again after a kill.",
+            low=100,
+            high=600_000,
+        ),
     )
     delete_when: tuple[int, ...] = setting((4,), Hours("The hours of the day at which old files are removed."))
     file_reserved_time: float = setting(

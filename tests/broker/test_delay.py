@@ -23,6 +23,7 @@ from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 from tests.broker.cluster import records
 from tests.fakes import FakeEnvironment
+from tests.store.stores import killed
 
 LEVELS = DelayLevels.parse("1s 5s 10s")
 HOST = pack_host("10.0.0.1", 5555)
@@ -287,6 +288,41 @@ class DelayQueuesTests(SynchronousTestCase):
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
 
+class KilledTests(SynchronousTestCase):
+    """A broker that sends itself a message of 1 s each tenth of a second, and is killed again and again."""
+
+    def live(self, env: FakeEnvironment, seconds: float) -> MessageStore:
+        """One life of it."""
+        store = open_store(env)
+        env.files.make_directories("/store/config")
+        progress = DelayProgress(env.clock, store, TableFile(env, "/store/config/delayOffset.json"))
+        delay = DelayQueues(env.clock, store, LEVELS, progress.changed)
+        progress.offsets = delay.offsets
+        store.subscribe(delay)
+        delay.start(progress.load())
+        for _ in range(round(seconds / 0.1)):
+            asked = {names.DELAY: "1", names.KEYS: str(store.bounds(SCHEDULE_TOPIC, 0)[1])}
+            store.append((divert(message(asked), asked, 1),))
+            store.end_run()
+            env.clock.advance(0.1)
+        return store
+
+    def test_delivered_again(self) -> None:
+        """However short its lives, none is missing, and each kill repeats a second's deliveries at most."""
+        for seconds in (0.5, 1.5, 4.0):
+            env = FakeEnvironment()
+            for _ in range(10):
+                self.live(env, seconds)
+                env = killed(env)
+            store = self.live(env, 5)
+            scheduled = store.bounds(SCHEDULE_TOPIC, 0)[1]
+            delivered: list[str] = []
+            while (found := store.read("T", 2, len(delivered), ReadLimit(), None)).count:
+                delivered += [decode(one.properties)[names.KEYS] for one in records(b"".join(found.parts))]
+            self.assertEqual({int(key) for key in delivered} | {*range(scheduled - 11, scheduled)}, {*range(scheduled)})
+            self.assertLessEqual(len(delivered) - len(set(delivered)), 10 * 11, seconds)
+
+
 class DelayProgressTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Positions over a store whose flush a test decides."""
@@ -307,11 +343,11 @@ class DelayProgressTests(SynchronousTestCase):
         return DelayProgress(self.env.clock, Store(), TableFile(self.env, "/config/delayOffset.json"))  # type: ignore[arg-type]
 
     def test_saved_after_flush(self) -> None:
-        """Ten seconds after a change the positions are saved, once the disk has everything that they passed."""
+        """At once after the first change the positions are saved, once the disk has everything that they passed."""
         offsets = self.progress.offsets = {1: 5, 3: 7}
         self.progress.changed()
         self.progress.changed()
-        self.env.clock.advance(10)
+        self.env.clock.advance(0)
         offsets[1] = 6
         self.assertFalse(self.env.files.exists("/config/delayOffset.json"))
         self.flushes[0].callback(PutStatus.OK)
@@ -319,12 +355,69 @@ class DelayProgressTests(SynchronousTestCase):
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
     def test_not_saved(self) -> None:
-        """When the disk refuses, the old positions stay."""
+        """When the disk refuses, the old positions stay, and ten seconds later it is tried again."""
         self.progress.offsets = {1: 5}
         self.progress.changed()
-        self.env.clock.advance(10)
+        self.env.clock.advance(0)
         self.flushes[0].callback(PutStatus.FLUSH_DISK_TIMEOUT)
         self.assertEqual(self.make().load(), {})
+        self.progress.changed()
+        self.env.clock.pump([0.5] * 19)
+        self.assertEqual(len(self.flushes), 1)
+        self.env.clock.advance(0.5)
+        self.flushes[1].callback(PutStatus.OK)
+        self.assertEqual((self.make().load(), self.env.clock.getDelayedCalls()), ({1: 5}, []))
+
+    def test_not_written(self) -> None:
+        """When the file cannot be written, it is tried again, and the failure is in the log."""
+        self.progress.offsets = {1: 5}
+        self.progress.changed()
+        self.env.clock.advance(0)
+        self.env.files.free = 0
+        self.flushes[0].callback(PutStatus.OK)
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.env.files.free = 1 << 39
+        self.env.clock.advance(10)
+        self.flushes[1].callback(PutStatus.OK)
+        self.assertEqual(self.make().load(), {1: 5})
+
+    def test_one_save_an_interval(self) -> None:
+        """Changes after the first are saved together, an interval later, and never two saves at a time."""
+        offsets = self.progress.offsets = {1: 1}
+        self.progress.changed()
+        self.env.clock.advance(0)
+        self.flushes[0].callback(PutStatus.OK)
+        for offset in (2, 3):
+            offsets[1] = offset
+            self.progress.changed()
+            self.env.clock.advance(0.45)
+        self.assertEqual(len(self.flushes), 1)
+        self.env.clock.advance(0.1)
+        self.assertEqual(len(self.flushes), 2)
+        offsets[1] = 4
+        self.progress.changed()
+        self.env.clock.advance(5)
+        self.assertEqual(len(self.flushes), 2)
+        self.flushes[1].callback(PutStatus.OK)
+        self.assertEqual(self.make().load(), {1: 3})
+        self.env.clock.advance(0)
+        self.flushes[2].callback(PutStatus.OK)
+        self.assertEqual((self.make().load(), self.env.clock.getDelayedCalls()), ({1: 4}, []))
+
+    def test_stop_while_saving(self) -> None:
+        """Stopping waits for the save under way, and saves what changed since."""
+        offsets = self.progress.offsets = {1: 5}
+        self.progress.changed()
+        self.env.clock.advance(0)
+        offsets[1] = 6
+        self.progress.changed()
+        stopping = self.progress.stop()
+        self.flushes[0].callback(PutStatus.OK)
+        self.assertNoResult(stopping)
+        self.assertEqual(self.make().load(), {1: 5})
+        self.flushes[1].callback(PutStatus.OK)
+        self.successResultOf(stopping)
+        self.assertEqual((self.make().load(), self.env.clock.getDelayedCalls()), ({1: 6}, []))
 
     def test_stop(self) -> None:
         """Stopping saves what is not saved, and nothing where nothing changed."""

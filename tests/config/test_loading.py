@@ -93,7 +93,8 @@ class SchemaTests(SynchronousTestCase):
             (broker.broker_cluster_name, broker.broker_id, broker.broker_permission), ("DefaultCluster", 0, 6)
         )
         self.assertEqual((broker.default_topic_queue_nums, broker.register_name_server_period), (8, 30.0))
-        self.assertEqual((broker.flush_consumer_offset_interval, store.flush_delay_offset_interval), (5.0, 10.0))
+        self.assertEqual(broker.flush_consumer_offset_interval, 5.0)
+        self.assertEqual(store.flush_delay_offset_interval, 1.0)  # RocketMQ's is 10 s: docs/decisions/delivered-again
         self.assertEqual((store.flush_disk_type, store.flush_interval_commit_log), ("ASYNC_FLUSH", 0.5))
         self.assertEqual((store.file_reserved_time, store.delete_when), (72 * 3600.0, (4,)))
         self.assertEqual((store.max_message_size, store.disk_max_used_space_ratio), (4194304, 75))
