@@ -76,7 +76,7 @@ class Broker(Service):
         """
         @param rounds: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the ports, loaded.
-        @param client_tls: how registries are spoken to, where that is by TLS.
+        @param client_tls: how registries and other brokers are spoken to, where that is by TLS.
         @param limits: what connections may take.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
         @param settings: of the store, in place of those that the configuration stands for.
@@ -85,6 +85,7 @@ class Broker(Service):
         self._env = env
         self._configuration = configuration
         self._tls = tls
+        self._client_tls = client_tls
         self._limits = limits
         self._on_store_failed = on_store_failed
         self._slave = configuration.broker.is_slave
@@ -131,11 +132,12 @@ class Broker(Service):
                 self.progress.changed,
                 self.address,
                 self._seek_master,
+                self._client_tls,
             )
             self.replication: Replication = following
         else:
             self.store.subscribe(self.delay)
-            self.replication = Leading(env, configuration, self.store, self._rounds.complaints)
+            self.replication = Leading(env, configuration, self.store, self._rounds.complaints, self._tls)
         self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
         self._announcer = Announcer(
             env.clock,

@@ -26,6 +26,7 @@ from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
+from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.complaints import Complaints
 from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.interfaces import IRequestProcessor
@@ -127,9 +128,17 @@ class Leading:
     """A master's part."""
 
     def __init__(
-        self, env: IEnvironment, configuration: Configuration, store: MessageStore, complaints: Complaints
+        self,
+        env: IEnvironment,
+        configuration: Configuration,
+        store: MessageStore,
+        complaints: Complaints,
+        tls: ServerTLS | None,
     ) -> None:
-        """@param complaints: rationed warnings about peers."""
+        """
+        @param complaints: rationed warnings about peers.
+        @param tls: certificate and key of our ports, loaded.
+        """
         config, ha = configuration.broker, configuration.ha
         self._role = config.broker_role
         sync = self._role == "SYNC_MASTER"
@@ -143,6 +152,7 @@ class Leading:
             sync=sync,
             allow=allowed(ha),
             admits=None if guard is None else guard.admits,
+            tls=tls,
             batch=ha.ha_transfer_batch_size,
             heartbeat=ha.ha_send_heartbeat_interval,
             housekeeping=ha.ha_housekeeping_interval,
@@ -193,11 +203,13 @@ class Following:
         delays_changed: Callable[[], None],
         address: str,
         seek: Callable[[], object],
+        tls: ClientTLS | None,
     ) -> None:
         """
         @param ask: asks other brokers.
         @param seek: has registries asked who the master is; L{registered} is told.
         @param address: C{host:port} of our main port: whoever that is said to be is not our master.
+        @param tls: how masters are spoken to, where that is by TLS.
         """
         ha = configuration.ha
         self._clock = env.clock
@@ -214,6 +226,7 @@ class Following:
             ack_flushed=ha.ha_ack_mode == "flush",
             heartbeat=ha.ha_send_heartbeat_interval,
             housekeeping=ha.ha_housekeeping_interval,
+            tls=tls,
         )
         self._slave.when_changed(self._changed)
         self.mirror = Mirror(

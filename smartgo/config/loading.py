@@ -265,6 +265,14 @@ def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) ->
         )
     if tls.server_need_client_auth != "none" and tls.server_trust_cert_path is None:
         raise fail("tls", "tls.server.need.client.auth", "needs tls.server.trustCertPath to check certificates against")
+    if tls.server_need_client_auth == "require" and tls.mode != "enforcing":
+        missing = "tls.server.certPath is missing" if tls.server_mode is None else f"tls.server.mode is {tls.mode}"
+        raise fail(
+            "tls",
+            "tls.server.need.client.auth",
+            f"is require, and {missing}: clients without TLS would get in with no certificate at all; set"
+            " tls.server.mode=enforcing with tls.server.certPath and tls.server.keyPath, or ask with optional",
+        )
 
 
 def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:

@@ -427,7 +427,7 @@ class TlsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         Choice(
             "Take TLS nowhere, where a client starts it, or insist on it.",
             words=("disabled", "permissive", "enforcing"),
-            otherwise="permissive where a certificate is configured, else disabled",
+            otherwise="disabled without a certificate, enforcing where clients must show one, else permissive",
         ),
     )
     server_cert_path: str | None = setting(None, Path("The certificate chain, PEM.", otherwise="none"))
@@ -439,7 +439,12 @@ class TlsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         None, Path("The authorities that client certificates are checked against, PEM.", otherwise="none")
     )
     server_need_client_auth: str = setting(
-        "none", Choice("Whether clients show a certificate.", words=("none", "optional", "require"))
+        "none",
+        Choice(
+            "Whether clients show a certificate. With require nobody gets in without one: tls.server.mode must then be"
+            " enforcing, which it is unless it is set.",
+            words=("none", "optional", "require"),
+        ),
     )
     client_enable: bool = setting(False, Switch("Use TLS towards registries and other brokers.", aliases=("useTLS",)))
     client_cert_path: str | None = setting(None, Path("The certificate we show, PEM.", otherwise="none"))
@@ -452,7 +457,11 @@ class TlsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     @property
     def mode(self) -> str:
         """The mode in force: C{disabled}, C{permissive} or C{enforcing}."""
-        return self.server_mode or ("permissive" if self.server_cert_path else "disabled")
+        if self.server_mode is not None:
+            return self.server_mode
+        if self.server_cert_path is None:
+            return "disabled"
+        return "enforcing" if self.server_need_client_auth == "require" else "permissive"
 
 
 class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
-from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -13,8 +13,10 @@ from smartgo.env.interfaces import IClock
 from smartgo.errors import FramingError
 from smartgo.ha.link import Link
 from smartgo.ha.transfer import MasterEnd
+from smartgo.net.tls import CLIENT_HELLO, Mode, ServerTLS, readable
 from smartgo.store.interfaces import IReplicatedLog
 
+_HELLO: Final = bytes([CLIENT_HELLO])
 _SLICE: Final = 1024 * 1024
 """
 Bytes of the log that one slave gets in one reactor turn, so that sends go on meanwhile.
@@ -36,6 +38,7 @@ class Owner(Protocol):
     clock: IClock
     log: IReplicatedLog
     complaints: Complaints
+    tls: ServerTLS | None
 
     def connected(self, link: Feed | Refused) -> None:
         """It is there."""
@@ -64,7 +67,7 @@ class Feed(Link):
     """
     One slave's connection: sends whenever there is something and the transport takes it.
 
-    @ivar address: C{host:port} of the slave.
+    @ivar ip: the slave's IP address; C{address}: the same with its port.
     @ivar end: the logic of it.
     @ivar since: when it was made, in seconds of the clock.
     @ivar holds_from: physical offset from which on the slave has the log for certain; the master says.
@@ -74,27 +77,59 @@ class Feed(Link):
         self.since = master.clock.seconds()
         super().__init__(master.clock)
         self._master = master
-        self._ip = ip
+        self.ip = ip
         self.address = address
         self.end = end
         self.holds_from = 0
+        self._ready = False  # it is known whether there is TLS, and with whom
         self._full = False  # the transport takes no more for now
         self._reading = False  # the disk is read for it
         self._next: IDelayedCall | None = None
 
+    @property
+    def admitted(self) -> bool:
+        """Whether the slave may be sent the log: it is who it must be, and speaks TLS where it has to."""
+        return self._ready and self.end.admitted
+
     def connectionMade(self) -> None:
-        """Wait for the first report."""
+        """Wait for the first report, or for a TLS handshake where there may be one."""
         super().connectionMade()
         # Of its own accord Twisted hands the kernel 128 KiB a turn, and has enough when 64 KiB wait.
         self.transport.bufferSize = self.transport.SEND_LIMIT = _SLICE
-        self.transport.registerProducer(self, True)
+        tls = self._master.tls
+        if tls is None or tls.mode is Mode.DISABLED:
+            self.secured()
+        else:
+            self.dataReceived = partial(self._sniff, tls)  # type: ignore[method-assign]
         self._master.connected(self)
+
+    def _sniff(self, tls: ServerTLS, data: bytes) -> None:
+        """Look at the first byte of all."""
+        if not self.open:
+            return
+        if data[0] == CLIENT_HELLO:
+            self.secure(tls.factory())
+            self.dataReceived(data)
+        elif tls.mode is Mode.ENFORCING:
+            self.fail("speaks no TLS, which is enforced here (tls.server.mode)")
+        else:
+            del self.dataReceived
+            self.secured()
+            self.dataReceived(data)
+
+    def secured(self) -> None:
+        """There is TLS, or none is needed: what there is to send may be sent."""
+        self._ready = True
+        self.transport.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:
         """Take reports; the first begins the stream."""
         if not self.open:
             return
         begun = self.end.position >= 0
+        if not begun and self._layer is None and data.startswith(_HELLO):
+            self.fail("speaks TLS, which is off here (tls.server.mode, tls.server.certPath)")
+            return
         try:
             reported = self.end.receive(data, self.clock.seconds())
         except FramingError as error:
@@ -108,23 +143,23 @@ class Feed(Link):
             if self.open:
                 self._master.reported(self)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
+    def ended(self, reason: Failure) -> None:
         """Forget the slave."""
         self._stop()
-        super().connectionLost(reason)
-        self._master.gone(self, reason)
+        super().ended(reason)
+        self._master.gone(self, readable(reason))
 
     def fail(self, why: str) -> None:
         """End it because of something the slave did."""
         if not self.open:
             return
         self._stop()
-        if self.end.admitted:
+        if self.admitted:
             self._master.complaints.warn(
-                self._ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
+                self.ip, "no longer replicating to {slave}: it {why}", slave=self.address, why=why
             )
             self.abort()
-        elif self._master.turn_away(self._ip, self.address, f"it {why}"):
+        elif self._master.turn_away(self.ip, self.address, f"it {why}"):
             self.hold()
         else:
             self.abort()
@@ -229,7 +264,7 @@ class Refused(Link):
         self.hold()
         self._master.connected(self)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
+    def ended(self, reason: Failure) -> None:
         """It is over."""
-        super().connectionLost(reason)
+        super().ended(reason)
         self._master.gone(self, reason)

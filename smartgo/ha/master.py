@@ -20,6 +20,7 @@ from smartgo.ha.confirmations import Confirmations
 from smartgo.ha.feed import Complaints, Feed, Refused
 from smartgo.ha.interfaces import IReplicating, SlaveSeen
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, MasterEnd
+from smartgo.net.tls import HandshakeFailed, ServerTLS
 from smartgo.schema.hatransfer import TRANSFER_BATCH
 from smartgo.schema.message import host_text, pack_host, unpack_host
 from smartgo.store.interfaces import IReplicatedLog, PutStatus
@@ -42,6 +43,7 @@ class Master(Service):
     C{IMessageStore.demand} where C{sync} is true, opened by L{open} when the store is open, and stopped before it.
 
     @ivar log: what is replicated.
+    @ivar tls: how TLS is spoken, if it is.
     @ivar confirmed: the highest physical offset that any slave has reported, 0 for none.
     @ivar turned_away: connections that were not let in.
     """
@@ -58,6 +60,7 @@ class Master(Service):
         sync: bool = False,
         allow: Collection[str] = (),
         admits: Callable[[bytes], bool] | None = None,
+        tls: ServerTLS | None = None,
         batch: int = TRANSFER_BATCH,
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
@@ -71,6 +74,7 @@ class Master(Service):
         @param allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
         @param admits: whether a ticket with this word is good, such as L{smartgo.ha.guard.Guard.admits}: slaves have to
             begin with one before a byte of the log is sent (reliability X6). C{None}: they need none.
+        @param tls: certificate and key, loaded; its mode says whether slaves may do without TLS.
         @raise ValueError: one of C{allow} is no network.
         """
         self._env = env
@@ -78,6 +82,7 @@ class Master(Service):
         self.log = log
         self._description = description
         self.complaints = complaints
+        self.tls = tls
         self._sync = sync
         self._allow = [ipaddress.ip_network(one, strict=False) for one in allow]
         self._admits = admits
@@ -170,7 +175,7 @@ class Master(Service):
 
     def _make_room(self) -> bool:
         """Let the one go that has had most time to show its ticket, if there is one."""
-        late = next((feed for feed in self._feeds if not feed.end.admitted), None)
+        late = next((feed for feed in self._feeds if not feed.admitted), None)
         if late is not None:
             late.fail("has not shown a ticket, and others want to")
         return late is not None
@@ -226,9 +231,11 @@ class Master(Service):
         """Its connection is gone."""
         del self._links[link]
         if isinstance(link, Feed) and link in self._feeds:
-            if link.end.admitted:
+            if link.admitted:
                 why = reason.getErrorMessage()
                 self._log.info("no longer replicating to {slave}: {why}", slave=link.address, why=why)
+            elif reason.check(HandshakeFailed):
+                self.turn_away(link.ip, link.address, reason.getErrorMessage())
             self.left(link)
 
     def bug(self, failure: Failure) -> None:
@@ -241,7 +248,7 @@ class Master(Service):
         return [
             SlaveSeen(feed.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)
             for feed in self._feeds
-            if feed.end.admitted
+            if feed.admitted
         ]
 
     def _moved(self, end: int) -> None:

@@ -8,10 +8,11 @@ from typing import Final
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.interfaces import IAddress, IDelayedCall
+from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -23,11 +24,13 @@ from smartgo.ha.compare import compare
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.link import Link
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
+from smartgo.net.tls import ClientTLS, HandshakeFailed, readable
 from smartgo.schema.address import parse_address
 from smartgo.schema.codes import ResponseCode
 from smartgo.store.interfaces import IReplicatedLog
 
 _CONNECT: Final = 5.0  # seconds to make a connection
+_HANDSHAKE: Final = 10.0  # seconds to agree on TLS
 _GOOD: Final = 10.0  # seconds; a stream that lasted so long, or brought something, was a good one
 _ASK_AGAIN: Final = 60.0  # seconds between two looks at a log that differs
 _REFRESH: Final = 5.0  # seconds between two questions for the master's end
@@ -42,19 +45,47 @@ class Stream(Link):
     @ivar over: fires when it is over, with why.
     """
 
-    def __init__(self, clock: IClock, end: SlaveEnd, heard: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: IClock, end: SlaveEnd, heard: Callable[[], None], tls: TLSMemoryBIOFactory | None = None
+    ) -> None:
         """
         @param heard: called after each chunk.
+        @param tls: makes a layer of TLS; C{None}: there is none.
         """
         super().__init__(clock)
         self.end = end
         self._heard = heard
+        self._tls = tls
+        self._handshake: IDelayedCall | None = None  # when it has taken too long
         self._alarm = Alarm(clock, self._due, self._look)
         self.over: Deferred[SmartgoError] = Deferred()
 
     def connectionMade(self) -> None:
-        """Say where we stand."""
+        """Begin, with TLS where we have to."""
         super().connectionMade()
+        if self._tls is None:
+            self.secured()
+        else:
+            error = NotConnected(f"there is no TLS within {_HANDSHAKE:g} s")
+            self._handshake = self.clock.callLater(_HANDSHAKE, self._too_slow, error)
+            self.secure(self._tls)
+
+    def _too_slow(self, error: SmartgoError) -> None:
+        self._handshake = None
+        self.fail(error)
+
+    def _no_handshake(self) -> bool:
+        """Wait for TLS no more; return whether we did until now."""
+        waited, self._handshake = self._handshake, None
+        if waited is not None:
+            waited.cancel()
+        return waited is not None
+
+    def secured(self) -> None:
+        """Say where we stand."""
+        self._no_handshake()
+        if not self.open:
+            return
         self.write(self.end.begin(self.clock.seconds()))
         self._alarm.set()
 
@@ -78,19 +109,26 @@ class Stream(Link):
     def fail(self, error: SmartgoError) -> None:
         """End it for this reason."""
         self._alarm.stop()
+        self._no_handshake()
         self.abort()
         self._over(error)
 
     def leave(self) -> None:
         """End it in peace."""
         self._alarm.stop()
+        self._no_handshake()
         self.close()
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
+    def ended(self, reason: Failure) -> None:
         """Say so."""
         self._alarm.stop()
-        super().connectionLost(reason)
-        self._over(NotConnected(f"the connection was lost: {reason.getErrorMessage()}"))
+        during = self._no_handshake()
+        super().ended(reason)
+        reason = readable(reason)
+        why = f"the connection was lost: {reason.getErrorMessage()}"
+        if during and not reason.check(HandshakeFailed):
+            why = "the connection was lost before TLS was agreed on; does the master speak TLS (tls.server.certPath)?"
+        self._over(NotConnected(why))
 
     def _over(self, error: SmartgoError) -> None:
         if not self.over.called:
@@ -130,9 +168,12 @@ class Slave(Service):
         ack_flushed: bool = False,
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
+        tls: ClientTLS | None = None,
     ) -> None:
         """
         @param tail: asks a master's main port.
+        @param tls: how masters are spoken to, where that is by TLS. A master that does not know the question, a
+            RocketMQ broker, has none at its port for slaves: it is followed without.
         @param ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush
             after each run of appends then, or the master waits for its half second.
         """
@@ -142,6 +183,7 @@ class Slave(Service):
         self._ack_flushed = ack_flushed
         self._heartbeat = heartbeat
         self._housekeeping = housekeeping
+        self._tls = tls
         self._main: str | None = None
         self._master_end = -1
         self._task: Deferred[None] | None = None
@@ -279,7 +321,7 @@ class Slave(Service):
         if self.state is SlaveState.DIVERGED:
             self._set(SlaveState.CONNECTING, "connecting")
         end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping, ticket)
-        stream = Stream(clock, end, self._heard)
+        stream = Stream(clock, end, self._heard, self._layers(host, main is not None and asked is None, address))
         await self._env.network.connect(host, port, _Dial(stream), _CONNECT)
         self._links.add(stream)
         stream.lost.addCallback(lambda _: self._links.discard(stream))
@@ -300,6 +342,18 @@ class Slave(Service):
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
+
+    def _layers(self, host: str, rocketmq: bool, address: str) -> TLSMemoryBIOFactory | None:
+        """Return what makes TLS towards a master; C{None} for none."""
+        if self._tls is None:
+            return None
+        if rocketmq:
+            self._log.warn(
+                "following {master} without TLS: it is a RocketMQ broker, which has none at its port for slaves",
+                master=address,
+            )
+            return None
+        return self._tls.factory(host)
 
     # -- while it goes on ----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -88,31 +88,21 @@ class _Factory(TLSMemoryBIOFactory):
     protocol = TLSLayer
 
 
-class Protected(Protocol):
-    """A protocol that TLS is put under while it is connected."""
-
-    def plain_received(self, data: bytes) -> None:
-        """Take what was deciphered."""
-
-    def secured(self) -> None:
-        """The handshake succeeded; the peer is verified as far as it must be."""
-
-    def lost(self, reason: Failure) -> None:
-        """TLS is over, and so is the transport."""
-
-
 @implementer(IProtocol, IHandshakeListener)
 class _Inside:
     """What TLS believes to be the protocol it protects."""
 
-    def __init__(self, protocol: Protected) -> None:
-        self._protocol = protocol
+    def __init__(
+        self, received: Callable[[bytes], None], secured: Callable[[], object], lost: Callable[[Failure], object]
+    ) -> None:
         self.factory = None
-        self.dataReceived = protocol.plain_received
+        self.dataReceived = received
+        self._secured = secured
+        self._lost = lost
 
     def logPrefix(self) -> str:
         """Name of the protocol in old-style logs."""
-        return "remoting"
+        return "TLS"
 
     def makeConnection(self, transport: object) -> None:
         """Never called: the protocol had its transport before."""
@@ -122,21 +112,30 @@ class _Inside:
 
     def handshakeCompleted(self) -> None:
         """The peer is verified as far as it must be."""
-        self._protocol.secured()
+        self._secured()
 
     def connectionLost(self, reason: Failure) -> None:
         """TLS is over, and so is the transport."""
-        self._protocol.lost(reason)
+        self._lost(reason)
 
 
-def wrap(factory: TLSMemoryBIOFactory, protocol: Protected) -> TLSLayer:
+def wrap(
+    factory: TLSMemoryBIOFactory,
+    received: Callable[[bytes], None],
+    secured: Callable[[], object],
+    lost: Callable[[Failure], object],
+) -> TLSLayer:
     """
     Return a layer of TLS for a protocol that is connected already.
 
     It is a protocol for the transport (C{makeConnection} starts the handshake) and a transport for the protocol.
     Twisted's C{startTLS} does the same, but on its own transports alone and with timers of the global reactor.
+
+    @param received: is given what was deciphered.
+    @param secured: called when the handshake has succeeded: the peer is verified as far as it must be.
+    @param lost: is told why TLS is over, and so is the transport.
     """
-    return TLSLayer(factory, _Inside(protocol), False)
+    return TLSLayer(factory, _Inside(received, secured, lost), False)
 
 
 def readable(reason: Failure) -> Failure:

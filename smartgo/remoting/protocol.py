@@ -160,7 +160,7 @@ class RemotingProtocol(Protocol):
     def _secure(self, factory: TLSMemoryBIOFactory) -> None:
         """Put TLS between the transport and us."""
         self.connection.handshake_begun()
-        self._layer = wrap(factory, self)
+        self._layer = wrap(factory, self.plain_received, self.secured, self.lost)
         self.dataReceived = self._layer.dataReceived  # type: ignore[method-assign]
         self._layer.makeConnection(self.transport)
 

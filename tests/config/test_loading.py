@@ -155,7 +155,26 @@ class DerivedTests(SynchronousTestCase):
     def test_tls_mode(self) -> None:
         """TLS is permissive where a certificate is configured, else disabled."""
         self.assertEqual(read().tls.mode, "disabled")
-        self.assertEqual(read("tls.server.certPath=/c\ntls.server.keyPath=/k").tls.mode, "permissive")
+        certified = "tls.server.certPath=/c\ntls.server.keyPath=/k"
+        self.assertEqual(read(certified).tls.mode, "permissive")
+        asked = f"{certified}\ntls.server.trustCertPath=/a\ntls.server.need.client.auth="
+        self.assertEqual(read(f"{asked}optional").tls.mode, "permissive")
+        self.assertEqual(read(f"{asked}require").tls.mode, "enforcing")
+        self.assertEqual(read(f"{asked}require\ntls.server.mode=enforcing").tls.mode, "enforcing")
+
+    def test_required_certificate(self) -> None:
+        """
+        A client certificate that is required is required: a mode that lets clients in without TLS is refused.
+        """
+        asked = "tls.server.trustCertPath=/a\ntls.server.need.client.auth=require"
+        certified = f"{asked}\ntls.server.certPath=/c\ntls.server.keyPath=/k"
+        for text, why in (
+            (f"{certified}\ntls.server.mode=permissive", "tls.server.mode is permissive"),
+            (f"{certified}\ntls.server.mode=disabled", "tls.server.mode is disabled"),
+            (asked, "tls.server.certPath is missing"),
+        ):
+            error = str(self.assertRaises(SettingError, read, text))
+            self.assertIn(f"tls.server.need.client.auth is require, and {why}: clients without TLS", error)
 
 
 class PropertiesFileTests(SynchronousTestCase):

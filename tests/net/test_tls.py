@@ -9,7 +9,7 @@ from typing import Any
 
 from OpenSSL import SSL
 from twisted.internet.testing import StringTransport
-from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -92,7 +92,11 @@ class Served:
         self.ready = False
         self.reason: Failure | None = None
 
-    def plain_received(self, data: bytes) -> None:
+    def layer(self, factory: TLSMemoryBIOFactory) -> TLSMemoryBIOProtocol:
+        """Protect it."""
+        return wrap(factory, self.received, self.secured, self.lost)
+
+    def received(self, data: bytes) -> None:
         """Keep it."""
         self.data += data
 
@@ -121,7 +125,7 @@ def shake(factory: TLSMemoryBIOFactory, context: ssl.SSLContext) -> tuple[ssl.SS
     """
     served = Served()
     wire = Wire()
-    layer = wrap(factory, served)
+    layer = served.layer(factory)
     layer.makeConnection(wire)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
@@ -198,7 +202,7 @@ class AgreementTests(Case):
 
     def test_client_offers(self) -> None:
         """What we offer as a client has forward secrecy, too, and is TLS 1.2 or newer."""
-        layer: Any = wrap(ClientTLS(self.env, trust=self.trust).factory("localhost"), Served())
+        layer: Any = Served().layer(ClientTLS(self.env, trust=self.trust).factory("localhost"))
         wire = Wire()
         layer.makeConnection(wire)
         names = [name for name in layer.getHandle().get_cipher_list() if not name.startswith("TLS_")]
@@ -242,7 +246,7 @@ class AgreementTests(Case):
     def test_context_stays(self) -> None:
         """All connections of a server have one context, which nothing changes once there is one."""
         factory = self.server_tls().factory()
-        layers: list[Any] = [wrap(factory, Served()) for _ in range(2)]
+        layers: list[Any] = [Served().layer(factory) for _ in range(2)]
         for layer in layers:
             layer.makeConnection(Wire())
         first, second = (layer.getHandle() for layer in layers)
