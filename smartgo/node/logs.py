@@ -1,5 +1,5 @@
 """
-The log as JSON: one object a line, for programs that gather logs.
+The log of a process, as text or as JSON: one object a line, for programs that gather logs.
 
 C{{"time":"2026-11-21T16:42:51.644Z","level":"info","namespace":"smartgo.broker.broker.Broker","message":"..."}}: the
 message as a person would read it, and beside it each value that it was made of; of a failure also C{traceback}.
@@ -8,12 +8,16 @@ message as a person would read it, and beside it each value that it was made of;
 from __future__ import annotations
 
 import datetime
+import signal
 import sys
+from collections.abc import Callable
 from typing import IO, Any, Final
 
 import msgspec
-from twisted.logger import FileLogObserver, LogEvent, formatEvent
+from twisted.logger import FileLogObserver, ILogObserver, LogEvent, formatEvent, textFileLogObserver
 from twisted.python.logfile import LogFile
+
+from smartgo.node.loglimit import LogLimit
 
 FORMATS: Final = ("text", "json")
 
@@ -51,22 +55,38 @@ def json_file_observer(file: IO[Any]) -> FileLogObserver:
     return FileLogObserver(file, json_line)
 
 
-class JsonLog:
+class LogOutput:
     """
-    What C{twistd} makes its log observer by; it knows this by its name alone, and so there is one.
+    What C{twistd} makes its log observer by; it knows these by their names alone, and so there is one of each.
 
     @ivar path: the log file, turned over as twistd's own; C{-} or nothing for standard output.
     """
 
-    name: Final = f"{__name__}.json_log"
-
-    def __init__(self) -> None:
+    def __init__(self, name: str, observer: Callable[[IO[Any]], ILogObserver]) -> None:
+        """
+        @param observer: makes what writes events to a file.
+        """
+        self.name: Final = f"{__name__}.{name}"
+        self._observer = observer
         self.path: str | None = None
 
-    def __call__(self) -> FileLogObserver:
+    def to(self, file: IO[Any]) -> LogLimit:
+        """Return what writes events to a file; C{twist} makes its log observer by this."""
+        return LogLimit(self._observer(file))
+
+    def __call__(self) -> LogLimit:
         """Open the file and return the observer."""
-        standard = not self.path or self.path == "-"
-        return json_file_observer(sys.stdout if standard else LogFile.fromFullPath(self.path))
+        if not self.path or self.path == "-":
+            return self.to(sys.stdout)
+        file = LogFile.fromFullPath(self.path)
+        if not signal.getsignal(signal.SIGUSR1):  # as twistd's own
+            from twisted.internet import reactor
+
+            signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(file.rotate))  # type: ignore[attr-defined]
+        return self.to(file)
 
 
-json_log: Final = JsonLog()
+json_log: Final = LogOutput("json_log", json_file_observer)
+"""The log as JSON."""
+text_log: Final = LogOutput("text_log", textFileLogObserver)
+"""The log as text."""

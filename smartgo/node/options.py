@@ -14,7 +14,7 @@ from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.node.logs import FORMATS, JsonLog, json_file_observer, json_log
+from smartgo.node.logs import FORMATS, json_log, text_log
 
 _ENDPOINT = re.compile(r"(?:tcp:)?(?P<port>\d{1,5})(?::interface=(?P<interface>[^:]*(?:\\:[^:]*)*))?")
 _HOST_PORT = re.compile(r"(?P<interface>\[[0-9a-fA-F:]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(?P<port>\d{1,5})")
@@ -115,12 +115,14 @@ class NodeOptions(usage.Options):
             parent["logfile"] = f"{self.program}.log"
         if parent.get("umask") is None:
             parent["umask"] = 0o077
-        if self["log-format"] == "json":
-            if parent.get("logfile") == "-" and not parent.get("nodaemon"):
-                raise usage.UsageError("--log-format json: a daemon cannot log to standard output")
-            json_log.path = parent.get("logfile")
-            parent["logger"] = JsonLog.name  # twistd's
-            parent["fileLogObserverFactory"] = json_file_observer  # twist's
+        log = json_log if self["log-format"] == "json" else text_log
+        if log is json_log and parent.get("logfile") == "-" and not parent.get("nodaemon"):
+            raise usage.UsageError("--log-format json: a daemon cannot log to standard output")
+        if log is json_log or not (parent.get("logger") or parent.get("syslog")):
+            log.path = parent.get("logfile")
+            parent["logger"] = log.name  # twistd's
+        if log is json_log:
+            parent["fileLogObserverFactory"] = log.to  # twist's
 
     def flags(self) -> dict[str, str]:
         """The settings given on the command line. @raise SettingError: an address that cannot be read."""

@@ -91,15 +91,24 @@ class OptionTests(SynchronousTestCase):
         """--log-format json gives twistd and twist an observer of ours, which writes to the log file."""
         path = self.mktemp()
         parent = self.parsed("--log-format", "json", logfile=path)
-        self.assertIs(parent["fileLogObserverFactory"], json_file_observer)
+        memory = io.StringIO()
+        parent["fileLogObserverFactory"](memory)({"log_format": "hello", "log_time": 1.0})
+        self.assertEqual(json.loads(memory.getvalue())["message"], "hello")
         namedAny(parent["logger"])()({"log_format": "hello", "log_time": 1.0})
         with open(path, encoding="utf-8") as file:
             self.assertEqual(json.loads(file.read())["message"], "hello")
 
     def test_text(self) -> None:
-        """Without it, or with text, logging is as twistd has it."""
+        """Without it, or with text, lines are as twistd writes them; with another logger or syslog they are its own."""
         for arguments in ((), ("--log-format", "text")):
-            self.assertNotIn("logger", self.parsed(*arguments))
+            path = self.mktemp()
+            namedAny(self.parsed(*arguments, logfile=path)["logger"])()(
+                {"log_format": "hello", "log_time": 1.0, "log_namespace": "n", "log_level": LogLevel.info}
+            )
+            with open(path, encoding="utf-8") as opened:
+                self.assertRegex(opened.read(), r"^1970-01-01T\S+ \[n#info\] hello\n$")
+        self.assertEqual(self.parsed(logger="its.own")["logger"], "its.own")
+        self.assertNotIn("logger", self.parsed(syslog=1))
 
     def test_refused(self) -> None:
         """Another format, and a daemon that is to write to standard output, are refused."""

@@ -145,8 +145,11 @@ class OptionsTests(SynchronousTestCase):
         options.parseOptions([])
         self.assertEqual(
             options.parent,
-            {"pidfile": "smartgo-broker.pid", "logfile": "smartgo-broker.log", "nodaemon": False, "umask": 0o077},
-        )
+            {
+                "pidfile": "smartgo-broker.pid", "logfile": "smartgo-broker.log", "nodaemon": False, "umask": 0o077,
+                "logger": "smartgo.node.logs.text_log",
+            },
+        )  # fmt: skip
         options.parent = {"pidfile": "/run/mine.pid", "logfile": None, "nodaemon": True, "umask": 0o022}
         options.parseOptions([])
         self.assertEqual(options.parent["pidfile"], "/run/mine.pid")
