@@ -162,7 +162,8 @@ RULES: Final[Mapping[str, Rule]] = {
         ),
         Rule(
             "store-refuses", "critical", 15, 0, "state", "process", _process("storeRefuses"),
-            "This broker takes no messages: the disk is full, or a flush failed. The log and /ready say which.",
+            "This broker takes no messages: the disk is full, a flush failed, or another broker is the master of its"
+            " name. The log and /ready give the reason.",
             prometheus="SmartgoStoreRefuses",
         ),
         Rule(
