@@ -10,7 +10,7 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadBody
-from smartgo.schema import bodies
+from smartgo.schema import bodies, fastjson
 from smartgo.schema.bodies import (
     Body,
     BrokerData,
@@ -37,7 +37,7 @@ from smartgo.schema.bodies import (
     TopicConfigSerializeWrapper,
     TopicRouteData,
 )
-from smartgo.schema.body.topics import INFLATED_LIMIT
+from smartgo.schema.body.topics import BARE_KEYS, INFLATED_LIMIT
 from smartgo.schema.fastjson import loads
 from tests.schema.golden_wire import recorded
 
@@ -376,6 +376,19 @@ class LenientTests(SynchronousTestCase):
 
 class RegistrationTests(SynchronousTestCase):
     """The compressed form of a registration."""
+
+    def test_long_with_bare_keys(self) -> None:
+        """
+        A long one must be standard JSON, which RocketMQ writes here: quoting keys of a hostile one takes too long. A
+        short one may have bare keys.
+        """
+        long = b'{"topicConfigSerializeWrapper":{},"other":{%s}}' % b",".join(b"%d:0" % one for one in range(50_000))
+        self.assertGreater(len(long), BARE_KEYS)
+        self.patch(fastjson, "quote_keys", None)
+        self.assertRaises(BadBody, RegisterBrokerBody.decode, long)
+        self.assertRaises(BadBody, RegisterBrokerBody.decode, b"{" * 1_000_000)
+        self.assertRaises(BadBody, TopicConfigSerializeWrapper.decode, b"{" * 1_000_000)
+        self.assertRaises(TypeError, RegisterBrokerBody.decode, long[:100])  # is to be quoted
 
     def body(self) -> RegisterBrokerBody:
         """Make a registration with some topics."""

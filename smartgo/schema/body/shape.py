@@ -56,11 +56,14 @@ class Body(Struct, rename="camel", omit_defaults=True):
     @cvar queue_keyed: wire names of members that are maps with L{MessageQueue} keys.
     @cvar other_names: what SmartGo calls a member, and its wire name; such a member must be a required one, so that
         its absence leads the reader here.
+    @cvar bare_keys_limit: the longest body in which bare keys are taken, in bytes; C{None} for every one. For bodies
+        whose maps RocketMQ writes with keys of text, and which everybody may send.
     @cvar size_limit: the longest body that is read, in bytes; C{None} for the frame's limit.
     """
 
     queue_keyed: ClassVar[frozenset[str]] = frozenset()
     other_names: ClassVar[Mapping[str, str]] = {}
+    bare_keys_limit: ClassVar[int | None] = None
     size_limit: ClassVar[int | None] = None
 
     @classmethod
@@ -74,13 +77,13 @@ class Body(Struct, rename="camel", omit_defaults=True):
             raise BadBody(f"body of {len(data)} B exceeds the limit of {cls.size_limit} B")
         try:
             if cls.queue_keyed:
-                return _keyed(cls, decode_with(_decoder(_wire(cls)), data))
-            return decode_with(_decoder(cls), data)
+                return _keyed(cls, decode_with(_decoder(_wire(cls)), data, cls.bare_keys_limit))
+            return decode_with(_decoder(cls), data, cls.bare_keys_limit)
         except BadBody:
             if len(data) > LENIENT_LIMIT and not cls.queue_keyed:
                 raise
             # The slow way takes more.
-        return cls.convert(loads(data))
+        return cls.convert(loads(data, cls.bare_keys_limit))
 
     @classmethod
     def convert(cls: type[B], value: Any) -> B:

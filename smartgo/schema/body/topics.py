@@ -21,6 +21,9 @@ SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
 _FILTER_TYPES = {0: SINGLE_TAG, 1: MULTI_TAG}
 
+BARE_KEYS = 256 * 1024
+"""The longest body with tables of topics in which bare keys are taken: RocketMQ writes none there."""
+
 INFLATED_LIMIT = 16 * 1024 * 1024
 """The largest registration body after decompression, in bytes (reliability L7)."""
 
@@ -68,6 +71,8 @@ class TopicConfigSerializeWrapper(Body):
 
     topic_config_table: dict[str, TopicConfig] = always({})
     data_version: DataVersion = field(default_factory=DataVersion)
+
+    bare_keys_limit: ClassVar = BARE_KEYS
 
     @classmethod
     def prepared(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +196,8 @@ class RegisterBrokerBody(Body):
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper
     filter_server_list: list[str] = always([])
+
+    bare_keys_limit: ClassVar = BARE_KEYS
 
     @classmethod
     def prepared(cls, value: dict[str, Any]) -> dict[str, Any]:
