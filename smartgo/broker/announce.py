@@ -20,7 +20,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.broker.announcement import Announcement, Identity
+from smartgo.broker.announcement import MASTER, Announcement, Identity
 from smartgo.broker.claim import Claim, Standing
 from smartgo.broker.topics import READ, WRITE, TopicTable
 from smartgo.env.interfaces import IClock
@@ -30,7 +30,7 @@ from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.schema.bodies import DataVersion, KVTable
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.registry import NAME_TAKEN, QueryDataVersionResponse, RegisterBrokerResponse
+from smartgo.schema.headers.registry import LEASE, NAME_TAKEN, QueryDataVersionResponse, RegisterBrokerResponse
 
 FIRST_DELAY: Final = 10.0
 """Seconds from the start to the first registration after the one at the start."""
@@ -42,9 +42,6 @@ RETRY_MOST: Final = 10.0
 """Seconds that these become at most."""
 TELL: Final = 2.0
 """Seconds that whoever changes a topic waits for registries to hear of it; the official tools wait 5 for the answer."""
-MASTER: Final = 0
-"""The broker id of a master."""
-
 _DOUBLINGS: Final = 4  # after which the pause is RETRY_MOST
 
 Ask = Callable[[str, Command, float], "Deferred[Command]"]
@@ -61,7 +58,7 @@ class Registered(NamedTuple):
 class _Registry:
     """What is known about one registry."""
 
-    __slots__ = ("failures", "lock", "names", "retry", "unreadable", "up", "waiting")
+    __slots__ = ("failures", "lease", "lock", "names", "retry", "unreadable", "up", "waiting")
 
     def __init__(self) -> None:
         self.lock = DeferredLock()
@@ -70,6 +67,7 @@ class _Registry:
         self.up: bool | None = None  # whether it has us; None: never asked
         self.unreadable = False  # what it answered last
         self.failures = 0  # one after another
+        self.lease = ""  # what it answered last, of a master
         self.retry: IDelayedCall | None = None
 
     def rest(self) -> None:
@@ -277,7 +275,7 @@ class Announcer(Service):
             if ask_first and not await self._has_other(address):
                 return True
             registry.names.clear()
-            answer = await self._send(address, registry, self._words.full())
+            answer = await self._send(address, registry, self._words.full(registry.lease))
         finally:
             registry.sent()
         if answer is not None and self.running:
@@ -292,7 +290,7 @@ class Announcer(Service):
             registry.names.clear()
             if not names or not self._wanted(address, registry):
                 return False
-            return await self._send(address, registry, self._words.increment(names)) is not None
+            return await self._send(address, registry, self._words.increment(names, registry.lease)) is not None
         finally:
             registry.sent()
 
@@ -329,6 +327,7 @@ class Announcer(Service):
         if answer.code != ResponseCode.SUCCESS:
             self._down(address, registry, str(PeerRefused(answer.code, answer.remark or "")))
             if self._is_master and NAME_TAKEN in answer.fields:
+                registry.lease = ""
                 self._claim.refused(address, answer.remark or "")
             else:
                 self._claim.missed(address)
@@ -337,6 +336,7 @@ class Announcer(Service):
         if not registry.up:
             self._log.info("registered with {address}", address=address)
         registry.up = True
+        registry.lease = answer.fields.get(LEASE, "")
         registry.failures = 0
         registry.rest()
         self._claim.taken(address, asked)
@@ -412,6 +412,7 @@ class Announcer(Service):
         await registry.lock.acquire()
         try:
             registry.up = None
+            registry.lease = ""
             return await self._farewell(address)
         finally:
             registry.sent()
@@ -421,6 +422,9 @@ class Announcer(Service):
         if reason == self._told:
             return
         back = self._claim.standing is Standing.STANDING_BACK
+        if back:
+            for registry in self._registries.values():
+                registry.lease = ""  # the name is another one's, and is not taken back
         if back and not self._stood_back:
             self._log.error("no messages are taken: {reason}", reason=reason)
         elif reason is None and self._stood_back:

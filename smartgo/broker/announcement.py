@@ -21,6 +21,9 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import QueryDataVersionRequest, RegisterBrokerRequest, UnregisterBrokerRequest
 
+MASTER = 0
+"""The broker id of a master."""
+
 
 class Identity(NamedTuple):
     """How a broker calls itself."""
@@ -54,18 +57,22 @@ class Announcement:
         self._compressed = compressed
         self._encoded: tuple[tuple[DataVersion, int], bytes] | None = None
 
-    def full(self) -> Command:
-        """Return a registration (103) with all topics."""
+    def full(self, lease: str = "") -> Command:
+        """
+        Return a registration (103) with all topics.
+
+        @param lease: what the registry's last answer held, where this is a master.
+        """
         key = (self._topics.version, self._permission())
         if self._encoded is None or self._encoded[0] != key:
             self._encoded = (key, self._body(self._topics.wrapper()))
-        return self._registration(self._encoded[1])
+        return self._registration(self._encoded[1], lease)
 
-    def increment(self, names: Collection[str]) -> Command:
-        """Return a registration with some topics."""
+    def increment(self, names: Collection[str], lease: str = "") -> Command:
+        """Return a registration with some topics; C{lease} as for L{full}."""
         wrapper = self._topics.wrapper(names)
         older = msgspec.structs.replace(wrapper.data_version, timestamp=wrapper.data_version.timestamp - 1)
-        return self._registration(self._body(msgspec.structs.replace(wrapper, data_version=older)))
+        return self._registration(self._body(msgspec.structs.replace(wrapper, data_version=older)), lease)
 
     def question(self) -> Command:
         """Return the question (322) whether a registry has our topics in their present version."""
@@ -83,7 +90,7 @@ class Announcement:
         )
         return Command.request(RequestCode.UNREGISTER_BROKER, header)
 
-    def _registration(self, body: bytes) -> Command:
+    def _registration(self, body: bytes, lease: str) -> Command:
         me = self._identity
         header = RegisterBrokerRequest(
             broker_name=me.name,
@@ -95,6 +102,7 @@ class Announcement:
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
             advertised=me.advertised or None,
             ha_advertised=me.ha_advertised or None,
+            lease=lease if me.broker_id == MASTER else None,
         )
         return Command.request(RequestCode.REGISTER_BROKER, header, body=body)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from smartgo.config.fields import Described
-from smartgo.config.kinds import Kind
+from smartgo.config.kinds import Kind, Path
 from smartgo.config.settings import TABLES
 from smartgo.errors import SettingError
 
@@ -67,11 +67,16 @@ def find_attribute(key: str, table: str) -> Setting | None:
     return _ATTRIBUTES[table].get(key)
 
 
-def show(table: str, config: msgspec.Struct) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each setting of a table, as in a file; secrets are C{***} (reliability X8)."""
+def show(table: str, config: msgspec.Struct, paths: bool = True) -> Iterator[tuple[str, str]]:
+    """
+    Yield name and value of each setting of a table, as in a file; secrets are C{***} (reliability X8).
+
+    @param paths: whether whoever asks may know paths; else these are C{***} too.
+    """
     for setting in _SETTINGS[table].values():
         value = getattr(config, setting.attribute)
-        yield setting.name, "***" if setting.kind.secret and value else setting.kind.show(value)
+        hidden = setting.kind.secret or (isinstance(setting.kind, Path) and not paths)
+        yield setting.name, "***" if hidden and value else setting.kind.show(value)
 
 
 def with_settings(table: str, config: Any, changes: Iterable[tuple[str, str]], source: str) -> Any:

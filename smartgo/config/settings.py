@@ -412,7 +412,25 @@ class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     scan_not_active_broker_interval: float = setting(
         10.0, Duration("Time between two searches for brokers that have fallen silent.", low=100, high=120_000)
     )
-    max_route_topics: int = setting(200_000, Integer("Topics that brokers may register, in all.", low=1))
+    admin_allow: tuple[str, ...] = setting(
+        (),
+        Networks(
+            "Who may change the write permission of brokers, routes and namespaced settings, and sees paths among the"
+            " registry's settings; this machine always may.",
+            otherwise="this machine alone",
+        ),
+    )
+    broker_allow: tuple[str, ...] = setting(
+        (), Networks("Where brokers may register from; this machine always may.", otherwise="everywhere")
+    )
+    max_route_topics: int = setting(
+        200_000,
+        Integer(
+            "Topics that brokers may register, in all. Those of one address may be at most as many as there is room"
+            " left: half of an empty table.",
+            low=1,
+        ),
+    )
     max_route_brokers: int = setting(10_000, Integer("Broker addresses that may be registered.", low=1))
     max_kv_size: int = setting(
         16 * _MIB, Size("Namespaced settings in all: names and values together.", low=1 * _KIB, high=_GIB)

@@ -76,7 +76,7 @@ class IThreads(Interface):
 
         Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files),
         C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them),
-        C{inflate} (bodies of messages, for the API).
+        C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry).
         Cancelling is not supported.
         """
 

@@ -8,6 +8,8 @@ C{{"configTable":{"ORDER_TOPIC_CONFIG":{"topic":"broker-a:8;broker-b:8"}}}}. Sou
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.python.failure import Failure
 
 from smartgo.errors import QueryNotFound, RequestRefused
 from smartgo.schema.bodies import KVConfigTable
@@ -19,12 +21,29 @@ ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 SIZE_LIMIT = 16 * 1024 * 1024
 """Characters of all names and values together."""
 
+WRITTEN = 4 * 1024 * 1024
+"""Characters of the table that are written in a second: the whole table is written for each change."""
+
+SMALL = 64 * 1024
+"""Characters of a table that is written at once for every change."""
+
+PAUSE = 2.0
+"""Seconds that a change waits at most for earlier writes; the official tools wait 5 for the answer."""
+
 
 class KvConfig:
-    """The table and its file. Called on the reactor thread."""
+    """
+    The table and its file. Called on the reactor thread.
 
-    def __init__(self, file: TableFile, size_limit: int = SIZE_LIMIT) -> None:
+    A small table is written for every change. A large one is written once for all changes of up to L{PAUSE} s.
+    """
+
+    def __init__(self, file: TableFile, clock: IReactorTime, size_limit: int = SIZE_LIMIT) -> None:
         self._file = file
+        self._clock = clock
+        self._pause_until = 0.0
+        self._timer: IDelayedCall | None = None
+        self._waiting: list[Deferred[None]] = []
         self._size_limit = size_limit
         self._size = 0
         self._table: dict[str, dict[str, str]] = {}
@@ -87,11 +106,39 @@ class KvConfig:
         return self._save()
 
     def settled(self) -> Deferred[None]:
-        """Fire when nothing is being saved any more."""
+        """Save what waits; fire when nothing is being saved any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._save_waiting()
         return self._file.settled()
 
     def _save(self) -> Deferred[None]:
+        now = self._clock.seconds()
+        if self._timer is None and now >= self._pause_until:
+            return self._save_now()
+        if self._timer is None:
+            self._timer = self._clock.callLater(self._pause_until - now, self._save_waiting)
+        waiter: Deferred[None] = Deferred()
+        self._waiting.append(waiter)
+        return waiter
+
+    def _save_now(self) -> Deferred[None]:
+        if self._size > SMALL:
+            self._pause_until = self._clock.seconds() + min(PAUSE, self._size / WRITTEN)
         return self._file.save(KVConfigTable(self._table))
+
+    def _save_waiting(self) -> None:
+        self._timer = None
+        waiting, self._waiting = self._waiting, []
+
+        def saved(result: Failure | None) -> None:
+            for waiter in waiting:
+                if isinstance(result, Failure):
+                    waiter.errback(result)
+                else:
+                    waiter.callback(None)
+
+        self._save_now().addBoth(saved)
 
     def _items(self) -> list[tuple[str, str, str]]:
         return [(namespace, key, keys[key]) for namespace, keys in self._table.items() for key in keys]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from smartgo.errors import BadName, RequestRefused
 from smartgo.schema.advertised import Advertised
-from smartgo.schema.bodies import DataVersion, TopicConfig
+from smartgo.schema.bodies import DataVersion, QueueData, TopicConfig
 
 MASTER = 0
 """The broker id of a master."""
@@ -36,6 +36,10 @@ class NameTaken(RequestRefused):
         self.holder = holder
 
 
+class AddressHeld(RequestRefused):
+    """An address, or the id of a slave, that was registered over another connection, which is alive."""
+
+
 class TableFull(RequestRefused):
     """More brokers or topics than the registry may hold."""
 
@@ -57,6 +61,14 @@ class Registration(NamedTuple):
     """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
     ha_advertised: str = ""
     """Other addresses for slaves, likewise."""
+    since_ms: int | None = None
+    """Since when it is the master, by a lease that counts (L{smartgo.registry.leases})."""
+    leased: bool = True
+    """Whether it asks for leases: all but RocketMQ's brokers do."""
+    ready: Mapping[str, QueueData] | None = None
+    """What L{queues} returns, where that was found before."""
+    source: str = ""
+    """Where it comes from, for the share of the table that one source may fill; empty: by broker name."""
 
     def check(self) -> tuple[Advertised, Advertised]:
         """
@@ -74,9 +86,24 @@ class Registration(NamedTuple):
             raise BadName("brokerId must not be negative")
         return _others(self.advertised), _others(self.ha_advertised)
 
-    def known_topics(self) -> dict[str, TopicConfig]:
-        """Return the topics whose names can be kept."""
-        return {name: config for name, config in self.topics.items() if _TOPIC.fullmatch(name)}
+    def queues(self) -> Mapping[str, QueueData]:
+        """Return the queues of the topics whose names can be kept."""
+        return queues_of(self.name, self.topics) if self.ready is None else self.ready
+
+
+def queues_of(name: str, topics: Mapping[str, TopicConfig]) -> dict[str, QueueData]:
+    """Return the queues of a broker's topics, where the topics' names can be kept. May run in any thread."""
+    return {
+        topic: QueueData(
+            broker_name=name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_sys_flag=config.topic_sys_flag,
+        )
+        for topic, config in topics.items()
+        if _TOPIC.fullmatch(topic)
+    }
 
 
 def _others(text: str) -> Advertised:

@@ -7,8 +7,6 @@ answered where it asks for keys by their value, and 3 where it is the REGISTER_T
 
 from __future__ import annotations
 
-import hashlib
-import zlib
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -20,6 +18,7 @@ from zope.interface import implementer
 from smartgo.config import properties
 from smartgo.config.catalog import show, with_settings
 from smartgo.config.settings import RegistryConfig
+from smartgo.env.interfaces import IClock
 from smartgo.errors import (
     BadBody,
     CodeNotSupported,
@@ -29,15 +28,16 @@ from smartgo.errors import (
     SettingError,
     TopicNotExist,
 )
+from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
-from smartgo.registry.registration import NameTaken, Registration
+from smartgo.registry.registrar import Registrar, asker
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.audience import Inattentive
+from smartgo.remoting.buckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
-from smartgo.schema.advertised import Asker
-from smartgo.schema.codes import RequestCode
+from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers import registry as headers
 
@@ -46,6 +46,11 @@ _TYPED_BODY_FROM: Final = 37
 
 _LOGGED: Final = 256
 """Characters of a name that nobody has checked which the log repeats, at most (reliability B9)."""
+
+_CHANGES: Final = 100
+"""Changes of namespaced settings that one address may ask for in a second."""
+_CHANGES_AT_ONCE: Final = 1000
+"""The same at once."""
 
 _REMOTELY: Final = frozenset({"orderMessageEnable"})
 """The settings that 318 may change, where it may change any (reliability X7)."""
@@ -66,20 +71,34 @@ class RegistryProcessor(Processor):
 
     _log = Logger()
 
-    def __init__(self, routes: RouteTable, kv: KvConfig, config: RegistryConfig, remote_config: bool = False) -> None:
+    def __init__(
+        self,
+        clock: IClock,
+        routes: RouteTable,
+        kv: KvConfig,
+        config: RegistryConfig,
+        registrar: Registrar,
+        access: Access,
+        remote_config: bool = False,
+    ) -> None:
         """
+        @param registrar: answers brokers.
+        @param access: who may change anything.
         @param remote_config: whether 318 may change settings: only where access control is on (reliability X7).
         """
         self._routes = routes
         self._kv = kv
+        self._access = access
+        self._clock = clock
+        self._changes = TokenBuckets(_CHANGES, _CHANGES_AT_ONCE)
         self.config = config
         self._remote_config = remote_config
         self._answers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.PUT_KV_CONFIG: self._put,
             RequestCode.GET_KV_CONFIG: self._get,
             RequestCode.DELETE_KV_CONFIG: self._delete,
-            RequestCode.REGISTER_BROKER: self._register,
-            RequestCode.UNREGISTER_BROKER: self._unregister,
+            RequestCode.REGISTER_BROKER: registrar.register,
+            RequestCode.UNREGISTER_BROKER: registrar.unregister,
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe_write,
@@ -95,7 +114,7 @@ class RegistryProcessor(Processor):
             RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._unit_sub_ununit_topics,
             RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
             RequestCode.GET_NAMESRV_CONFIG: self._get_config,
-            RequestCode.QUERY_DATA_VERSION: self._data_version,
+            RequestCode.QUERY_DATA_VERSION: registrar.data_version,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add_write,
         }
         self.codes = frozenset(int(code) for code in self._answers)
@@ -104,76 +123,11 @@ class RegistryProcessor(Processor):
         """Answer one request; by a Deferred where a setting has to be saved first."""
         return self._answers[request.code](peer, request)
 
-    # -- brokers -------------------------------------------------------------------------------------------
-
-    def _register(self, peer: IPeer, request: Command) -> Answer:
-        header = request.read(headers.RegisterBrokerRequest)
-        if header.body_crc32 and zlib.crc32(request.body) & 0x7FFFFFFF != header.body_crc32:
-            raise RequestRefused("crc32 not match")
-        address = header.broker_addr
-        digest = _digest(request, header)
-        version = self._routes.repeats(address, digest)
-        new = self._routes.version(address) is None
-        if version is None:
-            wrapper = _topics(request, header.compressed)
-            version, topics = wrapper.data_version, wrapper.topic_config_table
-        else:
-            topics = {}  # a repetition: whatever they are, they are known
-        one = Registration(
-            header.cluster_name,
-            header.broker_name,
-            header.broker_id,
-            address,
-            header.ha_server_addr,
-            version,
-            topics,
-            digest,
-            header.advertised or "",
-            header.ha_advertised or "",
-        )
-        try:
-            master = self._routes.register(one, peer)
-        except NameTaken as taken:
-            return request.answer(taken.code, str(taken), fields={headers.NAME_TAKEN: taken.holder})
-        if new:
-            self._log.info(
-                "broker {name} of {cluster}, id {broker_id}, registered from {address}",
-                name=header.broker_name,
-                cluster=header.cluster_name,
-                broker_id=header.broker_id,
-                address=header.broker_addr,
-            )
-        answer = headers.RegisterBrokerResponse()
-        if master is not None:
-            answer.ha_server_addr = self._routes.told_ha(master, _asker(peer))
-            answer.master_addr = self._routes.told(master, _asker(peer))
-        try:
-            order = bodies.KVTable(self._kv.namespace(ORDER_TOPICS)).encode()
-        except QueryNotFound:
-            order = b""
-        return request.answer(header=answer, body=order)
-
-    def _unregister(self, peer: IPeer, request: Command) -> Answer:
-        header = request.read(headers.UnregisterBrokerRequest)
-        if self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id):
-            self._log.info("broker {name} at {address} has left", name=header.broker_name, address=header.broker_addr)
-        return request.answer()
-
-    def _data_version(self, peer: IPeer, request: Command) -> Answer:
-        header = request.read(headers.QueryDataVersionRequest)
-        asked = bodies.DataVersion.decode(request.body)
-        known = self._routes.version(header.broker_addr)
-        changed = known != asked
-        if not changed:
-            self._routes.heard(header.broker_addr)
-        body = b"" if known is None else known.encode()
-        return request.answer(header=headers.QueryDataVersionResponse(changed=changed), body=body)
-
     # -- clients -------------------------------------------------------------------------------------------
 
     def _route(self, peer: IPeer, request: Command) -> Answer:
         topic = request.read(headers.RouteInfoRequest).topic
-        route = self._routes.route(topic, _asker(peer))
+        route = self._routes.route(topic, asker(peer))
         if route is None:
             raise TopicNotExist(_NO_ROUTE.format(topic))
         if self.config.order_message_enable:
@@ -183,7 +137,7 @@ class RegistryProcessor(Processor):
     # -- administrators ------------------------------------------------------------------------------------
 
     def _cluster_info(self, peer: IPeer, request: Command) -> Answer:
-        return request.answer(body=self._routes.cluster_info(_asker(peer)).encode())
+        return request.answer(body=self._routes.cluster_info(asker(peer)).encode())
 
     def _all_topics(self, peer: IPeer, request: Command) -> Answer:
         return _topic_list(request, self._routes.topics())
@@ -206,6 +160,7 @@ class RegistryProcessor(Processor):
 
     def _wipe_write(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(headers.WipeWritePermRequest).broker_name
+        self._check_owner(peer, [name], "take the write permission from a broker")
         count = self._routes.wipe_write(name)
         self._log.info(
             "{peer} took the write permission from {count} topics of {name!r}",
@@ -217,6 +172,7 @@ class RegistryProcessor(Processor):
 
     def _add_write(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(headers.AddWritePermRequest).broker_name
+        self._check_owner(peer, [name], "give a broker the write permission")
         count = self._routes.add_write(name)
         self._log.info(
             "{peer} gave {count} topics of {name!r} the write permission",
@@ -228,13 +184,42 @@ class RegistryProcessor(Processor):
 
     def _delete_topic(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(headers.DeleteTopicRouteRequest)
-        self._routes.delete_topic(header.topic, header.cluster_name or None)
-        self._log.info("{peer} removed the route of {topic!r}", peer=peer.address, topic=header.topic[:_LOGGED])
+        self._check_owner(peer, self._routes.serving(header.topic), "remove a topic's route")
+        count = self._routes.delete_topic(header.topic, header.cluster_name or None)
+        if count:
+            self._log.info(
+                "{peer} removed the route of {topic!r} to {count} brokers",
+                peer=peer.address,
+                topic=header.topic[:_LOGGED],
+                count=count,
+            )
         return request.answer()
+
+    def _check_owner(self, peer: IPeer, names: Iterable[str], what: str) -> None:
+        """
+        Let administrators pass, and a broker where it is about nobody else.
+
+        @raise NoPermission: this is neither.
+        """
+        mine = self._routes.names_over(peer)
+        if not mine or not mine.issuperset(names):
+            self._access.check_admin(asker(peer), what)
 
     # -- namespaced settings -------------------------------------------------------------------------------
 
+    def _check_change(self, peer: IPeer) -> None:
+        """
+        Let administrators pass, at their pace.
+
+        @raise RequestRefused: this is none, or too fast.
+        """
+        where = asker(peer)
+        self._access.check_admin(where, "change settings")
+        if not self._changes.take(where.ip, self._clock.seconds()):
+            raise TooManyChanges(f"more than {_CHANGES} changes a second from {where.ip}")
+
     def _put(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        self._check_change(peer)
         header = request.read(headers.PutKVConfigRequest)
         return _when_saved(request, self._kv.put(header.namespace, header.key, header.value))
 
@@ -246,6 +231,7 @@ class RegistryProcessor(Processor):
         return request.answer(header=headers.GetKVConfigResponse(value=value))
 
     def _delete(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        self._check_change(peer)
         header = request.read(headers.DeleteKVConfigRequest)
         return _when_saved(request, self._kv.delete(header.namespace, header.key))
 
@@ -259,6 +245,7 @@ class RegistryProcessor(Processor):
         return request.answer(header=headers.GetKVConfigResponse(value=";".join(keys)))
 
     def _delete_by_value(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        self._check_change(peer)
         header = request.read(headers.KVConfigByValueRequest)
         return _when_saved(request, self._kv.delete_value(header.namespace, header.key))
 
@@ -269,7 +256,8 @@ class RegistryProcessor(Processor):
     # -- our own settings ----------------------------------------------------------------------------------
 
     def _get_config(self, peer: IPeer, request: Command) -> Answer:
-        return request.answer(body=properties.render(show("registry", self.config)).encode())
+        paths = self._access.is_admin(asker(peer))
+        return request.answer(body=properties.render(show("registry", self.config, paths)).encode())
 
     def _update_config(self, peer: IPeer, request: Command) -> Answer:
         if not self._remote_config:
@@ -291,6 +279,12 @@ class RegistryProcessor(Processor):
         return request.answer()
 
 
+class TooManyChanges(RequestRefused):
+    """An address changes namespaced settings too fast."""
+
+    code = ResponseCode.SYSTEM_BUSY
+
+
 class RegistryListener(Inattentive):
     """Takes a broker from the routes as soon as its connection ends."""
 
@@ -310,31 +304,11 @@ class RegistryListener(Inattentive):
     def _gone(self, peer: IPeer) -> None:
         for seen in self._routes.channel_gone(peer):
             self._log.info(
-                "broker {name} at {address} is gone: its connection ended", name=seen.name, address=seen.address
+                "broker {name} at {address} is gone: its connection ended",
+                name=seen.name,
+                address=seen.address,
+                peer=peer.address,
             )
-
-
-def _asker(peer: IPeer) -> Asker:
-    """Return both ends of a connection."""
-    host, _, _ = peer.address.rpartition(":")
-    return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
-
-
-def _digest(request: Command, header: headers.RegisterBrokerRequest) -> bytes:
-    """Return what tells this registration from any other; a table of many topics takes much longer to read."""
-    who = (header.cluster_name, header.broker_name, str(header.broker_id), header.broker_addr, header.ha_server_addr)
-    how = f"{request.version < _TYPED_BODY_FROM} {header.compressed} {header.advertised} {header.ha_advertised}"
-    seen = hashlib.blake2b(request.body, digest_size=32)
-    seen.update("\0".join((*who, how)).encode("utf-8", "surrogatepass"))
-    return seen.digest()
-
-
-def _topics(request: Command, compressed: bool) -> bodies.TopicConfigSerializeWrapper:
-    if not request.body:
-        return bodies.TopicConfigSerializeWrapper()
-    if request.version < _TYPED_BODY_FROM:
-        return bodies.TopicConfigSerializeWrapper.decode(request.body)
-    return bodies.RegisterBrokerBody.decode(request.body, compressed).topic_config_serialize_wrapper
 
 
 def _topic_list(request: Command, topics: Iterable[str], address: str | None = None) -> Command:

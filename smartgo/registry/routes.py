@@ -2,7 +2,8 @@
 Who serves which topic: the registry's tables and their rules, without any socket.
 
 C{registry.md} sections 1 to 5, after C{RouteInfoManager} of RocketMQ 4.9.8. Stricter than that (reliability H6): one
-master for a broker name, one name for an address, as long as the first is alive. The tables keep these promises:
+master for a broker name, one name for an address, as long as the first is alive. A master that lost its connection
+and shows a lease takes its name back (L{smartgo.registry.leases}). The tables keep these promises:
 
  - every address of a broker name has a live entry, and the other way round;
  - every broker name has an address, is in exactly one cluster, and every cluster has a name;
@@ -11,21 +12,21 @@ master for a broker name, one name for an address, as long as the first is alive
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 from zope.interface import implementer
 
+from smartgo.registry.absent import AbsentMasters
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
 from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull, is_plain
+from smartgo.registry.topicqueues import TopicQueues
 from smartgo.schema.advertised import Advertised, Asker
-from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
+from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, TopicRouteData
 
 EXPIRY = 120.0
 """Seconds of silence after which a broker is taken for dead."""
-
-RESERVED = 10.0
-"""Seconds for which a master's name is kept for it when its connection has ended: time to connect again."""
 
 READ, WRITE = 4, 2
 """Bits of a topic's permission."""
@@ -47,6 +48,16 @@ class _Live(msgspec.Struct):
     channel: object
     advertised: Advertised
     ha_advertised: Advertised
+    since_ms: int
+    """Since when it is the master, in ms of the wall clock."""
+    source: str
+
+
+class Dropped(NamedTuple):
+    """A broker that was taken from the tables, and its connection, which is still open."""
+
+    broker: BrokerSeen
+    channel: object
 
 
 class _Broker(msgspec.Struct):
@@ -68,24 +79,26 @@ class RouteTable:
         expiry: float = EXPIRY,
         max_topics: int = 200_000,
         max_brokers: int = 10_000,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         @param seconds: the monotonic clock.
         @param expiry: seconds of silence after which a broker is taken for dead.
+        @param wall_ms: the wall clock, of which leases tell.
         """
         self._seconds = seconds
+        self._wall_ms = wall_ms
         self._expiry = expiry
-        self._max_topics = max_topics
         self._max_brokers = max_brokers
-        self._queues: dict[str, dict[str, QueueData]] = {}
-        self._topics_of: dict[str, set[str]] = {}
+        self._queues = TopicQueues(max_topics)
         self._brokers: dict[str, _Broker] = {}
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, _Live] = {}
         self._addresses_of: dict[int, set[str]] = {}
         """C{id} of a channel to what was registered over it; the live entries keep the channels alive."""
-        self._reserved: dict[str, tuple[str, float]] = {}
-        """Names of brokers whose master's connection has ended: that one's address, and until when it may come back."""
+        self._absent = AbsentMasters(seconds, expiry)
+        self.displaced: list[Dropped] = []
+        """Whom the last registration took the name from; the caller closes the connections."""
 
     # -- what brokers do -----------------------------------------------------------------------------------
 
@@ -99,14 +112,16 @@ class RouteTable:
         @raise TableFull: too many brokers or topics.
         @raise BadName: a name or an address that is none.
         """
+        self.displaced = []
         seen = self._live.get(one.address)
         if seen is not None and _unchanged(seen, one):
             return self._refresh(seen, one, channel)
         advertised, ha_advertised = one.check()
-        self._check_free(one, channel)
-        self._check_reserved(one)
-        topics = one.known_topics()
-        self._check_room(one, topics)
+        proved = one.since_ms if one.since_ms is not None else self._absent.since(one)
+        self._check_free(one, channel, proved)
+        self._absent.check(one, proved)
+        queues = one.queues()
+        self._check_room(one, queues)
 
         if seen is not None and seen.name != one.name:
             self._drop(one.address)  # the process was given another name
@@ -118,10 +133,15 @@ class RouteTable:
                 del broker.addresses[seen.broker_id]
         holder = broker.addresses.get(one.broker_id)
         if holder is not None and holder != one.address:
-            self._unlink(self._live.pop(holder))
+            self._displace(holder)
         broker.addresses[one.broker_id] = one.address
-        if one.broker_id == MASTER and (holder is None or seen is None or seen.version != one.version):
-            self._serve(one.name, topics)
+        if one.broker_id == MASTER:
+            self._absent.back(one.name, one.address)
+            if holder is None or seen is None or seen.version != one.version:
+                self._queues.serve(one.name, queues)
+        since_ms = self._wall_ms() if proved is None else proved
+        if seen is not None and seen.broker_id == one.broker_id:
+            since_ms = min(since_ms, seen.since_ms)
         seen = _Live(
             one.cluster,
             one.name,
@@ -134,10 +154,45 @@ class RouteTable:
             channel,
             advertised,
             ha_advertised,
+            since_ms,
+            one.source,
         )
         self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
         return self._master_of(seen)
+
+    def incumbents(self, one: Registration, channel: object) -> list[object]:
+        """
+        Return the connections over which others registered what this one claims: its address, or its id as a slave.
+
+        Whoever asks has to find out whether they are still alive before this one is registered. A lease that counts
+        says that it is the same process.
+
+        @raise NameTaken: as L{register}.
+        """
+        if one.since_ms is not None:
+            return []
+        self._check_free(one, channel, self._absent.since(one))
+        claimed = [self._live.get(one.address)]
+        broker = self._brokers.get(one.name)
+        if broker is not None and one.broker_id != MASTER and one.broker_id in broker.addresses:
+            claimed.append(self._live[broker.addresses[one.broker_id]])
+        found = {id(seen.channel): seen.channel for seen in claimed if seen is not None and self._alive(seen)}
+        found.pop(id(channel), None)
+        return list(found.values())
+
+    def since(self, address: str) -> int:
+        """Return since when a registered broker is what it is, in ms of the wall clock."""
+        return self._live[address].since_ms
+
+    def holds(self, address: str, channel: object) -> bool | None:
+        """Whether this connection is the one that an address was registered over; C{None} for an unknown address."""
+        seen = self._live.get(address)
+        return None if seen is None else seen.channel is channel
+
+    def names_over(self, channel: object) -> set[str]:
+        """Return the broker names that were registered over a connection."""
+        return {self._live[address].name for address in self._addresses_of.get(id(channel), ())}
 
     def repeats(self, address: str, digest: bytes) -> DataVersion | None:
         """Return the version that a broker registered last if that had this digest, else C{None}."""
@@ -160,17 +215,17 @@ class RouteTable:
     def channel_gone(self, channel: object) -> list[BrokerSeen]:
         """Forget what was registered over a connection that ended; return it. A master may come back for a while."""
         addresses = sorted(self._addresses_of.get(id(channel), ()))
-        gone = [self._drop(address) for address in addresses]
-        until = self._seconds() + RESERVED
-        self._reserved.update({one.name: (one.address, until) for one in gone if one.broker_id == MASTER})
-        return gone
+        for one in [self._live[address] for address in addresses]:
+            if one.broker_id == MASTER:
+                self._absent.add(one.name, one.address, one.source, one.heard, one.since_ms)
+        return [self._drop(address) for address in addresses]
 
-    def expire(self) -> list[tuple[BrokerSeen, object]]:
+    def expire(self) -> list[Dropped]:
         """Forget who has been silent for too long; return them with their channels, which the caller closes."""
         now = self._seconds()
-        self._reserved = {name: one for name, one in self._reserved.items() if one[1] > now}
+        self._absent.expire()
         silent = [one for one in self._live.values() if now - one.heard > self._expiry]
-        return [(self._drop(one.address), one.channel) for one in silent]
+        return [Dropped(self._drop(one.address), one.channel) for one in silent]
 
     def version(self, address: str) -> DataVersion | None:
         """Return the version of the topics that a broker registered last; C{None} for an unknown one."""
@@ -187,19 +242,20 @@ class RouteTable:
 
     def wipe_write(self, name: str) -> int:
         """Take the write permission from all topics of a broker, until it registers anew; return how many it has."""
-        return self._permit(name, lambda perm: perm & ~WRITE)
+        return self._queues.permit(name, lambda perm: perm & ~WRITE)
 
     def add_write(self, name: str) -> int:
         """Give all topics of a broker read and write permission, nothing else; return how many it has."""
-        return self._permit(name, lambda perm: READ | WRITE)
+        return self._queues.permit(name, lambda perm: READ | WRITE)
 
-    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget who serves a topic: everybody, or the brokers of one cluster."""
-        names = list(self._queues.get(topic, ()))
-        for name in names:
-            if cluster is None or name in self._clusters.get(cluster, ()):
-                self._topics_of[name].discard(topic)
-                self._unserve(topic, name)
+    def delete_topic(self, topic: str, cluster: str | None = None) -> int:
+        """Forget who serves a topic: everybody, or the brokers of one cluster; return how many did."""
+        names = self._queues.of(topic) if cluster is None else self._clusters.get(cluster, ())
+        return self._queues.delete(topic, list(names))
+
+    def serving(self, topic: str) -> list[str]:
+        """Return the names of the brokers that serve a topic."""
+        return list(self._queues.of(topic))
 
     # -- what anybody asks ---------------------------------------------------------------------------------
 
@@ -209,8 +265,8 @@ class RouteTable:
 
         @param asker: who is told the addresses; C{None}: the brokers' usual ones are wanted.
         """
-        queues = self._queues.get(topic)
-        if queues is None:
+        queues = self._queues.of(topic)
+        if not queues:
             return None
         names = sorted(queues)
         return TopicRouteData(
@@ -230,13 +286,13 @@ class RouteTable:
 
     def topics(self) -> list[str]:
         """Return all topics."""
-        return list(self._queues)
+        return self._queues.topics()
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
         """Return the topics that brokers of a cluster serve; none for an unknown one."""
         found: dict[str, None] = {}
         for name in self._clusters.get(cluster, ()):
-            found.update(dict.fromkeys(sorted(self._topics_of.get(name, ()))))
+            found.update(dict.fromkeys(self._queues.topics_of(name)))
         return list(found)
 
     def unit_topics(self, unit: bool | None, subscribed: bool | None) -> list[str]:
@@ -246,12 +302,11 @@ class RouteTable:
         @param unit: bit 1, or C{None} for either.
         @param subscribed: bit 2, or C{None} for either.
         """
-        found = []
-        for topic, queues in self._queues.items():
-            flag = next(iter(queues.values())).topic_sys_flag
-            if unit in (None, bool(flag & UNIT)) and subscribed in (None, bool(flag & UNIT_SUB)):
-                found.append(topic)
-        return found
+
+        def fits(flag: int) -> bool:
+            return unit in (None, bool(flag & UNIT)) and subscribed in (None, bool(flag & UNIT_SUB))
+
+        return self._queues.with_flags(fits)
 
     def system_topics(self) -> tuple[list[str], str | None]:
         """Return the names of clusters and brokers, which are topics too, and any broker's address."""
@@ -271,7 +326,7 @@ class RouteTable:
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _check_free(self, one: Registration, channel: object) -> None:
+    def _check_free(self, one: Registration, channel: object, proved: int | None) -> None:
         here = self._live.get(one.address)
         if here is not None and here.name != one.name and here.channel is not channel and self._alive(here):
             raise NameTaken(
@@ -287,33 +342,20 @@ class RouteTable:
                     f"broker {one.name} belongs to cluster {broker.cluster}, heard from {self._age(other)} ago",
                     other.address,
                 )
-            if one.broker_id == MASTER and other.broker_id == MASTER:
+            older = proved is not None and proved < other.since_ms
+            if one.broker_id == MASTER and other.broker_id == MASTER and not older:
                 raise NameTaken(
                     f"{other.address} is the master of broker {one.name}, heard from {self._age(other)} ago; "
                     f"it keeps the name until it stops or is silent for {self._expiry:g} s",
                     other.address,
                 )
 
-    def _check_reserved(self, one: Registration) -> None:
-        if one.broker_id != MASTER or one.name not in self._reserved:
-            return
-        address, until = self._reserved[one.name]
-        left = until - self._seconds()
-        if address != one.address and left > 0:
-            raise NameTaken(
-                f"the connection of {address}, the master of broker {one.name}, has just ended; it has {left:.0f} s to"
-                " come back",
-                address,
-            )
-        del self._reserved[one.name]
-
-    def _check_room(self, one: Registration, topics: Mapping[str, TopicConfig]) -> None:
+    def _check_room(self, one: Registration, topics: Iterable[str]) -> None:
         if one.address not in self._live and len(self._live) >= self._max_brokers:
             raise TableFull(f"{self._max_brokers} brokers are registered already")
-        if len(self._queues) + len(topics) > self._max_topics:
-            new = sum(topic not in self._queues for topic in topics)
-            if len(self._queues) + new > self._max_topics:
-                raise TableFull(f"with {new} more topics there would be more than {self._max_topics}")
+        if one.broker_id == MASTER:
+            same = (seen.name for seen in self._live.values() if one.source and seen.source == one.source)
+            self._queues.check_room(topics, one.name, same)
 
     def _alive(self, one: _Live) -> bool:
         return self._seconds() - one.heard <= self._expiry
@@ -339,32 +381,12 @@ class RouteTable:
         if not members:
             del self._clusters[cluster]
 
-    def _serve(self, name: str, topics: Mapping[str, TopicConfig]) -> None:
-        mine = self._topics_of.setdefault(name, set())
-        mine.update(topics)
-        for topic, config in topics.items():
-            queue = QueueData(
-                broker_name=name,
-                read_queue_nums=config.read_queue_nums,
-                write_queue_nums=config.write_queue_nums,
-                perm=config.perm,
-                topic_sys_flag=config.topic_sys_flag,
-            )
-            self._queues.setdefault(topic, {})[name] = queue
-
-    def _unserve(self, topic: str, name: str) -> None:
-        queues = self._queues[topic]
-        del queues[name]
-        if not queues:
-            del self._queues[topic]
-
-    def _permit(self, name: str, change: Callable[[int], int]) -> int:
-        topics = self._topics_of.get(name, set())
-        for topic in topics:
-            queues = self._queues[topic]
-            # A new value, as the broker's own table and answers under way may hold the old one.
-            queues[name] = msgspec.structs.replace(queues[name], perm=change(queues[name].perm))
-        return len(topics)
+    def _displace(self, address: str) -> None:
+        """Another process has this one's place now."""
+        seen = self._live.pop(address)
+        self._unlink(seen)
+        if self._alive(seen):
+            self.displaced.append(Dropped(self._seen(seen), seen.channel))
 
     def _drop(self, address: str) -> BrokerSeen:
         seen = self._live.pop(address)
@@ -374,8 +396,7 @@ class RouteTable:
         if not broker.addresses:
             del self._brokers[seen.name]
             self._leave(broker.cluster, seen.name)
-            for topic in self._topics_of.pop(seen.name, ()):
-                self._unserve(topic, seen.name)
+            self._queues.drop(seen.name)
         return self._seen(seen)
 
     def _unlink(self, seen: _Live) -> None:

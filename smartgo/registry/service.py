@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import cast
 
 from twisted.application.service import Service
@@ -12,12 +13,18 @@ from twisted.logger import Logger
 
 from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import BrokenTable
+from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import KvConfig
+from smartgo.registry.leases import KEY_SIZE, LeaseKey, Leases, read_key
+from smartgo.registry.registrar import Registrar
 from smartgo.registry.requests import RegistryListener, RegistryProcessor
 from smartgo.registry.routes import EXPIRY, RouteTable
 from smartgo.remoting.interfaces import IPeer
 from smartgo.tablefile import TableFile
 
+KEY_FILE = "leaseKey.json"
+"""The file with the key of leases, beside that of the namespaced settings."""
 FIRST_SCAN = 5.0
 """Seconds from the start to the first search for silent brokers."""
 
@@ -48,10 +55,15 @@ class RegistryService(Service):
         self._loop.clock = env.clock
         file = TableFile(env, config.kv_config_path)
         self.tables = [file]
-        self.kv = KvConfig(file, config.max_kv_size)
+        self.kv = KvConfig(file, env.clock, config.max_kv_size)
         self._stood_still = 0.0  # seconds in all
-        self.routes = RouteTable(self._awake, EXPIRY, config.max_route_topics, config.max_route_brokers)
-        self.processor = RegistryProcessor(self.routes, self.kv, config, remote_config)
+        wall_ms = env.clock.wall_ms
+        self._key_file = TableFile(env, posixpath.join(posixpath.dirname(config.kv_config_path), KEY_FILE))
+        self._leases = Leases(env.random.token(KEY_SIZE), wall_ms)
+        self.routes = RouteTable(self._awake, EXPIRY, config.max_route_topics, config.max_route_brokers, wall_ms)
+        access = Access(config.admin_allow, config.broker_allow)
+        registrar = Registrar(env, self.routes, self.kv, access, self._leases)
+        self.processor = RegistryProcessor(env.clock, self.routes, self.kv, config, registrar, access, remote_config)
         self.listener = RegistryListener(self.routes)
 
     def _awake(self) -> float:
@@ -70,7 +82,20 @@ class RegistryService(Service):
         @raise smartgo.errors.BrokenTable: the settings' file and its backup cannot be read.
         """
         self.kv.load()
+        if not self._loaded:
+            self._load_key()
         self._loaded = True
+
+    def _load_key(self) -> None:
+        """Take the key of leases from its file, or write one; without it leases end with this process."""
+        try:
+            key = self._key_file.load(read_key)
+            if key is None:
+                self._key_file.save_now(LeaseKey(self._leases.key.hex()))
+            else:
+                self._leases.key = key
+        except (BrokenTable, OSError) as error:
+            self._log.warn("leases of masters end with this process: {error}", error=str(error))
 
     def startService(self) -> None:
         """Begin to look for silent brokers."""

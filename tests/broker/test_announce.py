@@ -137,7 +137,7 @@ class RoundTests(AnnouncerCase):
                 {
                     "brokerName": "broker-a", "brokerAddr": "192.0.2.1:10911", "clusterName": "C",
                     "haServerAddr": "192.0.2.1:10912", "brokerId": "0", "compressed": "false",
-                    "bodyCrc32": str(zlib.crc32(one.command.body) & 0x7FFFFFFF),
+                    "bodyCrc32": str(zlib.crc32(one.command.body) & 0x7FFFFFFF), "smartgoLease": "",
                 },
             )  # fmt: skip
             self.assertEqual(sorted(one.topics), ["A", "B"])
@@ -644,6 +644,56 @@ class RivalTests(AnnouncerCase):
         farewell.reply()
         self.assertEqual(announcer.refusal, "registry r1:9876 does not let this broker be a master: no")
         self.assertEqual(self.standing[-1], announcer.refusal)
+
+    def leases(self) -> dict[str, str | None]:
+        """What each registration now under way shows, by registry."""
+        return {one.address: one.command.fields.get("smartgoLease") for one in self.asked}
+
+    def test_lease(self) -> None:
+        """Each registry is shown the lease of its own last answer, with increments too."""
+        self.started()
+        self.clock.advance(10)
+        self.assertEqual(self.leases(), dict.fromkeys(self.addresses, ""))
+        for number, one in enumerate(self.take()):
+            one.reply(smartgoLease=f"lease-{number}")
+        self.topics.create_for_group("%RETRY%G", 1)
+        self.assertEqual(self.leases(), {"r1:9876": "lease-0", "r2:9876": "lease-1"})
+        one, two = self.take()
+        one.reply(smartgoLease="newer")
+        two.answer.errback(NotConnected("r2:9876"))
+        self.clock.advance(30)
+        self.assertEqual(self.leases(), {"r1:9876": "newer", "r2:9876": "lease-1"})
+
+    def test_lease_given_up(self) -> None:
+        """Whoever is refused, or stands back, takes no name back."""
+        self.started()
+        self.clock.advance(10)
+        one, two = self.take()
+        one.reply(smartgoLease="one")
+        two.reply(smartgoLease="two")
+        self.clock.advance(30)
+        one, two = self.take()
+        one.answer.errback(NotConnected("r1:9876"))
+        self.refuse(two)  # the other one had us last, a while ago: we go on for now
+        self.assertEqual(self.leases(), {})
+        self.clock.advance(1)
+        self.assertEqual(self.leases(), {"r1:9876": "one", "r2:9876": ""})
+        one, two = self.take()
+        one.answer.errback(NotConnected("r1:9876"))
+        self.refuse(two)
+        while self.standing[-1] is None:
+            self.clock.advance(1)
+            for each in self.take():
+                if each.address == "r2:9876":
+                    self.refuse(each)
+                else:
+                    each.answer.errback(NotConnected("r1:9876"))
+        for _ in range(200):  # seconds, until nobody refuses us any more and all are asked
+            self.clock.advance(1)
+            for each in self.asked:
+                self.assertIn(each.command.fields.get("smartgoLease", ""), ("",))
+            for each in self.take():
+                each.answer.errback(NotConnected(each.address))
 
     def test_keeps_asking(self) -> None:
         """It asks the registry that refuses it alone, and is master everywhere when that takes it."""

@@ -25,7 +25,7 @@ class KvConfigTests(SynchronousTestCase):
 
     def reopened(self, size_limit: int = 1000) -> KvConfig:
         """What a registry that starts now sees."""
-        kv = KvConfig(TableFile(self.env, PATH), size_limit)
+        kv = KvConfig(TableFile(self.env, PATH), self.env.clock, size_limit)
         kv.load()
         return kv
 
@@ -82,7 +82,7 @@ class KvConfigTests(SynchronousTestCase):
 
     def test_by_value(self) -> None:
         """Keys are found and removed by their value, and make room."""
-        kv = KvConfig(TableFile(self.env, PATH), size_limit=12)
+        kv = KvConfig(TableFile(self.env, PATH), self.env.clock, size_limit=12)
         for key in "ab":
             self.successResultOf(kv.put("N", key, "vvvv"))
         self.assertEqual((kv.keys_of("N", "vvvv"), kv.keys_of("N", "w"), kv.keys_of("M", "vvvv")), (["a", "b"], [], []))
@@ -118,3 +118,44 @@ class KvConfigTests(SynchronousTestCase):
         self.env.files.fail[PATH] = errno.ENOSPC
         self.failureResultOf(self.kv.put("N", "K", "v"), OSError)
         self.assertEqual(self.kv.get("N", "K"), "v")
+
+    def test_large(self) -> None:
+        """A large table is written once for all changes of a while, and they are answered then."""
+        kv = self.reopened(size_limit=20 * 1024 * 1024)
+        written = []
+        replace = self.env.files.replace
+
+        def count(path: str, data: bytes, backup: bool = True) -> None:
+            written.append(len(data))
+            replace(path, data, backup)
+
+        self.patch(self.env.files, "replace", count)
+        self.successResultOf(kv.put("N", "large", "x" * 10 * 1024 * 1024))
+        for wait in (1.9, 0.1):
+            saved = [kv.put("N", "K", f"v{number}") for number in range(500)] + [kv.delete("N", "none")]
+            for one in saved:
+                self.assertNoResult(one)
+            self.env.clock.advance(wait)
+        for one in saved:
+            self.successResultOf(one)
+        self.assertEqual(len(written), 2)
+        self.assertEqual(self.reopened().get("N", "K"), "v499")
+        last = kv.put("N", "K", "last")
+        self.successResultOf(kv.settled())
+        self.successResultOf(last)
+        self.assertEqual((len(written), self.env.clock.getDelayedCalls()), (3, []))
+        self.assertEqual(self.reopened().get("N", "K"), "last")
+
+    def test_large_not_written(self) -> None:
+        """Each of those that wait hears why it was not saved."""
+        kv = self.reopened(size_limit=2 * 1024 * 1024)
+        self.successResultOf(kv.put("N", "large", "x" * 1024 * 1024))
+
+        def full(*details: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        self.patch(self.env.files, "replace", full)
+        saved = [kv.put("N", str(number), "v") for number in range(2)]
+        self.env.clock.advance(0.3)
+        for one in saved:
+            self.failureResultOf(one, OSError)

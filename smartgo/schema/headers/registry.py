@@ -20,6 +20,10 @@ Its value is the other one's C{host:port}. RocketMQ's registry has no such answe
 """
 
 
+LEASE = "smartgoLease"
+"""A field of registrations and of our registry's answers to them, which RocketMQ's do not look at: a master's lease."""
+
+
 class RegisterBrokerRequest(Header, gc=False):
     """
     103: a broker is there, and these are its topics (the body).
@@ -30,6 +34,7 @@ class RegisterBrokerRequest(Header, gc=False):
     @ivar heartbeat_timeout_millis: 5.x: how long the broker may be silent, in ms.
     @ivar advertised: ours: other addresses for clients, L{smartgo.schema.advertised}.
     @ivar ha_advertised: ours: other addresses for slaves, likewise.
+    @ivar lease: ours: the lease of the last answer, or empty; C{None} asks for none (L{smartgo.registry.leases}).
     """
 
     broker_name: str = field(name="brokerName")
@@ -43,13 +48,19 @@ class RegisterBrokerRequest(Header, gc=False):
     enable_acting_master: bool | None = field(name="enableActingMaster", default=None)
     advertised: str | None = field(name=FIELD, default=None)
     ha_advertised: str | None = field(name=HA_FIELD, default=None)
+    lease: str | None = field(name=LEASE, default=None)
 
 
 class RegisterBrokerResponse(Header, gc=False):
-    """The answer to 103; both fields for a slave whose master is known."""
+    """
+    The answer to 103; the addresses for a slave whose master is known.
+
+    @ivar lease: ours: for a master that asked for one.
+    """
 
     ha_server_addr: str | None = field(name="haServerAddr", default=None)
     master_addr: str | None = field(name="masterAddr", default=None)
+    lease: str | None = field(name=LEASE, default=None)
 
 
 class UnregisterBrokerRequest(Header, gc=False):

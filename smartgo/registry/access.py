@@ -1,0 +1,84 @@
+"""
+Who may do what at a registry, as there are no accounts (C{docs/decisions/trust-at-the-registry.rst}).
+
+Everybody may ask for routes. Changes are taken by where they come from: a broker's from the connection that it
+registered over, an administrator's from this machine and from the networks that C{adminAllow} names.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from smartgo.errors import NoPermission
+from smartgo.schema.advertised import Asker
+
+
+class Networks:
+    """A set of IP addresses."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        """
+        @raise ValueError: one of them is no network.
+        """
+        self._networks = [ipaddress.ip_network(one, strict=False) for one in networks]
+
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
+    def __contains__(self, ip: str) -> bool:
+        try:
+            address = ipaddress.ip_address(ip)
+        except ValueError:
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)
+
+
+_LOOPBACK = Networks(("127.0.0.0/8", "::1/128"))
+
+
+def is_loopback(ip: str) -> bool:
+    """Whether this is an address of this machine alone."""
+    return ip in _LOOPBACK
+
+
+def is_this_machine(asker: Asker) -> bool:
+    """Whether a connection comes from the machine that it arrives at."""
+    return is_loopback(asker.ip) or asker.ip == asker.at_ip != ""
+
+
+class Access:
+    """The rules, by the settings."""
+
+    def __init__(self, admin_allow: Iterable[str] = (), broker_allow: Iterable[str] = ()) -> None:
+        """
+        @param admin_allow: networks of administrators, besides this machine.
+        @param broker_allow: networks of brokers, besides this machine; none for all.
+        """
+        self._admins = Networks(admin_allow)
+        self._brokers = Networks(broker_allow)
+
+    def is_admin(self, asker: Asker) -> bool:
+        """Whether an administrator may ask from there."""
+        return is_this_machine(asker) or asker.ip in self._admins
+
+    def check_admin(self, asker: Asker, what: str) -> None:
+        """
+        Let administrators pass.
+
+        @param what: what is asked for.
+        @raise NoPermission: this is none.
+        """
+        if not self.is_admin(asker):
+            raise NoPermission(f"{asker.ip} may not {what} at this registry: adminAllow does not name it")
+
+    def check_broker(self, asker: Asker) -> None:
+        """
+        Let brokers pass.
+
+        @raise NoPermission: this is none.
+        """
+        if self._brokers and not is_this_machine(asker) and asker.ip not in self._brokers:
+            raise NoPermission(f"{asker.ip} may not register a broker at this registry: brokerAllow does not name it")
