@@ -287,8 +287,7 @@ class Broker(Service):
             delay_levels=DelayLevels.parse(self._configuration.store.message_delay_level).highest,
         )
         self.groups.create_built_in()
-        for topic in self.topics.adopt(self.store.queues()):
-            await self.store.delete_topic(topic)
+        self.topics.adopt(self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         self.delay.start(self.progress.load())
 

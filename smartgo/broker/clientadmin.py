@@ -25,6 +25,7 @@ from smartgo.schema.bodies import ConsumerStatusBody, MessageQueue, ResetOffsetB
 from smartgo.schema.codes import LanguageCode, RequestCode, ResponseCode, Version
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumerStatusRequest, ResetOffsetRequest, RunningInfoRequest
+from smartgo.schema.topics import queue_ids
 from smartgo.store.interfaces import IMessageStore
 
 RELAY_TIMEOUT: Final = 10.0
@@ -123,13 +124,13 @@ class ClientAdmin(Processor):
 
     async def _targets(self, header: ResetOffsetRequest, config: TopicConfig) -> dict[MessageQueue, int]:
         """Find where each queue is to go: never past where the group stands, unless forced to."""
-        queue_ids = range(config.write_queue_nums)
+        wanted = queue_ids(config.write_queue_nums)
         if header.queue_id is not None and header.queue_id >= 0:
             if header.queue_id >= config.write_queue_nums:
                 raise RequestRefused(f"queueId[{header.queue_id}] is illegal, topic: {header.topic}")
-            queue_ids = range(header.queue_id, header.queue_id + 1)
+            wanted = range(header.queue_id, header.queue_id + 1)
         table = {}
-        for queue_id in queue_ids:
+        for queue_id in wanted:
             stands = self._offsets.query(header.group, header.topic, queue_id)
             if stands is None:
                 raise RequestRefused(f"THe consumer group <{header.group}> not exist")

@@ -28,7 +28,7 @@ from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import HOSTS_MASK, Message
 from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
-from smartgo.schema.topics import dlq_topic, retry_topic
+from smartgo.schema.topics import QUEUE_LIMIT, dlq_topic, retry_topic
 from smartgo.store.interfaces import IMessageStore
 
 _FIRST_RETRY_LEVEL: Final = 3
@@ -139,7 +139,7 @@ class SendBackProcessor(Processor):
         if group.retry_queue_nums <= 0:
             return request.answer()
         topic = self._retries.retry(group, bool(header.unit_mode))
-        queue_id = self._random.below(group.retry_queue_nums)
+        queue_id = self._random.below(min(group.retry_queue_nums, QUEUE_LIMIT))
         try:
             stored = decode_record(await self._store.at(header.offset))
         except (NoSuchMessage, BadRecord):

@@ -179,7 +179,7 @@ class Mirror(Service):
             self._whole = False  # from now on the master may make topics that we hear of by their messages alone
         elif not self._whole:
             self._whole = True
-            self._topics.adopt(self._store.queues())
+            self._topics.adopt(self._store.queues(), self._store.last_at)
         if self.running:
             self._timer = self._clock.callLater(PERIOD if copied else AGAIN, self._round)
 

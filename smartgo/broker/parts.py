@@ -59,6 +59,7 @@ class Parts:
             group_limit=2 * limits.max_groups,
             queue_limit=limits.max_queues_per_topic,
             default_queues=config.default_topic_queue_nums,
+            log_end=lambda: self.store.log_bounds()[1],
         )
         self.groups = GroupTable(
             clock,

@@ -18,6 +18,7 @@ from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.schema.bodies import ConsumeStats, MessageQueue, OffsetWrapper, QueueTimeSpan, TopicConfig
+from smartgo.schema.topics import queue_ids
 from smartgo.store.interfaces import IMessageStore
 
 SLICE: Final = 256
@@ -104,7 +105,7 @@ class GroupProgress:
         name, bounds = self._broker_name, self._store.bounds
         stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
         offsets = self._offsets.queues(group, topic)
-        for queue_id in range(queues):
+        for queue_id in queue_ids(queues):
             offset = max(0, offsets.get(queue_id, 0))
             stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(
                 bounds(topic, queue_id)[1], offset, offset
@@ -131,7 +132,7 @@ class GroupProgress:
         """
         topic = config.topic_name
         spans = []
-        for queue_id in range(config.write_queue_nums):
+        for queue_id in queue_ids(config.write_queue_nums):
             minimum, maximum = self._store.bounds(topic, queue_id)
             span = QueueTimeSpan(message_queue=self.queue(topic, queue_id))
             span.min_time_stamp = span.consume_time_stamp = await self._store.stored_ms(topic, queue_id, minimum)

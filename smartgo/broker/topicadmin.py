@@ -36,7 +36,7 @@ from smartgo.schema.headers.topics import (
     TopicConsumersRequest,
     TopicStatsRequest,
 )
-from smartgo.schema.topics import check_topic
+from smartgo.schema.topics import check_topic, queue_ids
 from smartgo.store.interfaces import IMessageStore
 
 
@@ -174,7 +174,7 @@ class TopicAdmin(Processor):
     async def _measure(self, request: Command, config: TopicConfig) -> Answer:
         topic = config.topic_name
         table = {}
-        for queue_id in range(config.write_queue_nums):
+        for queue_id in queue_ids(config.write_queue_nums):
             minimum, maximum = self._store.bounds(topic, queue_id)
             stored_ms = await self._store.stored_ms(topic, queue_id, maximum - 1) if maximum > minimum else 0
             queue = MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)

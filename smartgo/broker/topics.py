@@ -4,10 +4,10 @@ The broker's topics: their settings, who may bring one about, and how they are k
 Rules: C{broker.md} section 2, C{reliability.md} D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
 in place but replaced, so that a snapshot can be written by another thread.
 
-The file is RocketMQ's C{topics.json}. Two members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has a
-topic's name and how many queues it had when an operator deleted or shrank it: without it, recovery could not tell a
-queue whose settings were lost from one that was taken away. C{explicitTopicList} names the topics that administrators
-created: they do not take the room of those that sends create.
+The file is RocketMQ's C{topics.json}. Three members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has
+a topic's name and how many queues it had when an operator deleted or shrank it, C{removedAtTable} where the log ended
+then (L{smartgo.broker.removedqueues}). C{explicitTopicList} names the topics that administrators created: they do not
+take the room of those that sends create.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from smartgo.broker.removedqueues import RemovedQueues
 from smartgo.broker.saving import Saving
 from smartgo.broker.slices import in_slices
 from smartgo.broker.topicroom import TopicRoom, of_group
@@ -30,6 +31,7 @@ from smartgo.schema.topics import (
     DEFAULT_TOPIC,
     LMQ_PREFIX,
     OFFSET_MOVED_EVENT,
+    QUEUE_LIMIT,
     REPLY_SUFFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
@@ -46,13 +48,13 @@ READ, WRITE, INHERIT = 4, 2, 1
 """Permission bits of a topic; the inherit bit makes it a template for others."""
 
 _ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
-_REMOVED_LIMIT = 20_000
 
 
 class _TopicsFile(TopicConfigSerializeWrapper):
     """C{topics.json}."""
 
     removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
+    removed_at_table: dict[str, int] = msgspec.field(default_factory=dict)
     explicit_topic_list: list[str] = msgspec.field(default_factory=list)
 
 
@@ -83,6 +85,7 @@ class TopicTable:
         group_limit: int = 40_000,
         queue_limit: int = 1024,
         default_queues: int = 8,
+        log_end: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         @param file: C{topics.json}; C{None} keeps the table in memory alone.
@@ -93,6 +96,7 @@ class TopicTable:
         @param group_limit: how many retry and dead letter topics there may be.
         @param queue_limit: the most queues of a topic.
         @param default_queues: queues of a topic that is re-created from what the store has.
+        @param log_end: returns the physical offset at which the store's log ends.
         """
         self._clock = clock
         self._file = file
@@ -102,7 +106,7 @@ class TopicTable:
         self.queue_limit = queue_limit
         self._default_queues = default_queues
         self._table: dict[str, TopicConfig] = {}
-        self._removed: dict[str, int] = {}
+        self._removed = RemovedQueues(log_end)
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._unsaved: dict[str, int] = {}
         self._listeners: list[Callable[[str], None]] = []
@@ -193,7 +197,7 @@ class TopicTable:
             return known
         check_topic(topic)
         self.room.admit_group(topic)
-        return self._put(_config(topic, queues, perm, sys_flag))
+        return self._put(_config(topic, min(queues, QUEUE_LIMIT), perm, sys_flag))
 
     def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
         """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
@@ -261,7 +265,7 @@ class TopicTable:
         if config is None:
             return False
         self.room.count(name, -1)
-        self._remember(name, config)
+        self._removed.remember(config)
         self._changed(name)
         return True
 
@@ -304,7 +308,7 @@ class TopicTable:
         if saved is not None:
             self._fill(saved.topic_config_table)
             self.version = saved.data_version
-            self._removed = dict(saved.removed_queue_table)
+            self._removed.load(saved.removed_queue_table, saved.removed_at_table)
             self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
 
     def create_built_in(
@@ -348,50 +352,63 @@ class TopicTable:
             if config is not None and bool(config.perm & INHERIT) != enabled:
                 self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
 
-    def adopt(self, queues: Iterable[tuple[str, int]]) -> list[str]:
+    def adopt(self, queues: Iterable[tuple[str, int]], last: Callable[[str, int], int]) -> None:
         """
         Re-create what the store has and the table lost (D15), each with a warning.
 
         An unknown topic gets the default settings; a known one becomes readable as far as the store has queues. Queues
-        that were taken away on purpose stay away. The broker's own topics come back silently: RocketMQ never had some
-        of them in its table. Light queues and what 5.x keeps for itself (C{rmq_sys_}) are no topics.
+        that were taken away on purpose, and not used since, stay away. No topic gets more queues than the limit: a
+        higher queue id is not readable (L18). The broker's own topics come back silently: RocketMQ never had some of
+        them in its table. Light queues and what 5.x keeps for itself (C{rmq_sys_}) are no topics.
 
         @param queues: (topic, queue id) of every queue that the store has.
-        @return: topics that were deleted and whose queues are there again: the store should drop them.
+        @param last: returns the physical offset of the last message of such a queue.
         """
-        last: dict[str, int] = {}
+        if self._removed.keep_within_log():
+            self._saving.changed()
+        highest: dict[str, int] = {}
         for topic, queue_id in queues:
-            last[topic] = max(queue_id, last.get(topic, 0))
-        unwanted = []
-        for topic, highest in sorted(last.items()):
             config = self._table.get(topic)
-            removed = self._removed.get(topic, 0)
             if topic.startswith(LMQ_PREFIX) or (config is not None and self.is_system(topic)):
                 continue
-            if config is None and removed:
-                unwanted.append(topic)
-            elif topic in self._system:
-                self.create_system(topic, highest + 1)
-            elif is_system(topic):
-                self._log.debug("the store has queues of {topic}, which this broker does not serve", topic=topic)
-            elif not is_topic(topic):
-                self._log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
-            elif config is None:
-                count = highest + 1 if of_group(topic) else max(highest + 1, self._default_queues)
+            if config is not None and queue_id < config.read_queue_nums:
+                continue
+            if queue_id >= self.queue_limit:
                 self._log.warn(
-                    "topic {topic} was in the store but not in the table; it has {count} queues again",
+                    "the store has queue {queue} of topic {topic}, which is not readable: a topic has at most {limit}"
+                    " queues (maxQueuesPerTopic)",
                     topic=topic,
-                    count=count,
+                    queue=queue_id,
+                    limit=self.queue_limit,
                 )
-                self._put(_config(topic, count, READ | WRITE, 0))
-            elif highest >= max(config.read_queue_nums, removed):
-                self._log.warn(
-                    "topic {topic} had {count} queues in the store; they can be read again",
-                    topic=topic,
-                    count=highest + 1,
-                )
-                self._put(msgspec.structs.replace(config, read_queue_nums=highest + 1))
-        return unwanted
+                continue
+            if not self._removed.holds(topic, queue_id, last):
+                highest[topic] = max(queue_id, highest.get(topic, 0))
+        for topic, queue_id in sorted(highest.items()):
+            self._readopt(topic, queue_id + 1)
+
+    def _readopt(self, topic: str, queues: int) -> None:
+        """Re-create a topic that has so many queues in the store, or make as many readable."""
+        config = self._table.get(topic)
+        if topic in self._system:
+            self.create_system(topic, queues)
+        elif is_system(topic):
+            self._log.debug("the store has queues of {topic}, which this broker does not serve", topic=topic)
+        elif not is_topic(topic):
+            self._log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
+        elif config is None:
+            count = queues if of_group(topic) else max(queues, self._default_queues)
+            self._log.warn(
+                "topic {topic} was in the store but not in the table; it has {count} queues again",
+                topic=topic,
+                count=count,
+            )
+            self._put(_config(topic, count, READ | WRITE, 0))
+        else:
+            self._log.warn(
+                "topic {topic} had {count} queues in the store; they can be read again", topic=topic, count=queues
+            )
+            self._put(msgspec.structs.replace(config, read_queue_nums=queues))
 
     # -- durability ----------------------------------------------------------------------------------------
 
@@ -422,16 +439,31 @@ class TopicTable:
     # -- inside --------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> _TopicsFile:
-        return _TopicsFile(self._table, self.version, self._removed, list(self.room.explicit))
+        return _TopicsFile(
+            self._table, self.version, self._removed.counts(), self._removed.places(), list(self.room.explicit)
+        )
 
     def _fill(self, table: Mapping[str, TopicConfig]) -> None:
         for name, config in table.items():
-            if is_topic(name):
-                self._table[name] = (
-                    config if config.topic_name == name else msgspec.structs.replace(config, topic_name=name)
-                )
-            else:
+            if not is_topic(name):
                 self._log.warn("leaving out {topic}, which is no name for a topic", topic=name)
+                continue
+            if max(config.read_queue_nums, config.write_queue_nums) > QUEUE_LIMIT:
+                self._log.warn(
+                    "topic {topic} cannot have {read} queues to read and {write} to write; it has at most {limit}",
+                    topic=name,
+                    read=config.read_queue_nums,
+                    write=config.write_queue_nums,
+                    limit=QUEUE_LIMIT,
+                )
+                config = msgspec.structs.replace(
+                    config,
+                    read_queue_nums=min(config.read_queue_nums, QUEUE_LIMIT),
+                    write_queue_nums=min(config.write_queue_nums, QUEUE_LIMIT),
+                )
+            self._table[name] = (
+                config if config.topic_name == name else msgspec.structs.replace(config, topic_name=name)
+            )
         self.room.clear()
         for name in self._table:
             if not self.is_system(name):
@@ -440,12 +472,6 @@ class TopicTable:
     def _counts(self, name: str) -> bool:
         return name in self._table and not of_group(name) and not self.is_system(name)
 
-    def _remember(self, name: str, config: TopicConfig) -> None:
-        had = max(self._removed.pop(name, 0), config.read_queue_nums, config.write_queue_nums)
-        self._removed[name] = had
-        if len(self._removed) > _REMOVED_LIMIT:
-            del self._removed[next(iter(self._removed))]
-
     def _put(self, config: TopicConfig) -> TopicConfig:
         name = config.topic_name
         old = self._table.get(name)
@@ -453,9 +479,8 @@ class TopicTable:
             if not self.is_system(name):
                 self.room.count(name, 1)
         elif max(old.read_queue_nums, old.write_queue_nums) > max(config.read_queue_nums, config.write_queue_nums):
-            self._remember(name, old)
-        if config.read_queue_nums >= self._removed.get(name, 0):
-            self._removed.pop(name, None)
+            self._removed.remember(old)
+        self._removed.settle(config)
         self._table[name] = config
         self._changed(name)
         return config

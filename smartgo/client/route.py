@@ -27,7 +27,7 @@ from smartgo.schema.bodies import MessageQueue, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
-from smartgo.schema.topics import TEMPLATE_TOPIC
+from smartgo.schema.topics import TEMPLATE_TOPIC, queue_ids
 
 READ: Final = 4  # bits of a topic's permission
 WRITE: Final = 2
@@ -36,6 +36,7 @@ MASTER: Final = 0  # broker id
 REFRESH: Final = 30.0  # seconds
 GONE: Final = 25.0  # seconds for which no registry knows a topic before it is forgotten
 SOON: Final = 3.0  # seconds from a broker that is not reached to a refresh, at most
+_DIGITS: Final = 9  # of a number of queues; more are far beyond what any topic has
 NEW_TOPIC_QUEUES: Final = 4
 
 
@@ -63,14 +64,14 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
         for part in data.order_topic_conf.split(";"):
             broker, _, count = part.partition(":")
             if broker and count.isdecimal():
-                queues += [MessageQueue(topic, broker, number) for number in range(int(count))]
+                queues += [MessageQueue(topic, broker, number) for number in queue_ids(int(count[:_DIGITS]))]
         return tuple(queues)
     masters = {one.broker_name for one in data.broker_datas if MASTER in one.broker_addrs}
     return tuple(
         MessageQueue(topic, one.broker_name, number)
         for one in sorted(data.queue_datas, key=lambda one: one.broker_name)
         if one.perm & WRITE and one.broker_name in masters
-        for number in range(one.write_queue_nums)
+        for number in queue_ids(one.write_queue_nums)
     )
 
 
@@ -82,7 +83,7 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
                 MessageQueue(topic, one.broker_name, number)
                 for one in data.queue_datas
                 if one.perm & READ
-                for number in range(one.read_queue_nums)
+                for number in queue_ids(one.read_queue_nums)
             }
         )
     )

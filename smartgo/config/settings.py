@@ -31,6 +31,7 @@ from smartgo.config.kinds import (
     Switch,
     Text,
 )
+from smartgo.schema.topics import QUEUE_LIMIT
 
 _KIB = 1 << 10
 _MIB = 1 << 20
@@ -550,7 +551,7 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
             low=1,
         ),
     )
-    max_queues_per_topic: int = setting(1024, Integer("Queues of a topic.", low=1, high=65_536))
+    max_queues_per_topic: int = setting(1024, Integer("Queues of a topic.", low=1, high=QUEUE_LIMIT))
     max_queue_locks: int = setting(
         200_000, Integer("Locks of queues by orderly consumers, in all; addresses share them as maxHeldPulls.", low=1)
     )

@@ -27,7 +27,7 @@ from smartgo.broker.stats import Total
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.codes import LANGUAGE_NAMES
-from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
 
 SERIES: Final = 500
 """Topics, and pairs of group and topic, that have series of their own: with so many, a question takes 50 to 100 ms."""
@@ -156,7 +156,7 @@ class BrokerMetrics(Collector):
             flow.add_metric(exported, one.minute_size.tps)
             config = self._broker.topics.get(one.topic)
             if config is not None:
-                queues = range(config.write_queue_nums)
+                queues = queue_ids(config.write_queue_nums)
                 end.add_metric(exported, sum(self._broker.store.bounds(one.topic, queue)[1] for queue in queues))
         return iter((count, size, dead, rate, flow, end))
 

@@ -7,6 +7,7 @@ from smartgo.client.instance import Client
 from smartgo.ops.problems import Problem
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import queue_ids
 
 
 class QueueReader(reading.QueueReader):
@@ -28,7 +29,7 @@ class QueueReader(reading.QueueReader):
             MessageQueue(topic, name, number)
             for name, config in sorted(entry.configs.items())
             if broker in ("", name)
-            for number in range(config.read_queue_nums)
+            for number in queue_ids(config.read_queue_nums)
             if queue_id in (None, number)
         ]
         if not found:

@@ -42,6 +42,9 @@ TOPIC_LIMIT: Final = 127
 GROUP_LIMIT: Final = 255
 """Characters; allowed characters are ASCII, so bytes as well."""
 
+QUEUE_LIMIT: Final = 65_536
+"""No topic has more queues, whatever C{maxQueuesPerTopic} says (L18): a higher queue id is damaged, or made up."""
+
 _ALLOWED = "^[%|a-zA-Z0-9_-]+$"
 _NAME = re.compile("[%|a-zA-Z0-9_-]+")
 
@@ -54,6 +57,11 @@ def retry_topic(group: str) -> str:
 def dlq_topic(group: str) -> str:
     """Return the topic that holds what consumers of C{group} failed for good."""
     return DLQ_PREFIX + group
+
+
+def queue_ids(count: int) -> range:
+    """Return the ids of a topic's queues; C{count} may come from anywhere, and no topic has more than the limit."""
+    return range(min(count, QUEUE_LIMIT))
 
 
 def is_system(topic: str) -> bool:

@@ -19,7 +19,7 @@ from smartgo.errors import BadName, MessageIllegal, ServiceNotAvailable
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.record import HEAD_SIZE
-from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC, check_topic
+from smartgo.schema.topics import LMQ_PREFIX, QUEUE_LIMIT, SCHEDULE_TOPIC, check_topic
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 
@@ -293,7 +293,7 @@ class ConsumeQueues:
             check_topic(topic)
         except BadName as error:
             raise MessageIllegal(str(error)) from None
-        if not 0 <= queue_id <= 0x7FFFFFFF:
+        if not 0 <= queue_id < QUEUE_LIMIT:
             raise MessageIllegal(f"queue id {queue_id} of topic {topic} is no queue's")
         files = FileQueue(self._files, self.path(topic, queue_id), self.file_size, tuple(bases), scattered=True)
         queue = ConsumeQueue(topic, queue_id, files, self._mappings, self.dirty, self._delay_levels)

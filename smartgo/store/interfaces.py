@@ -206,6 +206,9 @@ class IMessageStore(Interface):
     def queues() -> Iterable[tuple[str, int]]:
         """All queues that have units, as (topic, queue id)."""
 
+    def last_at(topic: str, queue_id: int) -> int:
+        """Physical offset of the last message of a queue; -1 where it has none."""
+
     def delete_topic(topic: str, since: int | None = None) -> Deferred[None]:
         """
         Drop the queues of a topic; the records stay in the log.

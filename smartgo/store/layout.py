@@ -16,7 +16,7 @@ from typing import Final
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile, StoreError
-from smartgo.schema.topics import is_topic
+from smartgo.schema.topics import QUEUE_LIMIT, is_topic
 from smartgo.store.checkpoint import Checkpoint
 from smartgo.store.consumequeue import QueueKey, round_up
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
@@ -43,6 +43,7 @@ class Layout:
     @ivar queue_file_size: length of a queue file.
     @ivar queues: the offsets at which the files of each queue begin.
     @ivar broken: queues with a file of a wrong length or a gap; not in C{queues}.
+    @ivar impossible: directories of queues with ids that no topic has; damaged records once made some.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Layout:
         self.aside: list[str] = []
         self.queues: dict[QueueKey, list[int]] = {}
         self.broken: dict[QueueKey, list[str]] = {}
+        self.impossible: list[str] = []
         left_spares(files, spare_directory(files, root, self.log_directory))
         left_queues(files, root)
         self._read_log(settings, own, clean, durable)
@@ -118,6 +120,9 @@ class Layout:
                 queue_path = posixpath.join(topic_path, number)
                 if not _is_number(number) or not self._files.is_directory(queue_path):
                     raise ForeignFile(f"{queue_path} is no queue's directory")
+                if int(number) >= QUEUE_LIMIT:
+                    self.impossible.append(queue_path)
+                    continue
                 sizes: dict[int, int] = {}
                 for name in self._names(queue_path):
                     path = posixpath.join(queue_path, name)

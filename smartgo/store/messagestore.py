@@ -422,6 +422,12 @@ class MessageStore(Service):
         """See L{IMessageStore.queues}."""
         return [queue.key for queue in self._queues if queue.visible > queue.minimum]
 
+    def last_at(self, topic: str, queue_id: int) -> int:
+        """See L{IMessageStore.last_at}."""
+        queue = self._by_key.get((topic, queue_id))
+        unit = None if queue is None or queue.visible == queue.minimum else queue.unit(queue.visible - 1)
+        return -1 if unit is None else unit.commitlog_offset
+
     # -- replication -------------------------------------------------------------------------------------------
 
     def log_bounds(self) -> tuple[int, int]:

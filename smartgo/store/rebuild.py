@@ -27,6 +27,7 @@ from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import SIZE_LIMIT, check
+from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.layout import Layout
@@ -34,6 +35,7 @@ from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.sequence import LONGEST_GAP, UnitSequence
 
 _FLUSH_UNITS: Final = 4096
+_TOLD: Final = 1000  # records left out that are counted
 _pack = unit_struct.pack
 
 
@@ -77,6 +79,7 @@ class Rebuild:
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
         self._littered: set[QueueKey] = set()  # old units lie behind the end
+        self._impossible: dict[int, QueueKey] = {}  # records left out: physical offset, and what they say
         self.wanted: set[QueueKey] = set(layout.broken)
         self.everything = False
         for (topic, queue_id), bases in layout.queues.items():
@@ -109,6 +112,10 @@ class Rebuild:
         key = (message.topic, message.queue_id)
         queue = self._queues.by_key.get(key)
         if queue is None:
+            if message.queue_id >= QUEUE_LIMIT:
+                if len(self._impossible) < _TOLD:
+                    self._impossible[message.physical_offset] = key
+                return None
             queue = self._queues.create(*key)
         if queue.delay_ms is None:
             code = stored_tag_code(message.properties)
@@ -377,7 +384,17 @@ class Rebuild:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def finish(self, minimum: int) -> None:
-        """Take away what lies behind the ends, and find the first readable unit of each queue."""
+        """Take away what lies behind the ends, find the first readable unit of each queue, tell what was left out."""
+        if self._impossible:
+            physical, (topic, queue_id) = min(self._impossible.items())
+            self._log.warn(
+                "{count} records name a queue that no topic has, and are left out; the first one, at {physical}, names"
+                " queue {queue} of topic {topic}",
+                count=len(self._impossible) if len(self._impossible) < _TOLD else f"{_TOLD} or more",
+                physical=physical,
+                queue=queue_id,
+                topic=topic,
+            )
         for queue in list(self._queues):
             if not queue.files.files:
                 del self._queues.by_key[queue.key]

@@ -32,6 +32,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import Stop
+from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import Checkpoint, Checkpoints, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.commitlog import CONTINUES
@@ -125,9 +126,13 @@ class Recovery:
         own = self._own = checkpoints.load()
         clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
         table = None if own is None else checkpoints.load_table()
+        if table is not None:
+            table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
         deleted = {} if own is None else self._deleted(table)
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        for path in layout.impossible:
+            self._log.warn("{path} is of a queue that no topic has; it is left alone, and not read", path=path)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
         if layout.is_empty and (layout.queues or layout.broken) and not durable:
             raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")

@@ -25,6 +25,7 @@ from smartgo.schema.consumequeue import PREFILL, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
+from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.sequence import HIGHEST, LONGEST_GAP
@@ -68,6 +69,7 @@ class Replica:
         self._drop = drop
         self._odd: dict[QueueKey, Odd] = {}
         self._complained: set[QueueKey] = set()
+        self._impossible = False  # a record of a queue that cannot be was told of
         self._begun: dict[QueueKey, int] = {}  # queues that began here, at 0, to where their first record lies
 
     def append(self, offset: int, data: bytes | memoryview) -> None:
@@ -124,7 +126,9 @@ class Replica:
                     break
                 message = check(view, at, whole)
                 stored_ms = message.stored_ms
-                if not message.sys_flag & PREPARED:
+                if message.queue_id >= QUEUE_LIMIT:
+                    self._tell_impossible(message)
+                elif not message.sys_flag & PREPARED:
                     key = (message.topic, message.queue_id)
                     queue = by_key.get(key)
                     if queue is None:
@@ -245,6 +249,18 @@ class Replica:
             self._commitlog.add_unit(queue, filler, 0, first.stored_ms)
         for one in records:
             self._commitlog.add_unit(queue, _pack(one.physical, one.size, one.code), one.code, one.stored_ms)
+
+    def _tell_impossible(self, message: StoredMessage) -> None:
+        """Warn, once, of a record that is left out as no topic has its queue."""
+        if not self._impossible:
+            self._impossible = True
+            self._log.warn(
+                "the record at {physical} names queue {queue} of topic {topic}, which no topic has: it is left out, as"
+                " others like it will be",
+                physical=message.physical_offset,
+                queue=message.queue_id,
+                topic=message.topic,
+            )
 
     def _leave_out(self, queue: ConsumeQueue, one: Odd) -> None:
         if queue.key not in self._complained:

@@ -92,6 +92,10 @@ class FakeStore:
         """Those that have something."""
         return list(self.stored)
 
+    def last_at(self, topic: str, queue_id: int) -> int:
+        """As if the log began with it."""
+        return 0 if self.stored.get((topic, queue_id), (0, []))[1] else -1
+
     def delete_topic(self, topic: str, since: int | None = None) -> Deferred[None]:
         """Remember it."""
         self.deleted.append(topic)

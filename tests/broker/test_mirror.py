@@ -214,7 +214,7 @@ class MirrorTests(SynchronousTestCase):
         """What has come to topics or groups here goes again, though the master's answers are those of the last time."""
         self.cluster.send("T")
         self.pump(3.1)
-        self.slave.topics.adopt([("U", 0)])
+        self.slave.topics.adopt([("U", 0)], lambda topic, queue_id: 0)
         self.slave.groups.update(SubscriptionGroupConfig(group_name="OURS"))
         self.pump(10.1)
         self.assertEqual(self.slave.topics.wrapper(), self.master.topics.wrapper())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from itertools import pairwise
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
@@ -536,6 +538,21 @@ class FileTests(TopicTableCase):
         assert config is not None
         self.assertEqual(config.topic_name, "T")
 
+    def test_queue_numbers_in_the_file(self) -> None:
+        """A topic has no more queues than any may have, whatever the file or a master says."""
+        topic = '{"topicName":"T","readQueueNums":1073741826,"writeQueueNums":2147483647,"perm":6}'
+        self.put(PATH, '{"topicConfigTable":{"T":' + topic + '},"dataVersion":{}}')
+        table = self.table()
+        told = table.get("T")
+        assert told is not None
+        self.assertEqual((told.read_queue_nums, told.write_queue_nums), (65_536, 65_536))
+        table.replace_all(
+            DataVersion(timestamp=1, counter=1), {"U": TopicConfig(topic_name="U", read_queue_nums=1 << 30)}
+        )
+        told = table.get("U")
+        assert told is not None
+        self.assertEqual(told.read_queue_nums, 65_536)
+
     def test_broken(self) -> None:
         """A file that cannot be read stops the start, naming the file."""
         self.put(PATH, '{"topicConfigTable":')
@@ -559,10 +576,14 @@ class FileTests(TopicTableCase):
 class AdoptTests(TopicTableCase):
     """What the store has and the table lost (D15)."""
 
-    def adopted(self, table: TopicTable, *queues: tuple[str, int]) -> dict[str, tuple[int, int, int]]:
-        """Adopt; return read queues, write queues and permission of what changed."""
+    def adopted(self, table: TopicTable, *queues: tuple[str, int], last: int = 0) -> dict[str, tuple[int, int, int]]:
+        """
+        Adopt; return read queues, write queues and permission of what changed.
+
+        @param last: where the last message of each queue lies.
+        """
         before = {name: table.get(name) for name in table.names()}
-        self.unwanted = table.adopt(queues)
+        table.adopt(queues, lambda topic, queue_id: last)
         found = {name: table.get(name) for name in table.names()}
         return {
             name: (one.read_queue_nums, one.write_queue_nums, one.perm)
@@ -574,7 +595,6 @@ class AdoptTests(TopicTableCase):
         """A lost topic comes back with the default queues, or more if used; those of groups with what was used."""
         changed = self.adopted(self.table(), ("A", 1), ("B", 11), ("B", 2), ("%RETRY%g", 0), ("%DLQ%g", 0))
         self.assertEqual(changed, {"A": (8, 8, 6), "B": (12, 12, 6), "%RETRY%g": (1, 1, 6), "%DLQ%g": (1, 1, 6)})
-        self.assertEqual(self.unwanted, [])
 
     def test_lost_queues(self) -> None:
         """Queues beyond the table's become readable again; what is there is not touched."""
@@ -583,19 +603,69 @@ class AdoptTests(TopicTableCase):
             table.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4, perm=2))
         self.assertEqual(self.adopted(table, ("A", 3), ("B", 6)), {"B": (7, 4, 2)})
 
+    def log_of(self, size: int) -> Callable[[], int]:
+        """A log of this length."""
+        return lambda: size
+
     def test_deleted(self) -> None:
-        """A deleted topic stays deleted, also over a restart; its queues are reported."""
-        table = self.table()
+        """A deleted topic stays deleted, also over a restart, unless it was sent to since."""
+        table = self.table(log_end=self.log_of(500))
         table.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
         table.delete("T")
         self.successResultOf(table.stop())
-        again = self.table()
-        self.assertEqual(self.adopted(again, ("T", 0)), {})
-        self.assertEqual(self.unwanted, ["T"])
+        again = self.table(log_end=self.log_of(900))
+        self.assertEqual(self.adopted(again, ("T", 0), last=499), {})
+        self.assertEqual(self.adopted(again, ("T", 0), last=500), {"T": (8, 8, 6)})
+
+    def test_log_cut(self) -> None:
+        """Where the log was cut below the place of a deletion, what is stored there next is of the new topic."""
+        table = self.table(log_end=self.log_of(500))
+        table.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
+        table.delete("T")
+        self.successResultOf(table.stop())
+        cut = self.table(log_end=self.log_of(300))
+        self.assertEqual(self.adopted(cut, ("T", 0), last=299), {})
+        self.successResultOf(cut.stop())
+        again = self.table(log_end=self.log_of(400))
+        self.assertEqual(self.adopted(again, ("T", 0), last=300), {"T": (8, 8, 6)})
+
+    def test_no_place(self) -> None:
+        """Without the place, as older versions wrote the file, no queue counts as taken away."""
+        self.put(PATH, '{"topicConfigTable":{},"dataVersion":{},"removedQueueTable":{"T":4}}')
+        self.assertEqual(self.adopted(self.table(), ("T", 0)), {"T": (8, 8, 6)})
+
+    def test_grown_again(self) -> None:
+        """Queues of a topic that shrank and grew again are readable if they were used since, though not saved."""
+        table = self.table(log_end=self.log_of(500))
+        for queues in (8, 4):
+            table.update(TopicConfig(topic_name="T", read_queue_nums=queues, write_queue_nums=queues))
+        self.successResultOf(table.stop())
+        again = self.table(log_end=self.log_of(900))
+        self.assertEqual(self.adopted(again, ("T", 5), last=499), {})
+        self.assertEqual(self.adopted(again, ("T", 5), last=500), {"T": (6, 4, 6)})
+
+    def test_too_many(self) -> None:
+        """No topic comes back with more queues than the limit: a queue id beyond it is left alone, with a warning."""
+        table = self.table(queue_limit=16)
+        table.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
+        with capturedLogs() as logs:
+            changed = self.adopted(table, ("T", 16), ("T", 1 << 30), ("U", 65_535), ("V", 3), ("V", 16), ("W", 15))
+        self.assertEqual(changed, {"V": (8, 8, 6), "W": (16, 16, 6)})
+        told = [one for one in logs if "maxQueuesPerTopic" in one["log_format"]]
+        self.assertEqual(
+            [(one["topic"], one["queue"]) for one in told], [("T", 16), ("T", 1 << 30), ("U", 65_535), ("V", 16)]
+        )
+
+    def test_limit_lowered(self) -> None:
+        """Queues that the table has stay, whatever the limit is now."""
+        table = self.table()
+        table.update(TopicConfig(topic_name="T", read_queue_nums=32, write_queue_nums=32))
+        table.queue_limit = 16
+        self.assertEqual(self.adopted(table, ("T", 31)), {})
 
     def test_shrunk(self) -> None:
         """Queues that were taken away stay away; more than there ever were were lost."""
-        table = self.table()
+        table = self.table(log_end=self.log_of(500))
         table.update(TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=8))
         table.update(TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=2))
         table.update(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2))
@@ -604,14 +674,14 @@ class AdoptTests(TopicTableCase):
 
     def test_made_again(self) -> None:
         """A deleted topic that was created again does not get its old queues back."""
-        table = self.table()
+        table = self.table(log_end=self.log_of(500))
         table.update(TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=8))
         table.delete("T")
         table.create_for_send("T", "TBW102", 4, 0, self.peer)
-        self.assertEqual((self.adopted(table, ("T", 7)), self.unwanted), ({}, []))
+        self.assertEqual(self.adopted(table, ("T", 7)), {})
         table.update(TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=8))
         table.delete("T")
-        self.assertEqual((self.adopted(table, ("T", 7)), self.unwanted), ({}, ["T"]))
+        self.assertEqual(self.adopted(table, ("T", 7)), {})
 
     def test_of_the_broker(self) -> None:
         """The broker's own topics come back without a warning; light queues, 5.x's own and bad names never."""

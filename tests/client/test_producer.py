@@ -34,6 +34,15 @@ class QueueTests(ClusterTestCase):
             publish_queues("T", data), (MessageQueue("T", "b", 0), MessageQueue("T", "a", 0), MessageQueue("T", "a", 1))
         )
 
+    def test_too_many(self) -> None:
+        """No topic has more queues than any may have, whatever a registry says."""
+        data = route(A, queues=70_000)
+        self.assertEqual(len(publish_queues("T", data)), 65_536)
+        self.assertEqual(len(subscribe_queues("T", data)), 65_536)
+        for count in ("70000", "9" * 5000):
+            data.order_topic_conf = f"a:{count}"
+            self.assertEqual(len(publish_queues("T", data)), 65_536)
+
     def test_subscribe(self) -> None:
         """Messages come from the readable queues, sorted."""
         self.assertEqual([one.broker_name for one in subscribe_queues("T", route(B, A, queues=1))], ["a", "b"])

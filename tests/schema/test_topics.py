@@ -60,3 +60,11 @@ class NameTests(SynchronousTestCase):
         self.assertTrue(topics.is_system("rmq_sys_wheel_timer"))
         self.assertFalse(topics.is_system("Orders"))
         self.assertNotIn(topics.TRACE_TOPIC, topics.FORBIDDEN_TO_SEND)
+
+
+class QueueTests(SynchronousTestCase):
+    def test_ids(self) -> None:
+        """A topic has the ids from 0 on, and never more than the limit, however many it is said to have."""
+        self.assertEqual(list(topics.queue_ids(3)), [0, 1, 2])
+        for count, expected in ((0, 0), (-1, 0), (65_536, 65_536), (65_537, 65_536), (0x7FFFFFFF, 65_536)):
+            self.assertEqual(len(topics.queue_ids(count)), expected)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from twisted.logger import capturedLogs
+
+from smartgo.errors import MessageIllegal
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import PREPARED
 from smartgo.schema.record import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.store.checkpoint import Checkpoints, QueueEntry
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, content, killed, message, small
@@ -257,6 +261,52 @@ class OffsetTests(RebuildTestCase):
             store = self.reopened(env)
             served = {one.queue_offset for one in self.read_all(store)}
             self.assertLessEqual(set(range(10)) - served, {damaged + 5})
+
+    def test_impossible_queue(self) -> None:
+        """A bit that flipped in the queue id of a record costs that message, and makes no queue that cannot be."""
+        for tail in (False, True):
+            for bit in (16, 23, 30):
+                with self.subTest(tail=tail, bit=bit):
+                    self.env = FakeEnvironment()
+                    self.store = self.opened(self.env)
+                    offsets = self.send(self.store, *[message(body=b"%d" % number) for number in range(20)])
+                    if not tail:
+                        self.stopped(self.store)
+                    env = killed(self.env)
+                    if not tail:
+                        for path in content(env, "consumequeue"):
+                            del env.files.files[path]
+                    env.files.files[f"{ROOT}/commitlog/{0:020d}"].data[offsets[7] + 15 - bit // 8] ^= 1 << bit % 8
+                    for _ in range(2):
+                        with capturedLogs() as logs:
+                            store = self.reopened(env)
+                        self.assertEqual(list(store.queues()), [("T", 0)])
+                        expected = [number for number in range(20) if number != 7]
+                        self.assertEqual([one.queue_offset for one in self.read_all(store)], expected)
+                        self.assertEqual(env.files.list(f"{ROOT}/consumequeue/T"), ["0"])
+                        told = [one for one in logs if "no topic has" in one["log_format"]]
+                        self.assertEqual(len(told), 1)
+                        env = killed(env)
+                        for path in content(env, "consumequeue"):
+                            del env.files.files[path]
+                    self.assertRaises(MessageIllegal, store.append, [message("T", 1 << 16)])
+
+    def test_impossible_queue_known(self) -> None:
+        """What older versions made of such a record is left alone, and not read."""
+        self.fill(self.store, 10)
+        self.stopped(self.store)
+        checkpoints = Checkpoints(self.env.files, ROOT)
+        table = checkpoints.load_table()
+        assert table is not None
+        table.queues.append(QueueEntry("T", 1 << 30, 0, 7))
+        checkpoints.save_table(table)
+        directory = f"{ROOT}/consumequeue/T/{1 << 30}"
+        self.env.files.make_directories(directory)
+        self.env.files.create(f"{directory}/{0:020d}", bytes(100))
+        with capturedLogs() as logs:
+            store = self.reopened(killed(self.env))
+        self.assertEqual((list(store.queues()), len(self.bodies(store))), ([("T", 0)], 10))
+        self.assertEqual([one["path"] for one in logs if "left alone" in one["log_format"]], [directory])
 
     def test_gap(self) -> None:
         """Where the log misses messages that no crash took, units without a message stand for them."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from twisted.logger import capturedLogs
+
 from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
 from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.index import Geometry
@@ -847,6 +849,22 @@ class StepTests(ReplicaTestCase):
         """What falls back, or jumps beyond all bounds, is left out, and what counts on is taken."""
         for slave in self.fed(0, 1, 2, 3, 1, 2, 2_000_000, 2_000_001, 1 << 50, 4, 5):
             self.assertEqual((self.read(slave), slave.bounds("T", 0)), ([0, 1, 2, 3, 4, 5], (0, 6)))
+
+    def test_impossible_queue(self) -> None:
+        """A record of a queue that no topic has is left out, told of once, and stops nobody."""
+        log = self.log(0, 1)
+        log += self.log(0, 1, 2, begin=len(log), queue_id=(1 << 31) - 1)
+        log += self.log(0, begin=len(log), queue_id=1 << 16)
+        log += self.log(2, 3, begin=len(log))
+        env = FakeEnvironment()
+        slave = self.slave(env)
+        with capturedLogs() as logs:
+            self.feed(slave, log)
+        self.assertEqual((self.read(slave), list(slave.queues())), ([0, 1, 2, 3], [("T", 0)]))
+        self.assertEqual(len([one for one in logs if "no topic has" in one["log_format"]]), 1)
+        reopened = self.slave(killed(env))
+        self.assertEqual((self.read(reopened), list(reopened.queues())), ([0, 1, 2, 3], [("T", 0)]))
+        self.assertEqual(reopened.log_bounds(), (0, len(log)))
 
     def test_first_is_impossible(self) -> None:
         """A queue does not begin where none can."""

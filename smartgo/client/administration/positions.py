@@ -34,7 +34,7 @@ from smartgo.schema.headers.consumers import ResetOffsetRequest
 from smartgo.schema.headers.groups import CloneGroupOffsetRequest
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.headers.registry import RouteInfoRequest
-from smartgo.schema.topics import check_group, check_topic
+from smartgo.schema.topics import check_group, check_topic, queue_ids
 
 END: Final = -1
 """The time that stands for the end of each queue (222)."""
@@ -355,7 +355,7 @@ class Positions:
         for one in sorted(route.queue_datas, key=lambda one: one.broker_name):
             ids = addresses.get(one.broker_name)
             if ids and one.perm & READ:
-                for queue_id in range(one.read_queue_nums):
+                for queue_id in queue_ids(one.read_queue_nums):
                     found[one.broker_name, queue_id] = ids[min(ids)]
         return found
 
