@@ -9,7 +9,7 @@ from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, Message, pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size, scan
-from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.schema.topics import QUEUE_LIMIT, SCHEDULE_TOPIC
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
@@ -223,7 +223,7 @@ class ReadableTests(LogTestCase):
 
         return message(
             "T",
-            random.choice((0, 0, 0, 1, 2**31 - 1)),
+            random.choice((0, 0, 0, 1, QUEUE_LIMIT - 1)),
             random.choice((b"", b"\0" * 9, b"\xda\xa3\x20\xa7" * 30, random.randbytes(random.randrange(60)))),
             properties=b"".join(random.choices(self.PIECES[:-1], k=random.randrange(4)))
             + random.choice((b"", b"", b"", *self.PIECES)),
