@@ -115,6 +115,7 @@ class Broker(Service):
         self.store, self.stats = parts.store, parts.stats
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offsets
         self.consumers, self.producers, self.hold = parts.consumers, parts.producers, parts.hold
+        self._group_expiry = parts.group_expiry
         self.delay, self.progress, self.group_progress = parts.delay, parts.progress, parts.group_progress
         self.tables = [*parts.tables, (self._changed, self.settings.load)]
         self.store.when_failed(self._store_failed)
@@ -290,6 +291,7 @@ class Broker(Service):
         self.topics.adopt(self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         self.delay.start(self.progress.load())
+        self._group_expiry.start()
 
     async def _listen(self) -> None:
         config = self._configuration.broker
@@ -330,6 +332,7 @@ class Broker(Service):
         await gatherResults([Deferred.fromCoroutine(farewell), Deferred.fromCoroutine(ports)])
         self.hold.stop()
         self._requests.heartbeat.stop()
+        self._group_expiry.stop()
         # Side by side: a master that is slow to answer must not keep its slave from stopping.
         replication = self._step("replication", self.replication.stop if self._opened else _nothing)
         client = self._step("the client", self._client.stop)

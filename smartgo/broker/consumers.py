@@ -9,8 +9,10 @@ group is empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
-from smartgo.broker.producers import Client
+from smartgo.broker.producers import MEMBERS, Client
+from smartgo.broker.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
@@ -18,6 +20,12 @@ from smartgo.schema.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, M
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import NotifyConsumerIdsChangedRequest
+
+SUBSCRIPTIONS_SIZE: Final = 128 << 20
+"""Bytes that all subscriptions may take, about."""
+
+_SUBSCRIPTION: Final = 1000  # bytes of one without tags, about
+_TAG: Final = 200  # bytes of one tag, in a set with its hash in another, about
 
 
 class ConsumerGroup:
@@ -29,9 +37,14 @@ class ConsumerGroup:
     @ivar consume_type: of the last heartbeat, as are the next two.
     """
 
-    __slots__ = ("consume_from_where", "consume_type", "members", "message_model", "name", "subscriptions")
+    __slots__ = (
+        "consume_from_where", "consume_type", "members", "message_model", "name", "source", "subscriptions", "weighed"
+    )  # fmt: skip
 
-    def __init__(self, data: ConsumerData) -> None:
+    def __init__(self, data: ConsumerData, source: str) -> None:
+        """@param source: the address whose share of the table it takes."""
+        self.source = source
+        self.weighed: tuple[str, int] = source, 0  # whose share its subscriptions take, and how many bytes
         self.name = data.group_name
         self.members: dict[IPeer, Client] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
@@ -76,6 +89,13 @@ class ConsumerGroup:
         return changed
 
 
+def _size(subscription: SubscriptionData) -> int:
+    """Return how many bytes a subscription takes, about."""
+    tags = subscription.tags_set
+    count = max(len(tags), len(subscription.code_set))
+    return _SUBSCRIPTION + len(subscription.sub_string or "") + sum(map(len, tags)) + _TAG * count
+
+
 class ConsumerTable:
     """
     Consumer groups that have members. Every change of a group's members or topics is told to all its connections
@@ -85,15 +105,22 @@ class ConsumerTable:
     """
 
     def __init__(
-        self, clock: IClock, may_notify: Callable[[str], bool] = lambda group: True, limit: int = 20_000
+        self,
+        clock: IClock,
+        may_notify: Callable[[str], bool] = lambda group: True,
+        limit: int = 20_000,
+        subscriptions_limit: int = SUBSCRIPTIONS_SIZE,
     ) -> None:
         """
         @param may_notify: whether changes of a group are told to its members.
-        @param limit: how many groups there may be at a time.
+        @param limit: how many groups there may be at a time; addresses share them.
+        @param subscriptions_limit: how many bytes their subscriptions may take, about; addresses share them too.
         """
         self._clock = clock
         self._may_notify = may_notify
-        self._limit = limit
+        self._shares = Shares(limit)
+        self._member_shares = Shares(limit * MEMBERS)
+        self._sizes = Shares(subscriptions_limit)
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships: dict[IPeer, set[str]] = {}
         self.get: Callable[[str], ConsumerGroup | None] = self._groups.get
@@ -131,15 +158,24 @@ class ConsumerTable:
         Take over one group of a heartbeat; true where it changed the group, which then has been told.
 
         @param subscriptions: those of C{data}, made sound.
-        @raise RequestRefused: there are too many groups.
+        @raise RequestRefused: there are too many groups, members or subscriptions, in all or of this address.
         """
         name = data.group_name
+        source = source_of(peer.address)
+        subscriptions = list(subscriptions)
         group = self._groups.get(name)
-        if group is None:
-            if len(self._groups) >= self._limit:
-                raise RequestRefused(f"there are {self._limit} consumer groups already")
-            group = self._groups[name] = ConsumerGroup(data)
-        joined = peer not in group.members
+        joined = group is None or peer not in group.members
+        if joined and not self._member_shares.take(source):
+            raise RequestRefused("there are too many members of consumer groups already")
+        try:
+            if group is None:
+                group = self._add(data, source, subscriptions)
+            else:
+                self._weigh(group, source, subscriptions)
+        except RequestRefused:
+            if joined:
+                self._member_shares.give_back(source)
+            raise
         group.members[peer] = Client(peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms())
         self._memberships.setdefault(peer, set()).add(name)
         changed = group.update(data, subscriptions) or joined
@@ -147,11 +183,31 @@ class ConsumerTable:
             self._tell(group)
         return changed
 
+    def _add(self, data: ConsumerData, source: str, subscriptions: list[SubscriptionData]) -> ConsumerGroup:
+        if not self._shares.take(source):
+            raise RequestRefused(f"there are too many consumer groups with members already, {len(self)} in all")
+        group = ConsumerGroup(data, source)
+        try:
+            self._weigh(group, source, subscriptions)
+        except RequestRefused:
+            self._shares.give_back(source)
+            raise
+        self._groups[group.name] = group
+        return group
+
+    def _weigh(self, group: ConsumerGroup, source: str, subscriptions: list[SubscriptionData]) -> None:
+        """Take the room of a group's subscriptions, in place of those that it had."""
+        size = sum(map(_size, subscriptions))
+        if not self._sizes.change(*group.weighed, source, size):
+            raise RequestRefused("the subscriptions of consumer groups take too much memory already")
+        group.weighed = source, size
+
     def unregister(self, name: str, peer: IPeer) -> None:
         """C{peer} leaves a group; the others are told, and an empty group is gone."""
         group = self._groups.get(name)
         if group is None or group.members.pop(peer, None) is None:
             return
+        self._member_shares.give_back(source_of(peer.address))
         groups = self._memberships[peer]
         groups.discard(name)
         if not groups:
@@ -160,6 +216,8 @@ class ConsumerTable:
             self._tell(group)
         else:
             del self._groups[name]
+            self._shares.give_back(group.source)
+            self._sizes.change(*group.weighed, "", 0)
 
     def disconnected(self, peer: IPeer) -> None:
         """C{peer} leaves all its groups."""

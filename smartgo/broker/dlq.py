@@ -75,13 +75,16 @@ class RetryTopics:
             if waiting is not None:
                 await waiting
 
-    def dead_letter_topic(self, group: str, reconsumed: int, asked: int | None, version: int) -> str | None:
+    def dead_letter_topic(
+        self, group: str, reconsumed: int, asked: int | None, version: int, peer: IPeer
+    ) -> str | None:
         """
         Return where a message sent to %RETRY%group has to go instead, C{None} where it may go there.
 
+        @param peer: who sends.
         @raise GroupNotExist: no such group.
         """
-        if reconsumed < retry_limit(self._groups.find(group), asked, version):
+        if reconsumed < retry_limit(self._groups.find(group, peer), asked, version):
             return None
         return self.dead(group)
 
@@ -129,11 +132,11 @@ class SendBackProcessor(Processor):
 
     def process(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         """Store a copy for later, or a dead letter."""
-        return Deferred.fromCoroutine(self._send_back(request))
+        return Deferred.fromCoroutine(self._send_back(peer, request))
 
-    async def _send_back(self, request: Command) -> Answer:
+    async def _send_back(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(SendBackRequest)
-        group = self._groups.find(header.group)
+        group = self._groups.find(header.group, peer)
         if not self.writable:
             raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
         if group.retry_queue_nums <= 0:

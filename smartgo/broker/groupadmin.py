@@ -71,7 +71,7 @@ class GroupAdmin(Processor):
         self._producers = producers
         self._stats = stats
         self._slave = slave
-        self._handlers: dict[int, Callable[[Command], Answer | Deferred[Answer]]] = {
+        self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._one,
@@ -89,22 +89,22 @@ class GroupAdmin(Processor):
 
         @raise RequestRefused: as the code's row in C{broker.md} says.
         """
-        return self._handlers[request.code](request)
+        return self._handlers[request.code](peer, request)
 
     # -- settings ------------------------------------------------------------------------------------------
 
-    def _update(self, request: Command) -> Answer | Deferred[Answer]:
+    def _update(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         self._check_master()
-        self._groups.update(SubscriptionGroupConfig.decode(request.body))
+        self._groups.update(SubscriptionGroupConfig.decode(request.body), peer)
         return self._once_durable(request)
 
-    def _update_list(self, request: Command) -> Answer | Deferred[Answer]:
+    def _update_list(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master()
-        for config in SubscriptionGroupList.decode(request.body).group_config_list:
-            self._groups.update(config)
-        return self._once_durable(request)
+        configs = SubscriptionGroupList.decode(request.body).group_config_list
+        changing = Deferred.fromCoroutine(self._groups.update_all(configs, peer))
+        return changing.addCallback(lambda _: self._once_durable(request))
 
-    def _delete(self, request: Command) -> Answer | Deferred[Answer]:
+    def _delete(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         self._check_master()
         header = request.read(DeleteGroupRequest)
         self._groups.delete(header.group_name)
@@ -117,10 +117,10 @@ class GroupAdmin(Processor):
         waiting = self._groups.durable()
         return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
 
-    def _all(self, request: Command) -> Answer:
+    def _all(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=self._groups.wrapper().encode())
 
-    def _one(self, request: Command) -> Answer:
+    def _one(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(GroupConfigRequest).group
         config = self._groups.get(name)
         if config is None:
@@ -129,7 +129,7 @@ class GroupAdmin(Processor):
 
     # -- members -------------------------------------------------------------------------------------------
 
-    def _consumer_connections(self, request: Command) -> Answer:
+    def _consumer_connections(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(ConsumerConnectionRequest).consumer_group
         group = self._consumers.get(name)
         if group is None:
@@ -143,21 +143,21 @@ class GroupAdmin(Processor):
         )
         return request.answer(body=body.encode())
 
-    def _subscription(self, request: Command) -> Answer:
+    def _subscription(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(SubscriptionByConsumerRequest)
         group = self._consumers.get(header.group)
         wanted = None if group is None else group.subscription(header.topic or "")
         body = SubscriptionOfGroup(group=header.group, topic=header.topic, subscription_data=wanted)
         return request.answer(body=body.encode())
 
-    def _producer_connections(self, request: Command) -> Answer:
+    def _producer_connections(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(ProducerConnectionRequest).producer_group
         members = self._producers.members(name)
         if not members:
             raise RequestRefused(f"the producer group[{name}] not exist")
         return request.answer(body=ProducerConnection(connection_set=_connections(members)).encode())
 
-    def _all_producers(self, request: Command) -> Answer:
+    def _all_producers(self, peer: IPeer, request: Command) -> Answer:
         data = {
             group: [
                 ProducerInfo(

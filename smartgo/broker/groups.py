@@ -2,20 +2,26 @@
 Subscription groups: the settings of each consumer group, and how they are kept.
 
 Rules: C{broker.md} section 12, C{reliability.md} D15, L18. A L{SubscriptionGroupConfig} in the table is never changed
-in place but replaced. The file is RocketMQ's C{subscriptionGroup.json}.
+in place but replaced. The file is RocketMQ's C{subscriptionGroup.json}. One member is smartgo's own, and RocketMQ
+ignores it: C{unusedGroupList} names the groups that came about by their use and were of none so far
+(L{smartgo.broker.groupexpiry}).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from smartgo.broker.grouproom import GroupRoom
+from smartgo.broker.pace import Pace
 from smartgo.broker.saving import Saving
+from smartgo.broker.slices import in_slices
 from smartgo.env.interfaces import IClock
 from smartgo.errors import GroupNotExist, RequestRefused
+from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from smartgo.schema.topics import check_group, is_group
 from smartgo.tablefile import TableFile, holding
@@ -33,9 +39,30 @@ INTERNAL_PREFIX = "CID_RMQ_SYS_"
 """Groups of the broker's own: they may always be created."""
 
 _ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
+_LOGGED_AT_ONCE = 100  # new groups; and then one a second
 
 
-_READ = holding(SubscriptionGroupWrapper.decode, "subscriptionGroupTable", "tables")
+class _GroupsFile(SubscriptionGroupWrapper):
+    """C{subscriptionGroup.json}."""
+
+    unused_group_list: list[str] = msgspec.field(default_factory=list)
+
+
+_READ = holding(_GroupsFile.decode, "subscriptionGroupTable", "tables")
+
+
+class Unused:
+    """
+    A group that came about by its use, and was of none so far.
+
+    @ivar since: when that was, in seconds of the monotonic clock, or when the broker was started.
+    @ivar alone_since: when it had a member last, as far as is known.
+    """
+
+    __slots__ = ("alone_since", "since")
+
+    def __init__(self, since: float) -> None:
+        self.since = self.alone_since = since
 
 
 class GroupTable:
@@ -45,6 +72,7 @@ class GroupTable:
     @ivar get: C{get(name)} returns the L{SubscriptionGroupConfig} or C{None}, and never creates; a dict lookup.
     @ivar version: changes with every change of the table; slaves compare it.
     @ivar auto_create: whether a group comes into being when it is first used.
+    @ivar unused: groups that came into being so, until they are of use; read it, do not change it.
     """
 
     _log = Logger()
@@ -57,12 +85,14 @@ class GroupTable:
         sync: bool = False,
         auto_create: bool = True,
         limit: int = 20_000,
+        per_second: int = 10,
         slave: bool = False,
     ) -> None:
         """
         @param file: C{subscriptionGroup.json}; C{None} keeps the table in memory alone.
         @param sync: changes by an administrator are durable before they are answered (D15, SYNC_FLUSH).
         @param limit: how many groups there may be (L18).
+        @param per_second: how many a second one address may bring about.
         @param slave: the table is a copy of a master's: what is used first here does not come into it.
         """
         self._clock = clock
@@ -70,7 +100,11 @@ class GroupTable:
         self._sync = sync
         self._slave = slave
         self.auto_create = auto_create
-        self._limit = limit
+        self._room = GroupRoom(clock, limit, per_second)
+        self._log_pace = Pace(clock, 1, _LOGGED_AT_ONCE)
+        self._when_unused: Callable[[], object] = lambda: None
+        self._coming = 0  # groups of lists that are being created
+        self.unused: dict[str, Unused] = {}
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "group table")
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
@@ -90,14 +124,19 @@ class GroupTable:
         """The table with its version: what is answered to 201."""
         return SubscriptionGroupWrapper(subscription_group_table=dict(self._table), data_version=self.version)
 
-    def find(self, name: str) -> SubscriptionGroupConfig:
+    def when_unused(self, callback: Callable[[], object]) -> None:
+        """Call C{callback} whenever a group came into being by its use."""
+        self._when_unused = callback
+
+    def find(self, name: str, peer: IPeer | None = None) -> SubscriptionGroupConfig:
         """
         Return a group's settings, those of a new one where it may be created on the fly (a slave leaves that to its
         master, and keeps nothing).
 
+        @param peer: who uses it; C{None}: the broker itself.
         @raise GroupNotExist: unknown, and groups are not created on the fly.
         @raise BadName: unknown, and no group may have this name.
-        @raise RequestRefused: unknown, and there are as many groups as there may be.
+        @raise RequestRefused: unknown, and there are as many groups as there may be, in all or of this address.
         """
         known = self._table.get(name)
         if known is not None:
@@ -108,29 +147,68 @@ class GroupTable:
         config = SubscriptionGroupConfig(group_name=name)
         if self._slave:
             return config
-        self._check_room(name)
-        self._log.info("group {group} created", group=name)
-        return self._put(config)
+        self._room.admit_use(name, len(self._table) + self._coming, peer)
+        if self._log_pace.take(""):
+            self._log.info("group {group} created, the {count}.", group=name, count=len(self._table) + 1)
+        self.unused[name] = Unused(self._clock.seconds())
+        self._put(config)
+        self._when_unused()
+        return config
 
-    def update(self, config: SubscriptionGroupConfig) -> None:
+    def keep(self, name: str) -> None:
+        """Let a group stay that came into being by its use."""
+        if self.unused.pop(name, None) is not None:
+            self._saving.changed()
+
+    def update(self, config: SubscriptionGroupConfig, peer: IPeer | None = None) -> None:
         """
         Create a group, or replace all its settings, for an administrator.
 
+        @param peer: who asks; C{None}: the broker itself.
         @raise BadName: no group may have this name.
-        @raise RequestRefused: settings out of their ranges, or as many groups as there may be.
+        @raise RequestRefused: settings out of their ranges, or too many new groups.
         """
+        self._check(config)
+        if config.group_name not in self._table:
+            self._room.admit((config.group_name,), len(self._table) + self._coming, peer)
+        self._settle(config)
+
+    async def update_all(self, configs: Sequence[SubscriptionGroupConfig], peer: IPeer | None = None) -> None:
+        """
+        Create groups, or replace all their settings, for an administrator: all, or none where one cannot be.
+
+        Other requests have their turn meanwhile.
+
+        @raise BadName: as L{update}, as the next.
+        @raise RequestRefused: nothing was changed.
+        """
+        await in_slices(self._clock, configs, self._check)
+        new = dict.fromkeys(config.group_name for config in configs if config.group_name not in self._table)
+        self._room.admit(new, len(self._table) + self._coming, peer)
+        self._coming += len(new)
+        try:
+            await in_slices(self._clock, configs, self._settle)
+        finally:
+            self._coming -= len(new)
+
+    def _check(self, config: SubscriptionGroupConfig) -> None:
         name = config.group_name
         check_group(name)
-        if name not in self._table:
-            self._check_room(name)
         if not 0 <= config.retry_queue_nums <= 1024:
             raise RequestRefused(f"retryQueueNums {config.retry_queue_nums} of group[{name}] is outside 0..1024")
+
+    def _settle(self, config: SubscriptionGroupConfig) -> None:
+        """Take over what an administrator wants."""
+        self._room.release(config.group_name)
+        self.unused.pop(config.group_name, None)
         self._put(config)
 
     def delete(self, name: str) -> bool:
         """Forget a group's settings; false where there are none."""
         if self._table.pop(name, None) is None:
             return False
+        self._room.release(name)
+        self.unused.pop(name, None)
         self._bump()
         return True
 
@@ -143,6 +221,8 @@ class GroupTable:
     def replace_all(self, version: DataVersion, table: Mapping[str, SubscriptionGroupConfig]) -> None:
         """Become a copy of a master's table, version included; names that are not allowed are left out."""
         self._table.clear()
+        self._room.clear()
+        self.unused.clear()  # what is of use is the master's affair
         self._fill(table)
         self.version = version
         self._saving.changed()
@@ -157,6 +237,8 @@ class GroupTable:
         if saved is not None:
             self._fill(saved.subscription_group_table)
             self.version = saved.data_version
+            now = self._clock.seconds()
+            self.unused = {name: Unused(now) for name in saved.unused_group_list if name in self._table}
 
     def create_built_in(self) -> None:
         """Bring about the groups that are always there, after L{load}."""
@@ -180,12 +262,8 @@ class GroupTable:
         """Set no more timers and save what is not saved; fires and fails as L{save}."""
         return self._saving.stop()
 
-    def _check_room(self, name: str) -> None:
-        if len(self._table) >= self._limit:
-            raise RequestRefused(f"group[{name}] is not created: there are {self._limit} groups already")
-
-    def _snapshot(self) -> SubscriptionGroupWrapper:
-        return self.wrapper()
+    def _snapshot(self) -> _GroupsFile:
+        return _GroupsFile(dict(self._table), self.version, unused_group_list=list(self.unused))
 
     def _fill(self, table: Mapping[str, SubscriptionGroupConfig]) -> None:
         for name, config in table.items():

@@ -39,7 +39,6 @@ SCAN = 10.0
 """Seconds between two looks for such members, while there are any."""
 
 _UNIT_SUB = 2  # sys flag of the retry topic of a group in unit mode
-_GROUPS_A_PEER = 1024
 _BODY_LIMIT = 1 << 20  # bytes of a heartbeat
 _SUBSCRIPTIONS = 1024  # of a group
 _EXPRESSION_LIMIT = 4096  # characters (reliability L23)
@@ -70,14 +69,17 @@ class HeartbeatProcessor(Processor):
         compile_filter: Callable[[str], object] | None = None,
         expiry: float = EXPIRY,
         slave: bool = False,
+        groups_a_peer: int = 1024,
     ) -> None:
         """
         @param compile_filter: reads an SQL92 expression or raises L{smartgo.errors.SubscriptionParseFailed}; C{None}
             where the broker does not filter by properties.
         @param expiry: seconds without a heartbeat after which a member is gone.
         @param slave: groups and retry topics come from the master, and are not brought about here.
+        @param groups_a_peer: how many producer groups, and consumer groups, one connection may be a member of.
         """
         self._clock = clock
+        self._groups_a_peer = groups_a_peer
         self._slave = slave
         self._producers = producers
         self._consumers = consumers
@@ -124,22 +126,37 @@ class HeartbeatProcessor(Processor):
             return None
         self._validate(peer, data)
         waits: list[Deferred[None]] = []
+        refusals: list[RequestRefused] = []  # those groups are left out: the others must not wait for them
         for consumer in data.consumer_data_set:
-            if not self._slave:
-                self._provide(consumer, waits)
-            known = self._consumers.get(consumer.group_name)
-            if data.without_sub and known is not None:
-                subscriptions = list(known.subscriptions.values())
-            else:
-                subscriptions = [sound(one) for one in consumer.subscription_data_set if is_topic(one.topic)]
-            self._consumers.register(consumer, subscriptions, peer, data.client_id, request.language, request.version)
+            try:
+                self._register(peer, request, data, consumer, waits)
+            except RequestRefused as refusal:
+                refusals.append(refusal)
         for producer in data.producer_data_set:
-            self._producers.register(producer.group_name, peer, data.client_id, request.language, request.version)
+            try:
+                self._producers.register(producer.group_name, peer, data.client_id, request.language, request.version)
+            except RequestRefused as refusal:
+                refusals.append(refusal)
         if self._timer is None and not self._stopped and (data.consumer_data_set or data.producer_data_set):
             self._timer = self._clock.callLater(SCAN, self._scan)
+        if refusals:
+            gatherResults(waits, consumeErrors=True).addErrback(lambda failure: None)
+            raise refusals[0]
         if not waits:
             return request.answer()
         return gatherResults(waits, consumeErrors=True).addCallbacks(lambda _: request.answer(), _first_error)
+
+    def _register(
+        self, peer: IPeer, request: Command, data: HeartbeatData, consumer: ConsumerData, waits: list[Deferred[None]]
+    ) -> None:
+        if not self._slave:
+            self._provide(peer, consumer, waits)
+        known = self._consumers.get(consumer.group_name)
+        if data.without_sub and known is not None:
+            subscriptions = list(known.subscriptions.values())
+        else:
+            subscriptions = [sound(one) for one in consumer.subscription_data_set if is_topic(one.topic)]
+        self._consumers.register(consumer, subscriptions, peer, data.client_id, request.language, request.version)
 
     def _validate(self, peer: IPeer, data: HeartbeatData) -> None:
         """Refuse a heartbeat as a whole, before anything is done about it."""
@@ -157,13 +174,13 @@ class HeartbeatProcessor(Processor):
                     f"a subscription expression is longer than {_EXPRESSION_LIMIT} characters"
                 )
         for seen, listed in (self._consumers.groups_of(peer), consumers), (self._producers.groups_of(peer), producers):
-            if len(listed | seen) > _GROUPS_A_PEER:
-                raise RequestRefused(f"one connection may be a member of {_GROUPS_A_PEER} groups at most")
+            if len(listed | seen) > self._groups_a_peer:
+                raise RequestRefused(f"one connection may be a member of {self._groups_a_peer} groups at most")
 
-    def _provide(self, consumer: ConsumerData, waits: list[Deferred[None]]) -> None:
+    def _provide(self, peer: IPeer, consumer: ConsumerData, waits: list[Deferred[None]]) -> None:
         """See to a consumer group's settings and retry topic, as far as they may come about by themselves."""
         try:
-            config = self._groups.find(consumer.group_name)
+            config = self._groups.find(consumer.group_name, peer)
         except GroupNotExist:
             return  # its pulls will be answered 26
         topic = retry_topic(consumer.group_name)

@@ -1,7 +1,8 @@
 """
 Requests about positions: consumer offsets (14, 15) and the bounds and times of queues (29, 30, 31, 32).
 
-Rules: C{broker.md} section 9, C{reliability.md} B3, X19: none of these creates anything but a commit.
+Rules: C{broker.md} section 9, C{reliability.md} B3, X19: none of these creates anything but a
+commit, which may bring about its group.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.topics import TopicTable
 from smartgo.errors import QueryNotFound, RequestRefused, TopicNotExist
@@ -26,7 +28,6 @@ from smartgo.schema.headers.offsets import (
     UpdateOffsetRequest,
 )
 from smartgo.schema.responses import offset_response
-from smartgo.schema.topics import check_group
 from smartgo.store.interfaces import IMessageStore
 
 
@@ -46,9 +47,15 @@ class OffsetProcessor(Processor):
     )
 
     def __init__(
-        self, offsets: OffsetTable, topics: TopicTable, store: IMessageStore, group_limit: int = 20_000
+        self,
+        offsets: OffsetTable,
+        topics: TopicTable,
+        groups: GroupTable,
+        store: IMessageStore,
+        group_limit: int = 20_000,
     ) -> None:
         """@param group_limit: how many groups may have offsets (L18)."""
+        self._groups = groups
         self._offsets = offsets
         self._topics = topics
         self._store = store
@@ -68,9 +75,9 @@ class OffsetProcessor(Processor):
 
         @raise RequestRefused: a field is missing or out of range; 17 and 22 as the code's row in C{broker.md} says.
         """
-        return self._handlers[RequestCode(request.code)](request)
+        return self._handlers[RequestCode(request.code)](peer, request)
 
-    def _query(self, request: Command) -> Answer:
+    def _query(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(QueryOffsetRequest)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = self._offsets.query(group, topic, queue_id)
@@ -84,7 +91,7 @@ class OffsetProcessor(Processor):
             return offset_response(request.encoding, request.opaque, 0)
         raise QueryNotFound(f"group [{group}] has no offset in {topic} queue {queue_id}; it may be its first start")
 
-    def _update(self, request: Command) -> Answer:
+    def _update(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(UpdateOffsetRequest)
         group, topic = header.consumer_group, header.topic
         if topic not in self._topics:
@@ -93,25 +100,25 @@ class OffsetProcessor(Processor):
         if header.commit_offset < 0:
             raise RequestRefused(f"commitOffset {header.commit_offset} is negative")
         if group not in self._offsets:
-            check_group(group)
+            self._groups.find(group, peer)
             if len(self._offsets) >= self._group_limit:
                 raise RequestRefused(f"{self._group_limit} groups have offsets already")
         self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
         return request.answer()
 
-    def _maximum(self, request: Command) -> Answer:
+    def _maximum(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(MaxOffsetRequest)
         self._check_queue(header.topic, header.queue_id)
         _, maximum = self._store.bounds(header.topic, header.queue_id)
         return offset_response(request.encoding, request.opaque, maximum)
 
-    def _minimum(self, request: Command) -> Answer:
+    def _minimum(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(MinOffsetRequest)
         self._check_queue(header.topic, header.queue_id)
         minimum, _ = self._store.bounds(header.topic, header.queue_id)
         return offset_response(request.encoding, request.opaque, minimum)
 
-    def _search(self, request: Command) -> Deferred[Answer]:
+    def _search(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         header = request.read(SearchOffsetRequest)
         self._check_queue(header.topic, header.queue_id)
         boundary = header.boundary_type
@@ -123,7 +130,7 @@ class OffsetProcessor(Processor):
 
         return self._store.offset_at(header.topic, header.queue_id, header.timestamp, boundary).addCallback(answer)
 
-    def _earliest(self, request: Command) -> Deferred[Answer]:
+    def _earliest(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         header = request.read(EarliestStoreTimeRequest)
         self._check_queue(header.topic, header.queue_id)
         minimum, _ = self._store.bounds(header.topic, header.queue_id)

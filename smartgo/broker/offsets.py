@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from smartgo.broker.saving import Saving
 from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumerOffsetTable
 from smartgo.schema.topics import is_group, is_topic
 from smartgo.tablefile import TableFile, holding
@@ -49,6 +50,7 @@ class OffsetTable:
     """
     Logical offsets by group, topic and queue.
 
+    @ivar count: how many offsets there are.
     @ivar went_back: commits that were smaller than what was there; they count all the same.
     """
 
@@ -61,12 +63,16 @@ class OffsetTable:
         *,
         interval: float = FLUSH_INTERVAL,
         slave: bool = False,
+        limit: int = 1_000_000,
     ) -> None:
         """
         @param file: C{consumerOffset.json}; C{None} keeps the table in memory alone.
         @param interval: seconds from the first unsaved commit to the save.
         @param slave: the table is a copy of a master's, to which commits are owed.
+        @param limit: how many offsets commits may bring about.
         """
+        self._limit = limit
+        self.count = 0
         self._clock = clock
         self._file = file
         self._slave = slave
@@ -88,12 +94,21 @@ class OffsetTable:
         return self._saving.generation
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set how far a group has come in a queue, forwards or back. Names and ranges are the caller's affair."""
+        """
+        Set how far a group has come in a queue, forwards or back. Names and ranges are the caller's affair.
+
+        @raise RequestRefused: it has no offset there, and there are as many as there may be.
+        """
         try:
             queues = self._table[group][topic]
+            old = queues.get(queue_id)
         except KeyError:
+            old = None
+        if old is None:
+            if self.count >= self._limit:
+                raise RequestRefused(f"{self._limit} offsets are kept already (maxOffsets)")
             queues = self._table.setdefault(group, {}).setdefault(topic, {})
-        old = queues.get(queue_id)
+            self.count += 1
         if old != offset:
             queues[queue_id] = offset
             self._saving.changed()
@@ -129,16 +144,20 @@ class OffsetTable:
 
     def remove_group(self, group: str) -> bool:
         """Forget a group's offsets; false where there are none."""
-        if self._table.pop(group, None) is None:
+        topics = self._table.pop(group, None)
+        if topics is None:
             return False
+        self.count -= sum(map(len, topics.values()))
         self._saving.changed()
         return True
 
     def remove(self, group: str, topic: str) -> bool:
         """Forget a group's offsets in one topic; false where there are none."""
         topics = self._table.get(group, {})
-        if topics.pop(topic, None) is None:
+        queues = topics.pop(topic, None)
+        if queues is None:
             return False
+        self.count -= len(queues)
         if not topics:
             del self._table[group]
         self._saving.changed()
@@ -163,10 +182,19 @@ class OffsetTable:
         return len(stale)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give one group the offsets of another in a topic; without any there, change nothing."""
+        """
+        Give one group the offsets of another in a topic; without any there, change nothing.
+
+        @raise RequestRefused: there would be more offsets than there may be.
+        """
         queues = self.queues(source, topic)
         if queues:
-            self._table.setdefault(target, {})[topic] = queues
+            more = len(queues) - len(self._table.get(target, {}).get(topic, ()))
+            if more > 0 and self.count + more > self._limit:
+                raise RequestRefused(f"there would be more than {self._limit} offsets (maxOffsets)")
+            self.count += more
+            topics = self._table.setdefault(target, {})
+            topics[topic] = queues
             self._saving.changed()
 
     def keep_within(self, end_of: Callable[[str, int], int]) -> None:
@@ -259,6 +287,7 @@ class OffsetTable:
                 old = known.get(queue_id)
                 if offset == old or (old is not None and offset < old and (group, topic, queue_id) in self._owed):
                     continue
+                self.count += old is None
                 known[queue_id] = offset
                 changed = True
         return changed

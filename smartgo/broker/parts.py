@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.delay import DelayProgress, DelayQueues
+from smartgo.broker.groupexpiry import GroupExpiry
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.hold import PullHold
 from smartgo.broker.offsets import OffsetTable
@@ -67,11 +68,19 @@ class Parts:
             sync=settings.sync_flush,
             auto_create=config.auto_create_subscription_group,
             limit=limits.max_groups,
+            per_second=limits.max_groups_per_second,
             slave=slave,
         )
-        self.offsets = OffsetTable(clock, offsets_file, interval=config.flush_consumer_offset_interval, slave=slave)
-        self.consumers = ConsumerTable(clock, may_notify, limits.max_groups)
+        self.offsets = OffsetTable(
+            clock,
+            offsets_file,
+            interval=config.flush_consumer_offset_interval,
+            slave=slave,
+            limit=limits.max_offsets,
+        )
+        self.consumers = ConsumerTable(clock, may_notify, limits.max_groups, limits.subscriptions_max_size)
         self.producers = ProducerTable(clock, limits.max_groups)
+        self.group_expiry = GroupExpiry(clock, self.groups, self.topics, self.offsets, self.consumers, self.store)
         self.hold = PullHold(
             clock,
             limits.max_held_pulls,

@@ -4,11 +4,15 @@ The connected producers, by group. Rules: C{broker.md} section 10.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from smartgo.broker.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
+
+MEMBERS: Final = 10
+"""Times as many as groups: how many members all groups may have."""
 
 
 class Client(NamedTuple):
@@ -32,9 +36,11 @@ class ProducerTable:
     """
 
     def __init__(self, clock: IClock, limit: int = 20_000) -> None:
-        """@param limit: how many groups there may be at a time."""
+        """@param limit: how many groups there may be at a time; addresses share them."""
         self._clock = clock
-        self._limit = limit
+        self._shares = Shares(limit)
+        self._member_shares = Shares(limit * MEMBERS)
+        self._sources: dict[str, str] = {}  # group -> the address whose share it takes
         self._groups: dict[str, dict[IPeer, Client]] = {}
         self._memberships: dict[IPeer, set[str]] = {}
         self._by_id: dict[str, IPeer] = {}
@@ -67,14 +73,19 @@ class ProducerTable:
         """
         Note that C{peer} is a member of C{group}, as of now.
 
-        @raise RequestRefused: there are too many groups.
+        @raise RequestRefused: there are too many groups or members, in all or of this address.
         """
-        members = self._groups.get(group)
-        if members is None:
-            if len(self._groups) >= self._limit:
-                raise RequestRefused(f"there are {self._limit} producer groups already")
-            members = self._groups[group] = {}
+        source = source_of(peer.address)
+        members = self._groups.get(group, {})
         old = members.get(peer)
+        if old is None and not self._member_shares.take(source):
+            raise RequestRefused("there are too many members of producer groups already")
+        if not members:
+            if not self._shares.take(source):
+                self._member_shares.give_back(source)
+                raise RequestRefused(f"there are too many producer groups with members already, {len(self)} in all")
+            self._groups[group] = members
+            self._sources[group] = source
         members[peer] = Client(peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms())
         self._memberships.setdefault(peer, set()).add(group)
         self._by_id[client_id] = peer
@@ -87,8 +98,7 @@ class ProducerTable:
         member = members.pop(peer, None)
         if member is None:
             return
-        if not members:
-            del self._groups[group]
+        self._left(group, members, peer)
         groups = self._memberships[peer]
         groups.discard(group)
         if not groups:
@@ -100,9 +110,15 @@ class ProducerTable:
         for group in self._memberships.pop(peer, ()):
             members = self._groups[group]
             member = members.pop(peer)
-            if not members:
-                del self._groups[group]
+            self._left(group, members, peer)
             self._release_id(peer, member.client_id)
+
+    def _left(self, group: str, members: dict[IPeer, Client], peer: IPeer) -> None:
+        """Give back the room of a member that has left, and of its group where it was the last."""
+        self._member_shares.give_back(source_of(peer.address))
+        if not members:
+            del self._groups[group]
+            self._shares.give_back(self._sources.pop(group))
 
     def groups_of(self, peer: IPeer) -> frozenset[str]:
         """The groups that C{peer} is a member of."""

@@ -31,7 +31,6 @@ from smartgo.schema.headers.groups import (
     CorrectionOffsetRequest,
     TopicsByConsumerRequest,
 )
-from smartgo.schema.topics import check_group
 from smartgo.store.interfaces import IMessageStore
 
 _ANSWER_LIMIT = FRAME_LIMIT - 4096  # of a body: what clients read of a frame by default, less its header
@@ -194,7 +193,8 @@ class ProgressAdmin(Processor):
             raise RequestRefused("can't modify consumer offsets on a slave, ask the master")
         header = request.read(CloneGroupOffsetRequest)
         source, target = header.src_group, header.dest_group
-        check_group(target)
+        if target not in self._offsets:
+            self._groups.find(target, peer)
         if target not in self._offsets and len(self._offsets) >= self._group_limit:
             raise RequestRefused(f"{self._group_limit} groups have offsets already")
         topics = [header.topic] if header.topic and header.topic.strip() else self._offsets.topics_of(source)

@@ -147,7 +147,7 @@ class PullProcessor(Processor):
         header: PullRequest = request.read(PullRequest)
         if not self.readable:
             raise self._unreadable()
-        group = self._groups.find(header.consumer_group)
+        group = self._groups.find(header.consumer_group, peer)
         if not group.consume_enable:
             raise NoPermission(f"subscription group no permission, {header.consumer_group}")
         config = self._topics.get(header.topic)
@@ -163,8 +163,14 @@ class PullProcessor(Processor):
         wanted = self._filter(header, group)
         answer = self._read(peer, request, header, group, wanted, bool(header.sys_flag & SUSPEND))
         if header.sys_flag & COMMIT and header.commit_offset >= 0 and not self._slave:
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            self._commit(header)
         return answer
+
+    def _commit(self, header: PullRequest) -> None:
+        try:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        except RequestRefused:
+            pass  # no room for one more offset: what was pulled is answered all the same
 
     def _unreadable(self) -> NoPermission:
         return NoPermission(f"the broker[{self._broker}] pulling message is forbidden")

@@ -71,7 +71,9 @@ class Requests:
         retries = RetryTopics(topics, groups)
         self._parts = parts
         self._settings = settings
-        self.heartbeat = HeartbeatProcessor(clock, producers, consumers, groups, topics, slave=slave)
+        self.heartbeat = HeartbeatProcessor(
+            clock, producers, consumers, groups, topics, slave=slave, groups_a_peer=limits.max_groups_per_connection
+        )
         self._send = SendProcessor(
             store,
             topics,
@@ -123,7 +125,7 @@ class Requests:
             *takers,
             *more,
             self._pull,
-            OffsetProcessor(offsets, topics, store, limits.max_groups),
+            OffsetProcessor(offsets, topics, groups, store, limits.max_groups),
             QueryProcessor(
                 store,
                 consumers,

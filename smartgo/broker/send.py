@@ -267,6 +267,7 @@ class SendProcessor(Processor):
                 header.reconsume_times,
                 header.max_reconsume_times,
                 request.version,
+                peer,
             )
             if dead is not None:
                 message.topic = dead

@@ -76,3 +76,14 @@ class Shares:
             self._taken[source] = left
         else:
             del self._taken[source]
+
+    def change(self, old_source: str, old_count: int, source: str, count: int) -> bool:
+        """Replace entries that were taken by others; false where there is no room for these: nothing changed then."""
+        if old_count:
+            self.give_back(old_source, old_count)
+        if not count or self.take(source, count):
+            return True
+        if old_count:
+            self._taken[old_source] = self._taken.get(old_source, 0) + old_count
+            self.total += old_count
+        return False

@@ -269,6 +269,21 @@ class TopicTable:
         self._changed(name)
         return True
 
+    def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:
+        """
+        Forget a topic into which nothing was ever stored, if there is one.
+
+        @param end_of: the next offset of a queue (topic, queue id).
+        """
+        config = self._table.get(name)
+        if config is None or self.is_system(name):
+            return
+        queues = max(config.read_queue_nums, config.write_queue_nums, self._removed.get(name, 0))
+        if not any(end_of(name, queue_id) for queue_id in range(queues)):
+            del self._table[name]
+            self.room.count(name, -1)
+            self._changed(name)
+
     def apply_order(self, ordered: Collection[str]) -> None:
         """Mark these topics as ordered and all others as not, as a registry's ORDER_TOPIC_CONFIG says."""
         turned = [config for name, config in self._table.items() if config.order != (name in ordered)]

@@ -555,7 +555,31 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     max_queue_locks: int = setting(
         200_000, Integer("Locks of queues by orderly consumers, in all; addresses share them as maxHeldPulls.", low=1)
     )
-    max_groups: int = setting(20_000, Integer("Consumer groups, at most.", low=1))
+    max_groups: int = setting(
+        20_000,
+        Integer(
+            "Consumer groups, at most. By using them an address brings about as many as are still free, half of all.",
+            low=1,
+        ),
+    )
+    max_groups_per_second: int = setting(
+        10,
+        Integer(
+            "Consumer groups that one address brings about in a second, after the first 100; an administrator may"
+            " create 1000 at once. Loopback addresses are not counted.",
+            low=1,
+        ),
+    )
+    max_offsets: int = setting(
+        1_000_000, Integer("Consumer offsets that are kept, one for each group and queue, at most.", low=1)
+    )
+    subscriptions_max_size: int = setting(
+        128 * _MIB,
+        Size("Memory for the subscriptions of connected consumers; addresses share it as maxHeldPulls.", low=1 * _MIB),
+    )
+    max_groups_per_connection: int = setting(
+        1024, Integer("Producer groups, and consumer groups, that one connection is a member of.", low=1)
+    )
 
 
 _LISTEN = r"on|off|(?:(?:[0-9.]{7,15}|localhost|\[[0-9a-fA-F:.]{2,45}\]):)?[0-9]{1,5}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.groups import BUILT_IN, GroupTable
 from smartgo.errors import BadName, BrokenTable, GroupNotExist, RequestRefused
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.tablefile import TableFile
+from tests.broker.doubles import FakePeer
 from tests.fakes import EPOCH_MS, FakeEnvironment
 
 PATH = "/store/config/subscriptionGroup.json"
@@ -82,6 +85,98 @@ class GroupTableTests(SynchronousTestCase):
         table.update(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
         table.delete("g")
         table.find("h")
+
+    def test_shared(self) -> None:
+        """By using groups one address brings about half of those that may be at most; others find room."""
+        table = self.table(limit=100)
+        local, other = FakePeer("127.0.0.1:5"), FakePeer("127.0.0.2:5")
+
+        def fill(peer: FakePeer, name: str) -> int:
+            for number in range(100):
+                try:
+                    table.find(f"{name}{number}", peer)
+                except RequestRefused:
+                    return number
+            return 100
+
+        self.assertEqual((fill(local, "a"), fill(other, "b")), (47, 23))
+        table.update(SubscriptionGroupConfig(group_name="wanted"), local)
+        table.delete("a0")
+        table.update(SubscriptionGroupConfig(group_name="a1"), local)
+        self.assertRaises(RequestRefused, table.find, "again", local)
+        for number in range(10, 30):
+            table.delete(f"a{number}")
+        table.find("again", local)
+
+    def test_pace(self) -> None:
+        """One address may use a hundred new groups at once, then ten a second; known ones always."""
+        table = self.table()
+        peer = FakePeer()
+        for number in range(100):
+            table.find(f"g{number}", peer)
+        with self.assertRaises(RequestRefused) as caught:
+            table.find("x", peer)
+        self.assertEqual(caught.exception.code, 1)
+        table.find("g5", peer)
+        table.find("y", FakePeer("192.0.2.8:1"))
+        self.env.clock.advance(0.11)
+        table.find("x", peer)
+        for number in range(2000):
+            table.find(f"h{number}", FakePeer("127.0.0.1:5"))
+
+    def test_few_lines(self) -> None:
+        """However many groups come into being, the log has few lines of it."""
+        table = self.table()
+        with capturedLogs() as logged:
+            for number in range(1000):
+                table.find(f"g{number}", FakePeer("127.0.0.1:5"))
+        self.assertEqual(len(logged), 100)
+
+    def test_administrators(self) -> None:
+        """Administrators elsewhere create a thousand groups at once and leave a tenth of the room."""
+        table = self.table(limit=2000)
+        peer, local = FakePeer(), FakePeer("127.0.0.1:5")
+        for number in range(1000):
+            table.update(SubscriptionGroupConfig(group_name=f"g{number}"), peer)
+        self.assertRaises(RequestRefused, table.update, SubscriptionGroupConfig(group_name="x"), peer)
+        table.update(SubscriptionGroupConfig(group_name="g5", retry_max_times=3), peer)
+        for number in range(800):
+            table.update(SubscriptionGroupConfig(group_name=f"h{number}"), local)
+        self.env.clock.advance(1.0)
+        self.assertRaises(RequestRefused, table.update, SubscriptionGroupConfig(group_name="x"), peer)
+        table.update(SubscriptionGroupConfig(group_name="x"), local)
+
+    def test_list(self) -> None:
+        """A list of groups is done whole or not at all, and keeps its room while others come."""
+        table = self.table(limit=2000)
+        local = FakePeer("127.0.0.1:5")
+        version = table.version
+        configs = [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(1200)]
+        bad_name = SubscriptionGroupConfig(group_name="a/b")
+        for bad in (bad_name, SubscriptionGroupConfig(group_name="x", retry_queue_nums=-1)):
+            done = Deferred.fromCoroutine(table.update_all([*configs, bad], local))
+            self.env.clock.advance(0)
+            self.assertIsInstance(self.failureResultOf(done).value, RequestRefused)
+        self.assertEqual(table.version, version)
+        first = Deferred.fromCoroutine(table.update_all(configs, local))
+        others = [SubscriptionGroupConfig(group_name=f"h{number}") for number in range(1200)]
+        second = Deferred.fromCoroutine(table.update_all(others, local))
+        self.env.clock.advance(0)
+        self.successResultOf(first)
+        self.failureResultOf(second, RequestRefused)
+        self.assertEqual(len(table), 1200 + len(BUILT_IN))
+
+    def test_unused_are_remembered(self) -> None:
+        """A restart remembers which groups came into being by their use alone."""
+        table = self.table()
+        for name in ("used", "unused", "wanted", "deleted"):
+            table.find(name)
+        table.keep("used")
+        table.update(SubscriptionGroupConfig(group_name="wanted"))
+        table.delete("deleted")
+        self.successResultOf(table.stop())
+        again = self.table()
+        self.assertEqual((list(again.unused), len(again)), (["unused"], 3 + len(BUILT_IN)))
 
     def test_update(self) -> None:
         """An update replaces all settings; an impossible number of retry queues is refused."""

@@ -284,12 +284,83 @@ class RefusedTests(HeartbeatCase):
 
     def test_tables_are_bounded(self) -> None:
         """The tables hold so many groups and no more; members of known groups still get in."""
-        self.producers._limit = self.consumers._limit = 1
+        self.producers._shares.limit = self.consumers._shares.limit = 1
         self.beat(FakePeer(), "c1", [consumer("g")], ["p"])
         for consumers, producers in ([consumer("h")], []), ([], ["q"]):
             with self.assertRaises(RequestRefused):
                 self.beat(FakePeer(), "c2", consumers, producers)
         self.beat(FakePeer(), "c3", [consumer("g")], ["p"])
+
+    def test_groups_are_shared(self) -> None:
+        """One address takes half of the groups that may be; what leaves makes room."""
+        self.producers._shares.limit = self.consumers._shares.limit = 10
+        peers = [FakePeer(f"192.0.2.7:{number + 1}") for number in range(20)]
+        answers = []
+        for number, peer in enumerate(peers):
+            try:
+                answers.append(self.beat(peer, f"c{number}", [consumer(f"g{number}")], [f"p{number}"]).code)
+            except RequestRefused as refusal:
+                answers.append(refusal.code)
+        self.assertEqual((answers.count(0), len(self.consumers), len(self.producers)), (5, 5, 5))
+        self.beat(FakePeer("192.0.2.8:1"), "d", [consumer("h")], ["q"])
+        for peer in peers:
+            self.processor.disconnected(peer)
+        self.assertEqual((len(self.consumers), len(self.producers)), (1, 1))
+        self.beat(peers[9], "c", [consumer("x")], ["y"])
+
+    def test_members_are_shared(self) -> None:
+        """Members of groups are limited and shared too, however they leave."""
+        self.producers._member_shares.limit = self.consumers._member_shares.limit = 10
+        peers = [FakePeer(f"192.0.2.7:{number + 1}") for number in range(6)]
+        for peer in peers[:5]:
+            for _ in range(3):
+                self.beat(peer, peer.address, [consumer("g")], ["p"])
+        self.assertRaises(RequestRefused, self.beat, peers[5], "c", [consumer("g")])
+        self.assertRaises(RequestRefused, self.beat, peers[5], "c", [], ["p"])
+        self.beat(FakePeer("192.0.2.8:1"), "d", [consumer("g")], ["p"])
+        self.ask(peers[0], RequestCode.UNREGISTER_CLIENT, clientID="c", producerGroup="p", consumerGroup="g")
+        self.beat(peers[5], "c", [consumer("g")], ["p"])
+        self.env.clock.pump([10.0] * 14)
+        for table in (self.producers, self.consumers):
+            self.assertEqual((table._member_shares.total, table._shares.total), (0, 0))
+
+    def test_subscriptions_are_shared(self) -> None:
+        """The memory of subscriptions is limited and shared; what changes or leaves is counted anew."""
+        self.consumers._sizes.limit = 100_000
+        peer = FakePeer()
+        tags = "||".join(f"t{number}" for number in range(100))
+        many = [subscription(f"T{number}", tags) for number in range(10)]
+        self.beat(peer, "c", [consumer("g", subscription("A", tags))])
+        full = self.consumers._sizes.total
+        self.assertGreater(full, 20_000)
+        self.beat(peer, "c", [consumer("g", subscription("A", tags, version=2))])
+        self.assertEqual(self.consumers._sizes.total, full)
+        self.assertRaises(RequestRefused, self.beat, peer, "c", [consumer("g", *many)])
+        self.assertRaises(RequestRefused, self.beat, peer, "c", [consumer("h", *many)])
+        self.assertEqual((self.consumers._sizes.total, len(self.consumers)), (full, 1))
+        self.assertEqual((self.consumers._member_shares.total, self.consumers._shares.total), (1, 1))
+        self.beat(peer, "c", [consumer("g", subscription("A"))])
+        self.assertLess(self.consumers._sizes.total, 2000)
+        self.processor.disconnected(peer)
+        self.assertEqual((self.consumers._sizes.total, self.consumers._member_shares.total), (0, 0))
+
+    def test_some_refused(self) -> None:
+        """Groups for which there is no room do not keep the other groups of their heartbeat out."""
+        peer = FakePeer()
+        names = [f"g{number}" for number in range(130)]
+        for _ in range(2):
+            self.assertRaises(RequestRefused, self.beat, peer, "c", [consumer(name) for name in names], ["p"])
+            self.assertEqual((len(self.consumers), len(self.groups), len(self.producers)), (100, 100, 1))
+        self.env.clock.advance(4)
+        self.beat(peer, "c", [consumer(name) for name in names], ["p"])
+        self.assertEqual((len(self.consumers), len(self.groups)), (130, 130))
+
+    def test_groups_of_a_connection(self) -> None:
+        """How many groups a connection may be a member of is a setting."""
+        self.processor._groups_a_peer = 2
+        peer = FakePeer()
+        self.beat(peer, "c", [consumer("g"), consumer("h")])
+        self.assertRaises(RequestRefused, self.beat, peer, "c", [consumer("i")])
 
 
 class NoAutoCreateTests(HeartbeatCase):

@@ -8,12 +8,13 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsetrequests import OffsetProcessor
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.topics import TopicTable
-from smartgo.errors import BadHeader, BadName, QueryNotFound, RequestRefused, TopicNotExist
+from smartgo.errors import BadHeader, BadName, GroupNotExist, QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import IRequestProcessor
-from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from tests.broker.doubles import FakePeer, FakeStore, received, request
@@ -30,7 +31,14 @@ class OffsetProcessorTests(SynchronousTestCase):
         self.offsets = OffsetTable(self.clock)
         self.store = FakeStore()
         self.store.stored["T", 0] = (5, [1000, 2000, 3000])
-        self.processor = OffsetProcessor(self.offsets, self.topics, self.store, group_limit=2)  # type: ignore[arg-type]
+        self.groups = GroupTable(self.clock, limit=3)
+        self.processor = OffsetProcessor(
+            self.offsets,
+            self.topics,
+            self.groups,
+            self.store,  # type: ignore[arg-type]
+            group_limit=2,
+        )
         verifyObject(IRequestProcessor, self.processor)
 
     def ask(self, code: int, **fields: Any) -> Command:
@@ -131,3 +139,21 @@ class OffsetProcessorTests(SynchronousTestCase):
         code = RequestCode.GET_EARLIEST_MSG_STORETIME
         self.assertEqual(self.ask(code, topic="T", queueId=0).fields, {"timestamp": "1000"})
         self.assertEqual(self.ask(code, topic="T", queueId=1).fields, {"timestamp": "-1"})
+
+    def test_made_up_groups(self) -> None:
+        """A commit brings about its group, within the limits of groups, where groups come about by their use."""
+
+        def commit(group: str) -> None:
+            self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic="T", queueId=0, commitOffset=1)
+
+        commit("a")
+        commit("b")
+        self.assertEqual((self.groups.names(), list(self.groups.unused)), (["a", "b"], ["a", "b"]))
+        self.offsets.remove_group("a")
+        self.groups.auto_create = False
+        self.assertRaises(GroupNotExist, commit, "c")
+        self.groups.auto_create = True
+        self.assertRaises(BadName, commit, "a/b")
+        self.groups.update(SubscriptionGroupConfig(group_name="d"))
+        self.assertRaises(RequestRefused, commit, "c")
+        self.assertEqual(len(self.offsets), 1)

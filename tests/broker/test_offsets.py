@@ -6,7 +6,7 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.offsets import OffsetTable
-from smartgo.errors import BrokenTable
+from smartgo.errors import BrokenTable, RequestRefused
 from smartgo.schema.bodies import ConsumerOffsetTable
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
@@ -30,6 +30,28 @@ class OffsetTableTests(SynchronousTestCase):
         """Write the file."""
         self.env.files.make_directories("/store/config")
         self.env.files.create(PATH, content)
+
+    def test_limit(self) -> None:
+        """There is a limit to offsets, not to commits; what is removed makes room, and all ways in are counted."""
+        table = OffsetTable(self.env.clock, limit=5)
+        for queue_id in range(3):
+            table.commit("g", "T", queue_id, 1)
+        self.assertRaises(RequestRefused, table.clone, "g", "h", "T")
+        table.commit("h", "T", 0, 1)
+        table.commit("h", "U", 0, 1)
+        self.assertEqual(table.count, 5)
+        self.assertRaises(RequestRefused, table.commit, "g", "T", 3, 1)
+        self.assertRaises(RequestRefused, table.commit, "new", "T", 3, 1)
+        self.assertNotIn("new", table)
+        table.commit("g", "T", 0, 2)
+        table.remove("h", "U")
+        self.assertEqual(table.count, 4)
+        table.remove_group("g")
+        self.assertEqual(table.count, 1)
+        table.clone("h", "i", "T")
+        table.clone("h", "i", "T")
+        table.merge(ConsumerOffsetTable({"T@h": {0: 5, 1: 5}, "V@k": {0: 1}}))
+        self.assertEqual((table.count, sum(len(queues) for _, _, queues in table.items())), (4, 4))
 
     def test_commit(self) -> None:
         """The last commit counts, also when it goes back."""
