@@ -37,6 +37,9 @@ class RemovedQueues:
         self._log_end = log_end
         self._table: dict[str, Removed] = {}
 
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._table
+
     def clear(self) -> None:
         """Forget everything."""
         self._table.clear()

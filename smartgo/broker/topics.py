@@ -276,9 +276,9 @@ class TopicTable:
         @param end_of: the next offset of a queue (topic, queue id).
         """
         config = self._table.get(name)
-        if config is None or self.is_system(name):
+        if config is None or self.is_system(name) or name in self._removed:
             return
-        queues = max(config.read_queue_nums, config.write_queue_nums, self._removed.get(name, 0))
+        queues = max(config.read_queue_nums, config.write_queue_nums)
         if not any(end_of(name, queue_id) for queue_id in range(queues)):
             del self._table[name]
             self.room.count(name, -1)
