@@ -37,6 +37,7 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.groups import lag_of
 from smartgo.client.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
+from smartgo.remoting.plainrefusal import REMARK
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -48,6 +49,7 @@ BEHIND_LIMIT: Final = 64 << 20  # bytes that are stored and in no queue yet
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+_TRY_TLS: Final = "it wants TLS: try --tls, and --ca with its authority"
 _MEMBERS_ASKED: Final = 50
 
 
@@ -128,14 +130,16 @@ class Diagnosis:
     async def _unreachable(self, subject: str, address: str, error: CallFailed, what: str) -> Finding:
         """Tell why somebody does not answer, by what the port does."""
         if isinstance(error, PeerRefused):
-            return Finding(PROBLEM, subject, f"declines: {error}", "look whether this is the right port")
+            wants_tls = error.remark.endswith(REMARK)
+            advice = _TRY_TLS if wants_tls else "look whether this is the right port"
+            return Finding(PROBLEM, subject, f"declines: {error}", advice)
         found = await probe(self._env, address)
         advice = {
             Answer.REFUSED: f"is it running ({what})? Does it listen on this address, does a firewall let it through?",
             Answer.HTTP2: "this is a gRPC port (RocketMQ 5's proxy); give the remoting port, 10911 of a broker or 9876 "
             "of a registry. Likewise a gRPC client cannot use those: it needs a proxy",
             Answer.HTTP1: "this is a port for browsers; give the remoting port: 10911 of a broker, 9876 of a registry",
-            Answer.TLS: "it wants TLS: try --tls, and --ca with its authority",
+            Answer.TLS: _TRY_TLS,
             Answer.CLOSED: "does it want TLS (try --tls)? Has it too many connections? Is this the right port?",
             Answer.SILENT: "is the process stopped or too busy? Is this the right port?",
             Answer.OTHER: "this is no port of ours; give 10911 of a broker or 9876 of a registry",
@@ -180,13 +184,13 @@ class Diagnosis:
                 table = await self._admin.brokers.runtime(place.address)
             except CallFailed as error:
                 found = await self._unreachable(subject, place.address, error, "twistd smartgo-broker")
-                yield Finding(
-                    found.verdict,
-                    subject,
-                    f"advertises {place.address}, and {found.what}",
-                    "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach, or"
-                    " advertisedAddresses where there is none for all, or " + found.advice,
-                )
+                advice = found.advice
+                if advice != _TRY_TLS:
+                    advice = (
+                        "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach,"
+                        f" or advertisedAddresses where there is none for all, or {advice}"
+                    )
+                yield Finding(found.verdict, subject, f"advertises {place.address}, and {found.what}", advice)
                 continue
             took = self._env.clock.seconds() - began
             yield Finding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")

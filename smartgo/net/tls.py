@@ -78,6 +78,10 @@ class PlainRefused(FramingError):
     """A client that does not speak TLS where it must."""
 
 
+class TLSRefused(FramingError):
+    """A client that speaks TLS where there is none."""
+
+
 class HandshakeFailed(FramingError):
     """TLS could not be agreed on, or the other side is not who it must be."""
 

@@ -23,8 +23,8 @@ from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
-from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.connections import ConnectionTable, Limits
+from smartgo.ops.httpslayer import HttpsLayer
 from smartgo.ops.openapi import PREFIX
 from smartgo.ops.problems import TITLES, Problem
 from smartgo.ops.routes import BODY_LIMIT
@@ -415,7 +415,7 @@ class OpsFactory(ServerFactory):
         self._channels.add(channel)
         if self._tls is None:
             return channel
-        return TLSLayer(self._tls.factory(), channel)
+        return HttpsLayer(self._tls.factory(), channel)
 
     def ended(self, channel: Channel) -> None:
         """A connection is over."""

@@ -6,15 +6,27 @@ from functools import partial
 from typing import Any, Final
 
 from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from smartgo.errors import FramingError
-from smartgo.net.tls import CLIENT_HELLO, ClientTLS, Mode, PlainRefused, ServerTLS, readable, wrap
+from smartgo.errors import FramingError, NotConnected
+from smartgo.net.tls import (
+    CLIENT_HELLO,
+    ClientTLS,
+    HandshakeFailed,
+    Mode,
+    PlainRefused,
+    ServerTLS,
+    TLSRefused,
+    readable,
+    wrap,
+)
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.framing import LengthFieldDecoder
+from smartgo.remoting.plainrefusal import refusal
 from smartgo.schema.message import pack_host
 
 SHORTEST: Final = 4  # bytes of a frame: its header word
@@ -105,8 +117,11 @@ class RemotingProtocol(Protocol):
                 connection.receive(frames)
                 if decoder.broken is not None:
                     raise decoder.broken
-        except FramingError as error:  # whose traceback would lead back to this frame and the decoder
-            connection.fail(Failure(error.with_traceback(None)))
+        except FramingError as broken:  # whose traceback would lead back to this frame and the decoder
+            reason: FramingError = broken.with_traceback(None)
+            if data[0] == CLIENT_HELLO and not connection.frames and not connection.dialled:
+                reason = TLSRefused("it speaks TLS, which is off here (tls.server.mode, tls.server.certPath)")
+            connection.fail(Failure(reason))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Tell the connection."""
@@ -122,10 +137,21 @@ class RemotingProtocol(Protocol):
         What leads in a circle is cut here, so that the connection and its buffers are freed now and not when the
         garbage collector comes by.
         """
-        self.connection.gone(readable(reason))
+        self.connection.gone(self._explained(readable(reason)))
         self.stop_taking()
         self._layer = None
         vars(self).pop("dataReceived", None)
+
+    def _explained(self, reason: Failure) -> Failure:
+        """Guess why a peer that we dialled has closed the connection before it said anything."""
+        connection = self.connection
+        if not connection.dialled or not connection.open or not reason.check(ConnectionDone, ConnectionLost):
+            return reason
+        if self._speaks is not None and not connection.secure:
+            return Failure(HandshakeFailed("it was closed before TLS was agreed on; does the port speak TLS?"))
+        if self._speaks is None and not connection.frames:
+            return Failure(NotConnected("it was closed before anything was answered; does the port want TLS?"))
+        return reason
 
     def stop_taking(self) -> None:
         """Throw away what was gathered of a frame, and whatever still comes."""
@@ -151,7 +177,8 @@ class RemotingProtocol(Protocol):
             self._secure(tls.factory())
             self.dataReceived(data)
         elif tls.mode is Mode.ENFORCING:
-            self.connection.fail(Failure(PlainRefused("no TLS, which is enforced here")))
+            self.transport.write(refusal(data))
+            self.connection.fail(Failure(PlainRefused("it speaks no TLS, which is enforced here (tls.server.mode)")))
         else:
             del self.dataReceived
             self.connection.ready(self.transport, False)

@@ -18,6 +18,7 @@ from smartgo.net.tls import ClientTLS, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, Held
 from smartgo.remoting.limits import CLIENT, Limits
+from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import encode
 from tests.remoting.certificates import Authority
@@ -238,7 +239,7 @@ class ServerTests(Case):
                 self.watch_memory()
             peer = await self.in_thread(dial, self.port)
             await self.in_thread(peer.sendall, encode(request(ECHO)) + bytes(1000))
-            self.assertEqual(await self.in_thread(self.rest, peer), b"")
+            self.assertIn(REMARK.encode(), await self.in_thread(self.rest, peer))
             await self.in_thread(peer.close)
             await self.until(lambda: not self.server.connections, "it is still there")
             await self.turn(3)

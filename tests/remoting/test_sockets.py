@@ -18,6 +18,7 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.limits import CLIENT, Limits
+from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
 from tests.remoting.certificates import Authority
@@ -309,8 +310,8 @@ class TlsTests(Case):
         self.assertRaises(SettingError, ServerTLS, self.env, self.paths[0], self.paths[1])
 
     async def test_enforcing(self) -> None:
-        """An enforcing port closes plain clients."""
+        """An enforcing port tells plain clients that it wants TLS, and closes."""
         address = await self.serve(echo(), tls=ServerTLS(self.env, self.paths[0], self.paths[1], mode=Mode.ENFORCING))
-        await self.assertFailure(self.client().ask(address, request()), NotConnected)
+        self.assertEqual((await self.client().ask(address, request())).remark, REMARK)
         secure = self.client(ClientTLS(self.env, trust=self.paths[2]))
         self.assertEqual((await secure.ask(address, request())).code, 0)

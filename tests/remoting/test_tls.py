@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
+from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -17,11 +18,15 @@ from smartgo.net.tls import (
     Mode,
     PlainRefused,
     ServerTLS,
+    TLSRefused,
 )
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command, encode
+from smartgo.schema.commandlayout import BINARY
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
 from tests.remoting.doubles import ECHO, Accepted, Hearing, echo, pass_seconds, request, rounds_of, settle
@@ -98,15 +103,52 @@ class HandshakeTests(Case):
         self.finish()
 
     def test_enforcing(self) -> None:
-        """An enforcing server closes plain connections and answers TLS ones."""
+        """An enforcing server tells plain clients that it wants TLS, closes, and answers TLS ones."""
         self.serve(self.server_tls(mode=Mode.ENFORCING))
         self.successResultOf(self.ask(self.trusting()))
         self.client.stop()
         pass_seconds(self.env, 5)
-        self.failureResultOf(self.ask(None), NotConnected)
+        answer = self.successResultOf(self.ask(None))
+        self.assertEqual((answer.code, answer.remark, answer.body), (ResponseCode.SYSTEM_ERROR, REMARK, b""))
         self.assertEqual(self.hearing.events[-2:], ["failed", "closed"])
         self.assertTrue(self.hearing.heard[-2][2].check(PlainRefused))
         self.finish()
+
+    def test_refused_in_words(self) -> None:
+        """A plain client that sends a whole request which wants an answer gets one, in its own encoding."""
+        other = request(body=b"x" * 900)
+        other.encoding = BINARY
+        binary = encode(other)
+        for data, told in (
+            (encode(request(ECHO, 5)), True), (encode(request(ECHO, 5)) * 3, True), (binary, True),
+            (encode(request(ECHO, 5))[:-1], False), (encode(request(one_way=True)), False),
+            (encode(request(body=bytes(100_000))), False), (encode(request().answer()), False), (b"\0", False),
+            (b"GET / HTTP/1.1\r\n\r\n", False), (bytes(100), False), (b"\0\0\0\x0a\0\0\0\x06rubish", False),
+        ):  # fmt: skip
+            accepted = Accepted([echo()], tls=self.server_tls(mode=Mode.ENFORCING))
+            accepted.protocol.dataReceived(data)
+            self.assertFalse(accepted.connection.open)
+            answers = accepted.answers()
+            self.assertEqual([(one.code, one.remark) for one in answers], [(1, REMARK)] if told else [], data[:40])
+            self.assertEqual(accepted.hearing.events[1:2], ["failed"])
+
+    def test_guessed(self) -> None:
+        """A client whose connection is closed before anything was said asks whether TLS is missing, or too much."""
+
+        class Closing(Protocol):
+            """Hears something, and closes."""
+
+            def dataReceived(self, data: bytes) -> None:
+                """Close."""
+                assert self.transport is not None
+                self.transport.loseConnection()
+
+        for tls, why in ((None, "does the port want TLS?"), (self.trusting(), "does the port speak TLS?")):
+            port = self.successResultOf(self.env.network.listen("tcp:10911", Factory.forProtocol(Closing)))
+            error = self.failureResultOf(self.ask(tls), NotConnected).value
+            self.assertIn(why, str(error))
+            self.client.stop()
+            port.stopListening()
 
     def test_disabled(self) -> None:
         """A server without TLS, or with TLS disabled, closes a connection that begins a handshake."""
@@ -114,6 +156,9 @@ class HandshakeTests(Case):
             accepted = Accepted([echo()], tls=tls)
             accepted.protocol.dataReceived(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
             self.assertFalse(accepted.connection.open)
+            failure = accepted.hearing.heard[1][2]
+            self.assertTrue(failure.check(TLSRefused))
+            self.assertIn("it speaks TLS, which is off here", failure.getErrorMessage())
             plain = Accepted([echo()], tls=tls)
             plain.hear(request(ECHO, 3))
             self.assertEqual([answer.opaque for answer in plain.answers()], [3])
