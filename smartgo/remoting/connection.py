@@ -33,6 +33,9 @@ _FULL: Final = 1  # too many in flight (L12)
 _CLOGGED: Final = 2  # too much unsent (L13)
 _ENDING: Final = 4  # draining or closing
 
+FRAMES_A_TURN: Final = 64
+"""Requests of one connection that are processed before it is another one's turn."""
+
 _LARGE: Final = 16384  # bytes in pieces; to copy as much together costs more than to have the kernel gather it
 _FEW: Final = 256  # pieces; a system has a limit to how many it gathers
 
@@ -83,6 +86,7 @@ class Connection:
         "_owner",
         "_paused",
         "_protocol",
+        "_queued",
         "_rounds",
         "_running",
         "_size",
@@ -149,6 +153,7 @@ class Connection:
         self._paused = False  # the transport was told not to read
         self._running = False  # frames are being taken right now
         self._woken = False  # turn() will be called
+        self._queued = False  # more() will be called
         self._handshaking = False
         self._cut_at = NEVER
 
@@ -257,12 +262,56 @@ class Connection:
             self._watch.expect_nothing()
             self._tell("first_frame")
         if self._running or self._stops or self._waiting:
-            if self.open:
-                self._waiting += frames
-                self._account.keep(frames)
-                self._wake()
-        else:
+            self._line_up(frames)
+        elif len(frames) <= FRAMES_A_TURN:
             self._work(frames)
+        else:
+            self._work(frames[:FRAMES_A_TURN])
+            self._line_up(frames[FRAMES_A_TURN:])
+
+    def _line_up(self, frames: list[bytes]) -> None:
+        """Let frames wait for their turn; nothing more is read meanwhile."""
+        if self.open:
+            self._waiting += frames
+            self._account.keep(frames)
+            self._stand()
+            self._ask_for_turn()
+
+    def _ask_for_turn(self) -> None:
+        if not self._queued and not self._stops:
+            self._queued = True
+            self._rounds.queue(self)
+
+    def _next_frames(self) -> list[bytes]:
+        """Return the frames whose turn it is; none where something stops us."""
+        return self._waiting[:FRAMES_A_TURN] if self.open and not self._stops else []
+
+    def more(self) -> int:
+        """Process some of the frames that wait; return how many. Their answers leave by L{flush}."""
+        self._queued = False
+        frames = self._next_frames()
+        if not frames:
+            return 0
+        taken = 0
+        self._running = True
+        try:
+            taken = self._dispatcher.run(self, frames, self._rounds.begun)
+        except Exception as error:
+            self.fail(Failure(error))
+        finally:
+            self._running = False
+        if not self.open:
+            self._part()
+            return taken
+        self._account.take_out(frames[:taken])
+        del self._waiting[:taken]
+        if self._stops:
+            self._stand()
+        elif self._waiting:
+            self._ask_for_turn()
+        else:
+            self._wake()  # to read on
+        return taken
 
     def _work(self, frames: list[bytes]) -> None:
         """Answer frames until there are none, or something stops us; what is left waits."""
@@ -280,8 +329,7 @@ class Connection:
                     break
                 frames = frames[taken:]
                 if self._stops:
-                    self._waiting = frames
-                    self._account.keep(frames)
+                    self._line_up(frames)
                     break
         except Exception as error:
             self.fail(Failure(error))
@@ -373,9 +421,7 @@ class Connection:
             self.end()
             return
         if not self._stops and self._waiting:
-            frames, self._waiting = self._waiting, []
-            self._account.take_out(frames)
-            self._work(frames)
+            self._ask_for_turn()
         if self._paused and not self._stops and not self._waiting and not self._account.paused:
             self._paused = False
             self._protocol.resume_reading()
@@ -567,6 +613,9 @@ class Connection:
         self._account.close()
         self._rounds.leave(self)
         self._rounds.sleep(self)
+        if self._queued:
+            self._queued = False
+            self._rounds.leave_queue(self)
         if left:
             self._owner.leaving(self)
         if reached:

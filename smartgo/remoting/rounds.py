@@ -12,6 +12,7 @@ anybody idle or late. Whoever has made promises for a time is told before any of
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -26,6 +27,7 @@ INTERVAL: Final = 1.0  # seconds between two looks
 _NEVER: Final = float("inf")
 _CHANGES: Final = 8  # so many reads of another peer each, or so many turns of one alone, change how answers leave
 _LONG: Final = 512  # frames; after so many what waits for the end of the turn leaves before it
+_SERVED: Final = 256  # frames that had to wait which are processed in one turn, of all connections together
 _LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a standstill
 
 
@@ -48,6 +50,16 @@ class Woken(Protocol):
 
     def turn(self) -> None:
         """Do it."""
+
+
+class Backlogged(Protocol):
+    """Who has requests that wait for their turn."""
+
+    def more(self) -> int:
+        """Process some of them; return how many."""
+
+    def flush(self) -> None:
+        """Write the answers."""
 
 
 class Run(Protocol):
@@ -101,6 +113,7 @@ class Rounds:
         self._taken = 0  # frames, since the last answers left
         self._woken: list[Woken] = []
         self._end_of_turn: IDelayedCall | None = None
+        self._backlog: deque[Backlogged] = deque()
         self._askers: dict[Asker, None] = {}
         self._deadline: IDelayedCall | None = None
         self._deadline_due = 0.0
@@ -175,9 +188,23 @@ class Rounds:
         """This one has nothing to do at the end of the turn after all. Harmless when it had not."""
         if who in self._woken:
             self._woken.remove(who)
-            if not self._woken and not self.begun and self._end_of_turn is not None:
-                self._end_of_turn.cancel()
-                self._end_of_turn = None
+            self._perhaps_no_turn()
+
+    def queue(self, who: Backlogged) -> None:
+        """Call C{who.more()} once, when it is its turn; the caller asks once."""
+        if self._end_of_turn is None:
+            self._end_of_turn = self.clock.callLater(0, self._turn)
+        self._backlog.append(who)
+
+    def leave_queue(self, who: Backlogged) -> None:
+        """This one has no requests any more."""
+        self._backlog.remove(who)
+        self._perhaps_no_turn()
+
+    def _perhaps_no_turn(self) -> None:
+        if not self._woken and not self._backlog and not self.begun and self._end_of_turn is not None:
+            self._end_of_turn.cancel()
+            self._end_of_turn = None
 
     def _turn(self) -> None:
         self._end_of_turn = None
@@ -194,6 +221,33 @@ class Rounds:
                 who.turn()
             except Exception:
                 self._log.failure("the turn of {who} failed", who=who)
+        if self._backlog:
+            self._serve()
+
+    def _serve(self) -> None:
+        """
+        Process requests that wait, some of each connection, round and round; the answers leave together.
+
+        What is read in the next turn comes before those that wait on: a client that sends a request now and then does
+        not stand behind thousands of another's.
+        """
+        left = _SERVED
+        served: list[Backlogged] = []
+        for _ in range(len(self._backlog)):
+            if left <= 0 or not self._backlog:
+                break
+            who = self._backlog.popleft()
+            served.append(who)
+            try:
+                left -= max(1, who.more())
+            except Exception:
+                self._log.failure("the requests of {who} failed", who=who)
+        if self.begun:
+            self.end_runs()
+        for who in served:
+            who.flush()
+        if self._backlog and self._end_of_turn is None:
+            self._end_of_turn = self.clock.callLater(0, self._turn)
 
     def read(self, who: object, frames: int) -> None:
         """

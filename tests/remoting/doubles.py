@@ -218,6 +218,11 @@ class Accepted:
         """Let the reactor's turn end."""
         self.clock.advance(0)
 
+    def turns(self, count: int = 100) -> None:
+        """Let many turns end, so that what waits for its turn is done; time stands still."""
+        for _ in range(count):
+            self.clock.advance(0)
+
     def answers(self) -> list[Command]:
         """All that was written since the last call."""
         written, self.wire.writes = b"".join(self.wire.writes), []

@@ -314,6 +314,7 @@ class BackPressureTests(SynchronousTestCase):
         accepted, processor = self.answering(256 * KIB)
         accepted.wire.full = False
         accepted.hear(*(request(ECHO, number) for number in range(100)))
+        accepted.turns()
         self.assertEqual((len(processor.seen), accepted.wire.reading), (100, True))
         self.assertGreater(len(accepted.wire.writes), 1)
 

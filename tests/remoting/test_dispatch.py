@@ -370,6 +370,7 @@ class LateTests(SynchronousTestCase):
         processor = Doing(LATE, lates)
         accepted = Accepted([processor])
         accepted.hear(*(request(LATE, number) for number in range(1030)))
+        accepted.turns()
         self.assertEqual((len(processor.seen), accepted.wire.reading), (1024, False))
         accepted.hear(request(LATE, 1030))  # what TLS had deciphered already
         for _ in range(511):
@@ -402,6 +403,7 @@ class HeldTests(SynchronousTestCase):
         lates = Lates(Held)
         accepted = Accepted([Doing(LATE, lates)], limits=Limits(in_flight=2))
         accepted.hear(*(request(LATE, number) for number in range(100)))
+        accepted.turns()
         self.assertEqual((accepted.connection.in_flight, accepted.connection.held), (0, 100))
         self.assertTrue(accepted.wire.reading)
         lates.fire(50)

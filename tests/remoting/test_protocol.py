@@ -104,6 +104,7 @@ class RecordedTests(SynchronousTestCase):
             self.assertGreater(len(asked), 50)
             accepted = Accepted()
             accepted.protocol.dataReceived(b"".join(data for *_, data in asked))
+            accepted.turns()
             self.assertEqual(
                 [(answer.opaque, answer.encoding, answer.code) for answer in accepted.answers()],
                 [(opaque, encoding, 3) for opaque, encoding, kind, _ in asked if kind == "request"],

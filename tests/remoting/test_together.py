@@ -83,9 +83,11 @@ class TogetherTests(SynchronousTestCase):
     def test_long_turn(self) -> None:
         """A turn with very many frames does not keep the answers until its end."""
         self.crowd()
-        self.peers[0].hear(*[request()] * 300)
+        for _ in range(5):
+            self.peers[0].hear(*[request()] * 60)
         self.assertNotIn("write 0", self.said)
-        self.peers[1].hear(*[request()] * 300)
+        for _ in range(5):
+            self.peers[1].hear(*[request()] * 60)
         self.assertIn("write 0", self.said)
         self.assertLess(self.said.index("end"), self.said.index("write 0"))
 
