@@ -12,6 +12,14 @@ _LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a 
 _LEAST: Final = 0.001  # seconds from look to look: a sum of floating point numbers may fall short of what was due
 
 
+def _never() -> float:
+    return NEVER
+
+
+def _nothing(now: float) -> None:
+    pass
+
+
 class Alarm:
     """
     Looks at things when the earliest of them is due.
@@ -41,6 +49,12 @@ class Alarm:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def end(self) -> None:
+        """Look never again, and keep nothing that leads back to the owner: it is to be freed at once."""
+        self.stop()
+        self._due = _never
+        self._look = _nothing
 
     def _arm(self, at: float) -> None:
         if at < NEVER:

@@ -121,7 +121,7 @@ class Stream(Link):
 
     def ended(self, reason: Failure) -> None:
         """Say so."""
-        self._alarm.stop()
+        self._alarm.end()
         during = self._no_handshake()
         super().ended(reason)
         reason = readable(reason)
@@ -393,8 +393,9 @@ class _Dial(Factory):
     noisy = False
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+        self._stream: Stream | None = stream
 
-    def buildProtocol(self, addr: IAddress | None) -> Stream:
-        """The one."""
-        return self._stream
+    def buildProtocol(self, addr: IAddress | None) -> Stream | None:
+        """Hand the stream over: Twisted keeps the factory longer than the connection lasts."""
+        stream, self._stream = self._stream, None
+        return stream
