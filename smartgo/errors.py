@@ -8,6 +8,8 @@ sentence. Anything else is a bug: logged with its traceback and answered as a sy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class SmartgoError(Exception):
     """The root of everything smartgo raises on purpose."""
@@ -271,6 +273,22 @@ class ForeignFile(StoreError):
 
 class OutOfPlace(SmartgoError):
     """Bytes of a log that do not begin where the log ends."""
+
+
+class LogsDiffer(SmartgoError):
+    """A slave's log and its master's are of different histories."""
+
+
+class LogTorn(SmartgoError):
+    """
+    Some records of a slave's log are torn by its own power failure, and else as the master's.
+
+    @ivar records: physical offset -> the master's record there, of the size of ours.
+    """
+
+    def __init__(self, records: Mapping[int, bytes]) -> None:
+        super().__init__(f"{len(records)} records are torn, the first at {min(records)}; they are repaired")
+        self.records = records
 
 
 class NoSuchMessage(SmartgoError):

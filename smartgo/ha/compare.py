@@ -24,11 +24,14 @@ class Verdict(NamedTuple):
     """How far the master's log goes; C{None} for unknown."""
     ticket: bytes = b""
     """With what the stream has to begin; empty for nothing."""
+    master_minimum: int = 0
+    """Where the master's log begins; 0 for unknown, too."""
 
 
 async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdict:
     """
-    Compare the last 64 KiB of our log with the same range of the master's.
+    Compare the last 64 KiB of our log with the same range of the master's. Where the end of our log is in doubt, these
+    are the last before that: the stream begins there, and compares the rest.
 
     An empty log is compared with nothing; the question is asked all the same, as a master may want to know who it is
     that will follow it (reliability X6).
@@ -38,9 +41,10 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
     @raise smartgo.errors.NoSuchMessage: our own log has lost the range meanwhile.
     """
     minimum, end = log.log_bounds()
-    begin = max(minimum, end - TAIL_LIMIT)
+    sure = log.doubtful_from
+    begin = max(minimum, sure - TAIL_LIMIT)
     while True:
-        answer = await tail.ask(master, begin, end, follow=True)
+        answer = await tail.ask(master, begin, sure, follow=True)
         if answer is None:
             return Verdict("", None)
         difference = ""
@@ -48,18 +52,18 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
             difference = f"our log goes to {end}, the master's only to {answer.end}"
         elif 0 < end < answer.minimum:
             difference = f"our log ends at {end}, and the master has nothing before {answer.minimum} any more"
-        elif begin < end:
+        elif max(begin, answer.minimum) < sure:
             if answer.crc is None and begin < answer.minimum:  # it has removed its oldest file
                 begin = answer.minimum
                 continue
             if answer.crc is None:
-                raise CallFailed(f"{master} does not say what its log has from {begin} to {end}")
-            if answer.crc != await _uncancelled(log.crc(begin, end)):
-                difference = f"our log and the master's differ between {begin} and {end}"
-        return Verdict(difference, answer.end, answer.ticket)
+                raise CallFailed(f"{master} does not say what its log has from {begin} to {sure}")
+            if answer.crc != await uncancelled(log.crc(begin, sure)):
+                difference = f"our log and the master's differ between {begin} and {sure}"
+        return Verdict(difference, answer.end, answer.ticket, answer.minimum)
 
 
-def _uncancelled(work: Deferred[T]) -> Deferred[T]:
+def uncancelled(work: Deferred[T]) -> Deferred[T]:
     """Whoever waits for work in a thread may leave; the work may not be cancelled (L{IThreads.run})."""
     told: Deferred[T] = Deferred()
 

@@ -17,10 +17,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock, IEnvironment
-from smartgo.errors import CallFailed, NotConnected, PeerRefused, ServiceNotAvailable, SmartgoError
+from smartgo.errors import CallFailed, LogsDiffer, LogTorn, NotConnected, PeerRefused, ServiceNotAvailable, SmartgoError
 from smartgo.ha.alarm import NEVER, Alarm
 from smartgo.ha.backoff import LATE, SOON, Backoff
-from smartgo.ha.compare import compare
+from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.link import Link
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
@@ -308,19 +308,27 @@ class Slave(Service):
             self._all_flushed = Deferred()
             await self._all_flushed
         asked = main
-        ticket = b""
+        verdict = Verdict("", None)
         if main is not None:
-            difference, master_end, ticket = await compare(log, self._tail, main)
-            if master_end is None:
+            verdict = await compare(log, self._tail, main)
+            if verdict.master_end is None:
                 asked = None
             else:
-                self._master_end = master_end
-            if difference:
-                self._set(SlaveState.DIVERGED, difference)
-                return difference
-        if self.state is SlaveState.DIVERGED:
+                self._master_end = verdict.master_end
+            if verdict.difference:
+                self._set(SlaveState.DIVERGED, verdict.difference)
+                return verdict.difference
+        end = SlaveEnd(
+            log,
+            clock.seconds(),
+            self._ack_flushed,
+            self._heartbeat,
+            self._housekeeping,
+            verdict.ticket,
+            verdict.master_minimum,
+        )
+        if self.state is SlaveState.DIVERGED and end.doubt is None:
             self._set(SlaveState.CONNECTING, "connecting")
-        end = SlaveEnd(log, clock.seconds(), self._ack_flushed, self._heartbeat, self._housekeeping, ticket)
         stream = Stream(clock, end, self._heard, self._layers(host, main is not None and asked is None, address))
         await self._env.network.connect(host, port, _Dial(stream), _CONNECT)
         self._links.add(stream)
@@ -332,13 +340,22 @@ class Slave(Service):
             asking.start(_REFRESH, now=False)
         self._log.info("following {master} from {offset} on", master=address, offset=end.end)
         try:
-            self._set(SlaveState.CATCHING_UP)
+            if end.doubt is None:
+                self._set(SlaveState.CATCHING_UP)
             error = await stream.over
         finally:
             self._stream = None
             if asking.running:
                 asking.stop()
             stream.leave()
+        try:
+            if isinstance(error, LogTorn):
+                await uncancelled(log.repair(error.records))
+                self._set(SlaveState.CONNECTING, str(error))
+        except LogsDiffer as difference:
+            error = difference
+        if isinstance(error, LogsDiffer):
+            self._set(SlaveState.DIVERGED, str(error))
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
@@ -361,6 +378,8 @@ class Slave(Service):
         """Something came."""
         if self._stream is not None:
             self._master_end = max(self._master_end, self._stream.end.master_end)
+            if self.state in (SlaveState.CONNECTING, SlaveState.DIVERGED) and self._stream.end.doubt is None:
+                self._set(SlaveState.CATCHING_UP)
             if self.state is SlaveState.CATCHING_UP and self.behind == 0:
                 self._set(SlaveState.FOLLOWING)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smartgo.errors import FramingError, NoSuchMessage, PeerTooSlow
+from smartgo.ha.doubt import Doubt
 from smartgo.schema.hatransfer import (
     TICKET_MARK,
     TICKET_SIZE,
@@ -215,7 +216,10 @@ class SlaveEnd:
     """
     The slave's end of one connection.
 
-    @ivar end: physical offset after the last byte that was appended to our log.
+    Where part of our log is in doubt, it is compared first (L{smartgo.ha.doubt}); what is compared counts as received.
+
+    @ivar end: physical offset after the last byte that was appended to our log, or is known to be as the master's.
+    @ivar doubt: what is being compared; C{None} where nothing is, or all was.
     @ivar reported: what the master was told last; -1 for nothing.
     @ivar master_end: how far the master's log goes at least, as heard here.
     """
@@ -228,8 +232,10 @@ class SlaveEnd:
         heartbeat: float = HEARTBEAT,
         housekeeping: float = HOUSEKEEPING,
         ticket: bytes = b"",
+        oldest: int = 0,
     ) -> None:
         """
+        @param oldest: physical offset of the first byte of the master's log, as far as known.
         @param ticket: the word of the ticket to show; empty for none.
         @param ack_flushed: report what is flushed, not what is appended. As the first report says where we go on, all
             of the log is flushed already when the connection begins.
@@ -244,7 +250,10 @@ class SlaveEnd:
         self._head = b""  # the beginning of a head
         self._place = 0  # physical offset of the next byte of the piece
         self._missing = 0  # bytes of it that have not come yet
-        self.end: int = log.log_bounds()[1]
+        self.doubt: Doubt | None = Doubt(log, max(log.doubtful_from, oldest))
+        self.end: int = self.doubt.position
+        if self.doubt.done:
+            self.doubt = None
         self.reported = -1
         self.master_end = 0
 
@@ -255,7 +264,7 @@ class SlaveEnd:
         Append what came to our log, as it came, cut anywhere. L{report} is due afterwards.
 
         @raise FramingError: a piece that does not begin where our log ends, or of an impossible length.
-        @raise smartgo.errors.SmartgoError: as L{IReplicatedLog.append_raw} does.
+        @raise smartgo.errors.SmartgoError: as L{IReplicatedLog.append_raw} and L{Doubt.take} do.
         """
         self._heard_at = now
         view = memoryview(data)
@@ -263,7 +272,10 @@ class SlaveEnd:
         while at < len(data):
             if self._missing:
                 part = view[at : at + self._missing]
-                self._log.append_raw(self._place, part)
+                if self.doubt is None:
+                    self._log.append_raw(self._place, part)
+                else:
+                    part = self._compare(self.doubt, part)
                 self._place += len(part)
                 self._missing -= len(part)
                 self.end = self._place
@@ -277,6 +289,14 @@ class SlaveEnd:
             else:
                 self._head = b""
                 self._begin_piece(*transfer_struct.unpack(head))
+
+    def _compare(self, doubt: Doubt, part: memoryview) -> memoryview:
+        """Compare what of C{part} our log should have, and return that."""
+        part = part[: doubt.take(part)]
+        if doubt.done:
+            self._log.believe()
+            self.doubt = None
+        return part
 
     def _begin_piece(self, offset: int, size: int) -> None:
         if offset < 0 or (offset != self.end and self.end):  # one that has nothing may begin anywhere

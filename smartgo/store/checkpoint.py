@@ -16,7 +16,8 @@ Layout of a slot, big-endian, 124 bytes, at 0 and 2048 of a file of 4096 bytes::
     8    sequence       int64    the valid slot with the higher one counts
     16   clean          int64    1: written by a clean stop, 0: by a running store
     24   position       int64    physical offset; below it all is in the queues, and both are durable
-    32   flushed        int64    physical offset; below it the log is durable
+    32   flushed        int64    physical offset; below it the log is durable. Less than C{position} in a slave's store
+                                 that crashed: what lies between is to be compared with its master's log still
     40   marked_from    int64    physical offset; from there on batches carry our mark
     48   log_file_size  int64    bytes
     56   queue_file_size  int64  bytes

@@ -46,6 +46,8 @@ class Checkpointer:
     """
     Writes checkpoints of a running store.
 
+    @ivar doubtful_from: of a slave: physical offset from which on the log is still to be compared with its master's;
+        C{None} where nothing is. Checkpoints say so until it was.
     @ivar deleted: topics that were deleted, see L{QueueTable}; the store adds to it.
     """
 
@@ -86,6 +88,7 @@ class Checkpointer:
         self._stopping = False
         self._waiting: list[Deferred[None]] = []
         self._table_wanted = False
+        self.doubtful_from: int | None = None
         self.deleted: dict[str, int] = {}
 
     def begin_at(self, position: int, marked_from: int, index_ms: int, deleted: dict[str, int]) -> None:
@@ -215,7 +218,7 @@ class Checkpointer:
         return Checkpoint(
             clean,
             end,
-            max(end, self._flusher.whole),
+            max(end, self._flusher.whole) if self.doubtful_from is None else self.doubtful_from,
             self._marked_from,
             self._commitlog.files.file_size,
             self._queues.file_size,

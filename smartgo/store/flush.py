@@ -102,6 +102,7 @@ class Flusher:
     def retreat(self, end: int) -> None:
         """The log ends at C{end} again: what will be appended there is not what was flushed, or is being flushed."""
         self.flushed = min(self.flushed, end)
+        self.whole = min(self.whole, end)
         self._covered = min(self._covered, end)
         self._waiters = deque(one._replace(end=min(one.end, end)) for one in self._waiters)
         if not self._running:
@@ -213,7 +214,7 @@ class Flusher:
             file.fresh = False
         self.flushed = end
         self.flushed_ms = stored_ms
-        self.whole = whole
+        self.whole = min(whole, end)
         self._commitlog.flushed(end)
         if self._dirty_since is not None:
             self._again(self._clock.seconds() - self._dirty_since)

@@ -233,6 +233,12 @@ class IReplicatedLog(Interface):
 
     flushed = Attribute("Physical offset below which the log is durable.")
 
+    doubtful_from = Attribute(
+        "Of a slave: physical offset of a record; from there on the log was not known to be durable when it was opened"
+        " after a crash, and is to be compared with the master's before anything is appended. The log's end where"
+        " nothing is."
+    )
+
     def log_bounds() -> tuple[int, int]:
         """[first, next) physical offsets of the log. The next one of a slave may lie inside a record."""
 
@@ -256,6 +262,24 @@ class IReplicatedLog(Interface):
         The CRC-32 of the bytes from C{begin} to C{end}, computed in a thread.
 
         @raise smartgo.errors.NoSuchMessage: through the Deferred: not all of them are there.
+        """
+
+    def stored(offset: int, size: int) -> memoryview:
+        """
+        Bytes of one log file, wherever they lie: for what was read when the store was opened.
+
+        @raise smartgo.errors.NoSuchMessage: not all of them are there.
+        """
+
+    def believe() -> None:
+        """All that was in doubt is as the master's."""
+
+    def repair(records: Mapping[int, bytes]) -> Deferred[None]:
+        """
+        Put the master's records in place of ours that are torn (physical offset -> record), and believe the rest.
+
+        @raise smartgo.errors.LogsDiffer: through the Deferred: they cannot be put there. Nothing was changed.
+        @raise smartgo.errors.ServiceNotAvailable: through the Deferred: not now; what is in doubt still is.
         """
 
     def follow(listener: Callable[[int], None]) -> None:

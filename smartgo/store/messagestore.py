@@ -7,11 +7,11 @@ process may have it, RocketMQ's brokers included, whose files these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, DeferredLock, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -48,6 +48,7 @@ from smartgo.store.pieces import Pieces
 from smartgo.store.reader import Reader
 from smartgo.store.recovery import Recovered, Recovery
 from smartgo.store.removal import Removal
+from smartgo.store.repair import Repair
 from smartgo.store.replica import Replica
 from smartgo.store.settings import StoreSettings
 
@@ -89,6 +90,7 @@ class MessageStore(Service):
         self._demanded: list[IFlushPolicy] = []
         self._followers: list[Follower | Index] = []
         self._index: Index | None = None
+        self._repairing = DeferredLock()
         self._by_key: dict[QueueKey, ConsumeQueue] = {}
         limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
         self._mappings = OpenMappings(env.files, limit)
@@ -167,6 +169,7 @@ class MessageStore(Service):
             env.threads, env.files, self.root, self._queues, self._mappings, self._checkpointer, flusher.fail
         )
         self._replica = Replica(log, self._queues, self._begin_log, self._retreat, self._drop)
+        self._repair = Repair(log, self._queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
@@ -179,6 +182,8 @@ class MessageStore(Service):
         flusher.begin_at(recovered.end, recovered.stored_ms)
         dispatch.begin_at(recovered.end, recovered.stored_ms)
         self._checkpointer.begin_at(recovered.position, recovered.marked_from, recovered.index_ms, recovered.deleted)
+        if recovered.doubtful_from < recovered.end:
+            self._checkpointer.doubtful_from = recovered.doubtful_from
         space.begin_at(recovered.end, recovered.file)
         space.note_usage(*usage)
         if index is not None and recovered.kept_index is not None:
@@ -454,6 +459,37 @@ class MessageStore(Service):
     def crc(self, begin: int, end: int) -> Deferred[int]:
         """See L{IReplicatedLog.crc}."""
         return self._pieces.crc(begin, end)
+
+    @property
+    def doubtful_from(self) -> int:
+        """See L{IReplicatedLog.doubtful_from}."""
+        found = self._checkpointer.doubtful_from
+        return self._commitlog.end if found is None else found
+
+    def stored(self, offset: int, size: int) -> memoryview:
+        """See L{IReplicatedLog.stored}."""
+        return self._commitlog.slice(offset, size)
+
+    def believe(self) -> None:
+        """See L{IReplicatedLog.believe}."""
+        self._checkpointer.doubtful_from = None
+
+    def repair(self, records: Mapping[int, bytes]) -> Deferred[None]:
+        """See L{IReplicatedLog.repair}."""
+        repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._put_right(records)))
+        return repaired
+
+    async def _put_right(self, records: Mapping[int, bytes]) -> None:
+        if self._trouble is not None:
+            raise ServiceNotAvailable(self._trouble)
+        if self._checkpointer.doubtful_from is None:
+            return  # it was repaired meanwhile
+        try:
+            await self._repair.put_right(records)
+            self.believe()
+        finally:
+            if self._opened:
+                self.end_run()
 
     def follow(self, listener: Callable[[int], None]) -> None:
         """See L{IReplicatedLog.follow}."""

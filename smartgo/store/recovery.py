@@ -65,6 +65,7 @@ class Recovered(NamedTuple):
     @ivar deleted: see L{QueueTable}.
     @ivar table_saved: the table of queues holds that.
     @ivar position: of the checkpoint that was written.
+    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.interfaces.IReplicatedLog>}; else the end.
     """
 
     log_files: FileQueue
@@ -78,6 +79,7 @@ class Recovered(NamedTuple):
     deleted: dict[str, int]
     table_saved: bool
     position: int
+    doubtful_from: int
 
 
 class Tail(NamedTuple):
@@ -361,12 +363,23 @@ class Recovery:
             # Half-made queues must not be taken for whole ones: should this stop midway, all is to be looked through.
             self._sync_log(tail)
             self._checkpoints.open()
-            unfinished = self._own._replace(clean=False, position=self._minimum, flushed=tail.end)
+            unfinished = self._own._replace(clean=False, position=self._minimum, flushed=self._doubtful_from(tail))
             self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
         walk = Walk(self._files, self._log_files, self._minimum, self._breathe)
         rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
         if walk.position < tail.end:
             raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
+
+    def _doubtful_from(self, tail: Tail) -> int:
+        """
+        Return from where on a slave's log has to be compared with its master's; the log's end where nothing has to be.
+
+        That is what was not known to be durable when it crashed, or was not compared since: it may hold records whose
+        heads are torn, which nothing in them tells.
+        """
+        if not self._settings.replica or self._own is None:
+            return tail.end
+        return min(max(self._own.flushed, self._minimum), tail.end)
 
     def _sync_log(self, tail: Tail) -> None:
         """Make durable what was read, as a killed process may have left it in the page cache alone."""
@@ -409,8 +422,11 @@ class Recovery:
             position = self._begin
             table_saved = False
         log_size, queue_size = self._log_files.file_size, queues.file_size
+        doubtful_from = self._doubtful_from(tail)
         checkpoints.save(
-            Checkpoint(False, position, end, marked_from, log_size, queue_size, written, before, self._indexed())
+            Checkpoint(
+                False, position, doubtful_from, marked_from, log_size, queue_size, written, before, self._indexed()
+            )
         )
         return Recovered(
             self._log_files,
@@ -424,6 +440,7 @@ class Recovery:
             kept,
             table_saved,
             position,
+            doubtful_from,
         )
 
     def _writable(self, end: int) -> MappedFile | None:

@@ -90,7 +90,7 @@ class Replica:
         left = memoryview(data)
         while left:
             left = left[log.append_bytes(left) :]
-            self._take()
+            self.take()
 
     def stop(self) -> None:
         """Take back a record that is not whole: it is sent again after the next start."""
@@ -99,7 +99,7 @@ class Replica:
 
     # -- records -----------------------------------------------------------------------------------------------
 
-    def _take(self) -> None:
+    def take(self) -> None:
         """Take in the records that are whole now."""
         log = self._commitlog
         whole = log.whole

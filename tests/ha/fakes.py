@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
@@ -23,6 +23,8 @@ class FakeLog:
     @ivar cold_below: what lies below this physical offset has to be read from the disk.
     @ivar held: cold reads that wait for L{release}; C{None} for none that waits.
     @ivar flushed: moved by L{flush} alone.
+    @ivar doubt: physical offset from which on it is in doubt; C{None} for nothing.
+    @ivar repaired: what was put in place of torn records.
     @ivar appended: (offset, size) of each raw append.
     @ivar refusal: raised by the next raw append.
     """
@@ -34,6 +36,8 @@ class FakeLog:
         self.cold_below = 0
         self.held: list[tuple[Deferred[bytes], bytes]] | None = None
         self.flushed = begin + len(data)
+        self.doubt: int | None = None
+        self.repaired: dict[int, bytes] = {}
         self.appended: list[tuple[int, int]] = []
         self.refusal: Exception | None = None
         self._listeners: list[Callable[[int], None]] = []
@@ -107,6 +111,27 @@ class FakeLog:
         if not self.begin <= begin <= end <= self.end:
             return fail(NoSuchMessage(f"{begin} to {end}"))
         return succeed(zlib.crc32(self.data[begin - self.begin : end - self.begin]))
+
+    @property
+    def doubtful_from(self) -> int:
+        """As set."""
+        return self.end if self.doubt is None else self.doubt
+
+    def stored(self, offset: int, size: int) -> memoryview:
+        """Bytes of it."""
+        return memoryview(bytes(self.data))[offset - self.begin : offset - self.begin + size]
+
+    def believe(self) -> None:
+        """Nothing is in doubt."""
+        self.doubt = None
+
+    def repair(self, records: Mapping[int, bytes]) -> Deferred[None]:
+        """Put them in place."""
+        self.repaired.update(records)
+        for offset, record in records.items():
+            self.data[offset - self.begin : offset - self.begin + len(record)] = record
+        self.believe()
+        return succeed(None)
 
     def follow(self, listener: Callable[[int], None]) -> None:
         """Remember it."""

@@ -17,7 +17,7 @@ from smartgo.errors import BadRecord, PeerRefused, ServiceNotAvailable
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.slave import Slave
 from smartgo.schema.codes import ResponseCode
-from smartgo.schema.hatransfer import TAIL_LIMIT, report_struct, transfer_struct
+from smartgo.schema.hatransfer import TAIL_LIMIT, last_report, report_struct, transfer_struct
 from tests.ha.fakes import FakeLog
 from tests.ha.pair import HERE, MAIN, PORT, PairCase, noise
 
@@ -204,6 +204,10 @@ class ComparingTests(SlaveCase):
         self.assertEqual(self.here.appended, [])
         self.assertEqual(self.env.network.pump(), 0)
 
+    def reported(self, peers: list[Peer]) -> int | None:
+        """What the slave reported last in its first connection."""
+        return last_report(peers[0].heard)[0]
+
     def test_differs(self) -> None:
         """A byte that differs in the last 64 KiB stops all, is logged each minute, and heals when it is put right."""
         self.there.data[:] = noise(100000)
@@ -226,6 +230,58 @@ class ComparingTests(SlaveCase):
         self.make_master()
         self.settle(60)
         self.assertEqual((slave.state, self.here.data), (SlaveState.FOLLOWING, self.there.data))
+
+    def test_in_doubt(self) -> None:
+        """What is in doubt is not compared by the question, but by the stream; until then the slave follows nobody."""
+        self.here.data[:] = self.there.data[:900]
+        self.here.doubt = 500
+        peers = self.listen()
+        slave = self.make_slave()
+        self.assertEqual(self.tail.asked, [(MAIN, 0, 500)])
+        self.assertEqual((slave.state, self.reported(peers)), (SlaveState.CONNECTING, 500))
+        peers[0].transport.write(transfer_struct.pack(500, 300) + bytes(self.there.data[500:800]))
+        self.settle()
+        self.assertEqual((slave.state, self.reported(peers)), (SlaveState.CONNECTING, 800))
+        peers[0].transport.write(transfer_struct.pack(800, 200) + bytes(self.there.data[800:]))
+        self.settle()
+        self.assertEqual((slave.state, self.reported(peers)), (SlaveState.FOLLOWING, 1000))
+        self.assertEqual((self.here.data, self.here.appended), (self.there.data, [(900, 100)]))
+        self.assertEqual(self.here.doubtful_from, 1000)
+
+    def test_in_doubt_and_different(self) -> None:
+        """What is in doubt and of another history stops all, each minute anew; what was right before goes on."""
+        self.there.data[:] = bytes(self.there.data).replace(b"\0", b"\1")
+        self.here.data[:] = self.there.data[:900]
+        self.here.data[700] ^= 2
+        self.here.doubt = 500
+        self.make_master()
+        slave = self.make_slave()
+        states = set()
+        slave.when_changed(lambda: states.add(slave.state))
+        for _ in range(3):
+            self.assert_diverged(slave, "differ between 500 and 900")
+            self.settle(60, step=0.5)
+        self.assertEqual(states & {SlaveState.CATCHING_UP, SlaveState.FOLLOWING}, set())
+        self.here.data[700] ^= 2
+        self.settle(60)
+        self.assertEqual(slave.state, SlaveState.FOLLOWING)
+
+    def test_in_doubt_from_the_start(self) -> None:
+        """A slave whose whole log is in doubt does not ask as one that has nothing: that would be for the last file."""
+        self.here.data[:] = self.there.data[:900]
+        self.here.doubt = 0
+        self.make_master()
+        slave = self.make_slave()
+        self.assertEqual((slave.state, self.here.data), (SlaveState.FOLLOWING, self.there.data))
+
+    def test_in_doubt_and_removed(self) -> None:
+        """What the master has removed cannot be compared any more; the rest is."""
+        self.here.data[:] = self.there.data[:900]
+        self.here.doubt = 200
+        self.there.forget(400)
+        self.make_master()
+        slave = self.make_slave()
+        self.assertEqual((slave.state, self.here.data[400:]), (SlaveState.FOLLOWING, self.there.data))
 
     def test_differs_before(self) -> None:
         """What lies further back is not compared."""
