@@ -13,10 +13,11 @@ from zope.interface import implementer
 
 from smartgo.broker.delay import divert
 from smartgo.broker.groups import GroupTable
+from smartgo.broker.messageat import message_at
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IRandom
-from smartgo.errors import BadRecord, NoPermission, NoSuchMessage, RequestRefused
+from smartgo.errors import NoPermission, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
@@ -27,7 +28,6 @@ from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import HOSTS_MASK, Message
 from smartgo.schema.properties import decode, encode, tag_code
-from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import QUEUE_LIMIT, dlq_topic, retry_topic
 from smartgo.store.interfaces import IMessageStore
 
@@ -144,8 +144,8 @@ class SendBackProcessor(Processor):
         topic = self._retries.retry(group, bool(header.unit_mode))
         queue_id = self._random.below(min(group.retry_queue_nums, QUEUE_LIMIT))
         try:
-            stored = decode_record(await self._store.at(header.offset))
-        except (NoSuchMessage, BadRecord):
+            _, stored = await message_at(self._store, header.offset)
+        except NoSuchMessage:
             raise RequestRefused(f"look message by offset failed, {header.offset}") from None
         properties = decode(stored.properties)
         properties.setdefault(names.RETRY_TOPIC, stored.topic)

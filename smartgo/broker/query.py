@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from smartgo.broker.clientadmin import relay
 from smartgo.broker.consumers import ConsumerTable
+from smartgo.broker.messageat import message_at
 from smartgo.errors import NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -85,7 +86,8 @@ class QueryProcessor(Processor):
     async def _view(self, request: Command) -> Answer:
         offset = request.read(ViewMessageRequest).offset
         try:
-            return request.answer(body=await self._store.at(offset))
+            record, _ = await message_at(self._store, offset)
+            return request.answer(body=record)
         except NoSuchMessage:
             raise RequestRefused(f"can not find message by the offset, {offset}") from None
 
@@ -94,7 +96,7 @@ class QueryProcessor(Processor):
         header = request.read(ConsumeDirectlyRequest)
         _, offset = parse_message_id(header.msg_id or "")
         try:
-            record = await self._store.at(offset)
+            record, _ = await message_at(self._store, offset)
         except NoSuchMessage:
             raise RequestRefused(f"no message {header.msg_id}: nothing can be read at the offset {offset}") from None
         fields = {**request.fields, "brokerName": self._broker_name}

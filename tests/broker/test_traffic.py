@@ -16,8 +16,9 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
-from smartgo.schema.message import pack_host, parse_message_id
+from smartgo.schema.message import Message, pack_host, parse_message_id
 from smartgo.schema.properties import decode
+from smartgo.schema.record import encode as encode_record
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
 from tests.broker.cluster import BROKER, FAST, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
@@ -362,6 +363,41 @@ class PullTests(ClusterCase):
         for wrong in (offset + 1, -1, 1 << 40):
             answer = self.cluster.ask(Command.request(code, ViewMessageRequest(offset=wrong)))
             self.assertEqual((answer.code, answer.remark), (1, f"can not find message by the offset, {wrong}"))
+
+    def forge(self, topic: str, queue_offset: int) -> int:
+        """Send a message whose body holds a record of another topic; return where that record begins."""
+        stored = self.cluster.send("Attacker", b"x" * 8).read(SendResponse)
+        begin = parse_message_id(stored.msg_id)[1]
+        end = begin + self.log_size(begin)
+        at = end + 88  # where the next record's body begins
+        message = Message(
+            topic, 0, b"forged", b"", born_host=pack_host("127.0.0.1", 1), store_host=pack_host("127.0.0.1", 2)
+        )
+        record = encode_record(message, queue_offset, at, 1)
+        stored = self.cluster.send("Attacker", record + b"tail").read(SendResponse)
+        self.assertEqual(parse_message_id(stored.msg_id)[1], end)
+        return at
+
+    def log_size(self, offset: int) -> int:
+        """The size of the record at a physical offset."""
+        return len(self.successResultOf(self.cluster.broker.store.at(offset)))
+
+    def test_forged(self) -> None:
+        """A record inside a body is no message, whatever it says: neither shown, nor given back."""
+        self.cluster.send("Victim", b"genuine")
+        self.cluster.send("Victim", b"genuine")
+        for topic, queue_offset in (("Victim", 0), ("Victim", 1), ("Victim", 2), ("Nowhere", 0), ("Attacker", 1)):
+            at = self.forge(topic, queue_offset)
+            self.assertEqual(
+                self.successResultOf(self.cluster.broker.store.at(at))[-len(topic) - 3 - 6 :][:6], b"forged"
+            )
+            view = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=at))
+            answer = self.cluster.ask(view)
+            self.assertEqual((answer.code, answer.remark), (1, f"can not find message by the offset, {at}"))
+            header = SendBackRequest(offset=at, group="CG", delay_level=-1)
+            answer = self.cluster.ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header))
+            self.assertEqual((answer.code, answer.remark), (1, f"look message by offset failed, {at}"))
+        self.assertEqual(self.cluster.broker.store.bounds("%DLQ%CG", 0), (0, 0))
 
 
 class RetryTests(ClusterCase):
