@@ -180,8 +180,15 @@ def _decode_surprising(raw: bytes) -> JsonHeader:
             None if remark is None else _text(remark),
             {name: _text(member) for name, member in fields.items() if member is not None},
         )
-    except (BadBody, BadHeader) as error:
+    except BadBody as error:
+        raise BadHeader(_of_header(str(error)), _glimpse(_OPAQUE, raw), _glimpse(_FLAG, raw), JSON) from None
+    except BadHeader as error:
         raise BadHeader(str(error), _glimpse(_OPAQUE, raw), _glimpse(_FLAG, raw), JSON) from None
+
+
+def _of_header(text: str) -> str:
+    """Say of a header what the JSON reader says of a body."""
+    return f"header{text.removeprefix('body')}" if text.startswith("body ") else f"header: {text}"
 
 
 _OPAQUE = re.compile(rb'"opaque"\s*:\s*"?(-?[0-9]{1,10})(?![0-9.eE])')

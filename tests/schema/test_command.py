@@ -12,6 +12,7 @@ from smartgo.errors import BadFrameLength, BadHeader, BadHeaderLength
 from smartgo.schema import requests
 from smartgo.schema.codes import LANGUAGE, VERSION, LanguageCode, RequestCode
 from smartgo.schema.command import Command, decode, encode
+from smartgo.schema.commandjson import decode_json
 from smartgo.schema.commandlayout import BINARY, BINARY_HEADER, FRAME, JSON
 from smartgo.schema.headerfields import Header, to_fields
 from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, UpdateOffsetRequest
@@ -268,6 +269,14 @@ class JsonHeaderTests(SynchronousTestCase):
             b"{'code':1}",
         ):
             self.refused(raw)
+
+    def test_error_names_the_header(self) -> None:
+        """What is wrong with a header is said of the header, not of a body."""
+        for raw in (b'{"opaque":1', b'{"remark":"\xff"}', b"[" * 40, b'{"a":"\x00"}', b'{"a":' + b"1" * 30 + b"}"):
+            with self.assertRaises(BadHeader) as caught:
+                decode_json(raw)
+            self.assertTrue(str(caught.exception).startswith("header"), str(caught.exception))
+            self.assertNotIn("body", str(caught.exception))
 
     def test_not_utf8(self) -> None:
         """Bytes that are not UTF-8 and lone surrogates are refused wherever they stand."""
