@@ -2,6 +2,9 @@
 Requests of administrators about the broker as a whole: its settings (25, 26), its runtime information (28) and its
 counters (315).
 
+Paths are shown to clients on this machine alone: the values of settings that are paths, and the figures by path of the
+runtime information.
+
 Rules: C{broker.md} section 14, C{reliability.md} X7, X8.
 """
 
@@ -16,6 +19,7 @@ from zope.interface import implementer
 from smartgo.broker.changes import Asked, Who
 from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.queuestats import QueueStats
+from smartgo.broker.shares import is_local
 from smartgo.broker.stats import BrokerStats, Counted
 from smartgo.config.properties import parse, render
 from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
@@ -69,6 +73,9 @@ What tools expect to find and no part of this broker measures: it has no thread 
 Tools parse these texts without looking (the dashboard fails where one is missing), so each is always there.
 """
 
+BY_PATH = "commitLogDiskRatio_"
+"""How names of the runtime information begin that go on with a path."""
+
 
 @implementer(IRequestProcessor)
 class BrokerAdmin(Processor):
@@ -109,11 +116,14 @@ class BrokerAdmin(Processor):
         """
         if request.code == RequestCode.GET_BROKER_CONFIG:
             header = BrokerConfigResponse(version=self._settings.version.encode().decode())
-            return request.answer(header=header, body=render(self._settings.shown()).encode())
+            return request.answer(header=header, body=render(self._settings.shown(is_local(peer))).encode())
         if request.code == RequestCode.UPDATE_BROKER_CONFIG:
             return self._change(peer, request)
         if request.code == RequestCode.GET_BROKER_RUNTIME_INFO:
-            return request.answer(body=KVTable(table=self.runtime()).encode())
+            table = self.runtime()
+            if not is_local(peer):
+                table = {name: value for name, value in table.items() if not name.startswith(BY_PATH)}
+            return request.answer(body=KVTable(table=table).encode())
         return self._counter(request, request.read(BrokerStatsRequest))
 
     def _change(self, peer: IPeer, request: Command) -> Deferred[Answer]:

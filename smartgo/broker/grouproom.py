@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import Pace
-from smartgo.broker.shares import is_loopback, source_of
+from smartgo.broker.shares import is_local, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
@@ -52,7 +52,7 @@ class GroupRoom:
         had = self._by_source.get(source, 0)
         if had >= self._limit - count:
             raise RequestRefused(f"group[{group}] is not created: {had} groups are from your address already")
-        if not is_loopback(peer.address) and not self._uses.take(source):
+        if not is_local(peer) and not self._uses.take(source):
             raise RequestRefused(f"group[{group}] is not created: too many new groups from your address, try again")
         self._sources[group] = source
         self._by_source[source] = had + 1
@@ -68,7 +68,7 @@ class GroupRoom:
         if not groups:
             return
         first = next(iter(groups))
-        local = peer is None or is_loopback(peer.address)
+        local = peer is None or is_local(peer)
         limit = self._limit if local else self._limit - self._limit // _RESERVE
         if count + len(groups) > limit:
             raise RequestRefused(f"group[{first}] is not created: there would be more than {limit} groups (maxGroups)")

@@ -99,11 +99,15 @@ class LiveSettings:
         """What was changed, the oldest first."""
         return list(self._changes.history)
 
-    def shown(self) -> Iterator[tuple[str, str]]:
-        """Yield every setting as (name, text), secrets hidden."""
+    def shown(self, paths: bool = True) -> Iterator[tuple[str, str]]:
+        """
+        Yield every setting as (name, text), secrets hidden.
+
+        @param paths: whether whoever asks may know paths; else these are hidden too.
+        """
         more = dict(self._settled)
         for table in SHOWN:
-            for name, text in show(table, getattr(self.configuration, table)):
+            for name, text in show(table, getattr(self.configuration, table), paths):
                 yield name, more.pop(name, text)
         yield from more.items()
 

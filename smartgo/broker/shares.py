@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
+from smartgo.remoting.interfaces import IPeer
+
 _V6_NETWORK = 8  # bytes: whoever has one IPv6 address usually has the whole /64
 
 
@@ -23,16 +25,10 @@ def source_of(address: str) -> str:
     return f"{ipaddress.IPv6Address(network + bytes(16 - _V6_NETWORK))}/64"
 
 
-def is_loopback(address: str) -> bool:
-    """
-    Tell whether a client runs on this machine.
-
-    @param address: C{host:port}, as of C{IPeer.address}.
-
-    >>> is_loopback("127.0.0.1:40001"), is_loopback("[::1]:40001"), is_loopback("192.0.2.7:40001")
-    (True, True, False)
-    """
-    return ipaddress.ip_address(address.rpartition(":")[0].strip("[]")).is_loopback
+def is_local(peer: IPeer) -> bool:
+    """Tell whether a client runs on this machine: its address is a loopback address, or the one that it dialled."""
+    host = peer.address.rpartition(":")[0].strip("[]")
+    return host == peer.local_ip or ipaddress.ip_address(host).is_loopback
 
 
 class Shares:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import Pace
-from smartgo.broker.shares import is_loopback, source_of
+from smartgo.broker.shares import is_local, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
@@ -71,7 +71,7 @@ class TopicRoom:
             self.admit_group(topic)
         elif self._ordinary - len(self.explicit) >= self.limit:
             raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
-        if not is_loopback(peer.address) and not self._sends.take(source_of(peer.address)):
+        if not is_local(peer) and not self._sends.take(source_of(peer.address)):
             raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
 
     def admit_group(self, topic: str) -> None:
@@ -94,7 +94,7 @@ class TopicRoom:
             raise RequestRefused(
                 f"topic[{first}] is not created: administrators may create {self.limit} topics (maxTopics)"
             )
-        limited = topics and peer is not None and not is_loopback(peer.address)
+        limited = topics and peer is not None and not is_local(peer)
         if limited and peer is not None and not self._administrators.take(source_of(peer.address), len(topics)):
             raise RequestRefused(
                 f"topic[{first}] is not created: one address may create {self._administrators.burst} topics at once,"

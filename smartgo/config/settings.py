@@ -503,7 +503,15 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     first_frame_timeout: float = setting(
         10.0, Duration("How long a new connection may take to send its first frame.", per="s", low=1, high=600)
     )
-    frame_timeout: float = setting(30.0, Duration("How long a frame may take once begun.", per="s", low=1, high=600))
+    frame_timeout: float = setting(
+        30.0,
+        Duration(
+            "How long a frame may take once begun, unless it grows by frameMinimumRate.", per="s", low=1, high=600
+        ),
+    )
+    frame_minimum_rate: int = setting(
+        1 * _KIB, Size("Bytes a second by which a frame that was begun has to grow over frameTimeout.", low=1)
+    )
     server_channel_max_idle_time_seconds: float = setting(
         120.0, Duration("Connections to a broker that are silent for so long are closed.", per="s", low=1, high=86_400)
     )
@@ -514,6 +522,15 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         1 * _MIB, Size("Unsent bytes at which a connection is no longer read.", low=64 * _KIB)
     )
     unsent_resume_size: int = setting(256 * _KIB, Size("Unsent bytes at which it is read again.", low=1 * _KIB))
+    unsent_timeout: float = setting(
+        60.0,
+        Duration(
+            "How long a connection may have more than unsentPauseSize unsent before it is closed.",
+            per="s",
+            low=1,
+            high=3600,
+        ),
+    )
     unsent_max_size: int = setting(32 * _MIB, Size("Unsent bytes at which it is closed.", low=1 * _MIB))
     memory_budget: int | None = setting(
         None,

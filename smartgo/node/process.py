@@ -180,10 +180,12 @@ def server_limits(config: LimitsConfig, idle: float) -> Limits:
         per_address=config.max_connections_per_address,
         first_frame=config.first_frame_timeout,
         partial=config.frame_timeout,
+        partial_rate=config.frame_minimum_rate,
         idle=idle,
         in_flight=config.max_requests_in_flight,
         unsent_pause=config.unsent_pause_size,
         unsent_resume=config.unsent_resume_size,
+        unsent_seconds=config.unsent_timeout,
         unsent_close=config.unsent_max_size,
     )
 

@@ -392,7 +392,8 @@ class BrokerAdminTests(AdminCase):
         )
         settled = {"haListenPort": "10912", "useTLS": "false"}
         admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config, settled), self.queue_stats)
-        answer = received(admin.process(FakePeer(), request(RequestCode.GET_BROKER_CONFIG)))
+        local = FakePeer("127.0.0.1:5")
+        answer = received(admin.process(local, request(RequestCode.GET_BROKER_CONFIG)))
         lines = answer.body.splitlines()
         for line in (
             b"brokerName=broker-a", b"storePathRootDir=/a b\\\\c", b"tls.server.keyPassword=***", b"brokerPermission=6",
@@ -402,6 +403,30 @@ class BrokerAdminTests(AdminCase):
         self.assertNotIn(b"hidden", answer.body)
         version = {"counter": 0, "timestamp": self.env.clock.wall_ms()}
         self.assertEqual(msgspec.json.decode(answer.fields["version"]), version)
+
+    def test_paths(self) -> None:
+        """Paths are shown to clients on this machine alone; everybody else sees all other settings and figures."""
+        config = Configuration(
+            broker=BrokerConfig(broker_name="broker-a", rocketmq_home="/x/home"),
+            store=StoreConfig(store_path_root_dir="/x/root", store_path_commit_log="/x/root/log"),
+            tls=TlsConfig(server_key_path="/x/key", server_cert_path="/x/cert"),
+        )
+        facts = {"commitLogDiskRatio": "0.5", "commitLogDiskRatio_/x/root/log": "0.5"}
+        admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config), self.queue_stats, [lambda: facts])
+        seen = {}
+        for address in ("127.0.0.1:5", "192.0.2.1:5", "192.0.2.7:5"):
+            answers = [
+                received(admin.process(FakePeer(address), request(code)))
+                for code in (RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO)
+            ]
+            seen[address] = b"".join(answer.body for answer in answers)
+        near, same, far = seen.values()
+        self.assertEqual(near.count(b"/x/"), 6)
+        self.assertEqual(same.count(b"/x/"), 6)
+        self.assertEqual(far.count(b"/x/"), 0)
+        for line in (b"storePathRootDir=***", b"brokerName=broker-a", b"brokerPermission=6", b"tls.client.certPath=\n"):
+            self.assertIn(line, far)
+        self.assertIn(b'"commitLogDiskRatio":"0.5"', far)
 
     def test_change(self) -> None:
         """25 changes what may be changed, and tells what it changed to and by whom; the version goes on."""

@@ -7,7 +7,8 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker import shares
-from smartgo.broker.shares import Shares, is_loopback, source_of
+from smartgo.broker.shares import Shares, is_local, source_of
+from tests.broker.doubles import FakePeer
 
 __doctests__ = [shares]
 
@@ -85,7 +86,8 @@ class SourceTests(SynchronousTestCase):
         self.assertNotEqual(source_of("[2001:db8:0:1::5]:1"), source_of("[2001:db8:0:2::5]:1"))
         self.assertNotEqual(source_of("192.0.2.1:5"), source_of("192.0.2.2:5"))
 
-    def test_loopback(self) -> None:
-        """All of 127.0.0.0/8 is this machine."""
-        self.assertTrue(is_loopback("127.9.9.9:1"))
-        self.assertFalse(is_loopback("[2001:db8::1]:5"))
+    def test_local(self) -> None:
+        """Loopback addresses are this machine, and so is the address that was dialled."""
+        local = ("127.9.9.9:1", "[::1]:5", "192.0.2.1:5")
+        self.assertEqual([is_local(FakePeer(address)) for address in local], [True] * 3)
+        self.assertEqual([is_local(FakePeer(address)) for address in ("[2001:db8::1]:5", "192.0.2.2:5")], [False] * 2)
