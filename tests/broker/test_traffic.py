@@ -162,6 +162,7 @@ class SendTests(ClusterCase):
                 answers.append
             )
         self.cluster.pump()
+        self.cluster.pump()  # a turn takes 64 requests of a connection
         self.assertEqual([one.read(SendResponse).queue_offset for one in answers], list(range(1, 101)))
 
 
