@@ -290,7 +290,8 @@ class Broker(Service):
         self.groups.create_built_in()
         self.topics.adopt(self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
-        self.delay.start(self.progress.load())
+        if self.delay.start(self.progress.load()):
+            await self.progress.save()
         self._group_expiry.start()
 
     async def _listen(self) -> None:

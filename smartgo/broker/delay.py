@@ -118,14 +118,17 @@ class DelayQueues:
         store: IMessageStore,
         levels: DelayLevels,
         changed: Callable[[], None] = lambda: None,
+        delivered: Callable[[str, int, int], None] = lambda topic, queue_id, offset: None,
     ) -> None:
         """
         @param changed: told whenever C{offsets} changed.
+        @param delivered: told topic, queue id and physical offset of each message that was delivered.
         """
         self._clock = clock
         self._store = store
         self._levels = levels
         self._changed = changed
+        self._delivered = delivered
         self._timer: IDelayedCall | None = None
         self._timer_at = 0.0
         self._running = False
@@ -133,13 +136,22 @@ class DelayQueues:
         self._deadlines: dict[int, tuple[int, float]] = {}  # level -> messages below this offset are due at this time
         self.offsets: dict[int, int] = {}
 
-    def start(self, offsets: Mapping[int, int]) -> None:
-        """Begin, from what was saved; an offset outside its queue is moved to its nearest end."""
+    def start(self, offsets: Mapping[int, int]) -> bool:
+        """
+        Begin, from what was saved; an offset outside its queue is moved to its nearest end.
+
+        @return: whether one was beyond the end of its queue, as after the promotion of a slave that has only the end of
+            its master's log. New messages will get offsets below it, so the offsets have to be saved before that.
+        """
+        beyond = False
         for level in range(1, self._levels.highest + 1):
             low, high = self._store.bounds(SCHEDULE_TOPIC, level - 1)
-            self.offsets[level] = min(max(offsets.get(level, low), low), high)
+            offset = offsets.get(level, low)
+            self.offsets[level] = min(max(offset, low), high)
+            beyond = beyond or offset > high
         self._running = True
         self._turn()
+        return beyond
 
     def stop(self) -> None:
         """Deliver nothing more."""
@@ -248,7 +260,8 @@ class DelayQueues:
             if message is None:
                 self._log.error("the delayed message at {offset} has no destination, it is discarded", offset=offset)
             else:
-                self._store.append((message,))
+                appended = self._store.append((message,))
+                self._delivered(message.topic, message.queue_id, appended.offset)
         except (NoSuchMessage, BadRecord, MessageIllegal) as error:
             self._log.error("the delayed message at {offset} is discarded: {error}", offset=offset, error=str(error))
 
@@ -297,6 +310,10 @@ class DelayProgress:
         """Save the offsets soon."""
         self._unsaved = True
         self._set_timer()
+
+    def save(self) -> Deferred[None]:
+        """Save the offsets now; fires when they are saved, or could not be, which is logged and tried again."""
+        return self._save().addCallback(self._saved)
 
     def stop(self) -> Deferred[None]:
         """Save what is not saved; fires when it is."""

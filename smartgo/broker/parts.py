@@ -89,7 +89,9 @@ class Parts:
             short=config.short_polling_time_mills,
         )
         self.progress = DelayProgress(clock, self.store, progress_file, configuration.store.flush_delay_offset_interval)
-        self.delay = DelayQueues(clock, self.store, settings.delay_levels, self.progress.changed)
+        self.delay = DelayQueues(
+            clock, self.store, settings.delay_levels, self.progress.changed, self.topics.adopt_destination
+        )
         self.progress.offsets = self.delay.offsets
         self.store.subscribe(self.hold)
         self.group_progress = GroupProgress(

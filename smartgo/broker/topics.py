@@ -402,6 +402,19 @@ class TopicTable:
         for topic, queue_id in sorted(highest.items()):
             self._readopt(topic, queue_id + 1)
 
+    def adopt_destination(self, topic: str, queue_id: int, offset: int) -> None:
+        """
+        Make the queue readable that a delayed message was delivered to.
+
+        Its topic may be unknown: the message was acknowledged, and the broker killed, before the table was saved. Or it
+        was deleted meanwhile: the next start would re-create it, as it was used since.
+
+        @param offset: physical offset of the delivered message.
+        """
+        config = self._table.get(topic)
+        if config is None or queue_id >= config.read_queue_nums:
+            self.adopt([(topic, queue_id)], lambda topic, queue_id: offset)
+
     def _readopt(self, topic: str, queues: int) -> None:
         """Re-create a topic that has so many queues in the store, or make as many readable."""
         config = self._table.get(topic)
