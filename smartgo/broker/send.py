@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.delay import divert, level_of
@@ -12,7 +13,7 @@ from smartgo.broker.dlq import RetryTopics
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IRandom
-from smartgo.errors import MessageIllegal, NoPermission, RequestRefused
+from smartgo.errors import MessageIllegal, NoPermission, RequestRefused, ServiceNotAvailable
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
@@ -38,6 +39,12 @@ REMARKS: Final = {
     PutStatus.SLAVE_NOT_AVAILABLE: "slave not available",
     PutStatus.FLUSH_SLAVE_TIMEOUT: "flush slave timeout",
 }
+
+
+def _not_saved(failure: Failure) -> PutStatus:
+    """Tell that a message is stored, and its topic is not on the disk: to refuse it would have the client repeat it."""
+    failure.trap(ServiceNotAvailable)
+    return PutStatus.FLUSH_DISK_TIMEOUT
 
 
 @implementer(IRequestProcessor)
@@ -203,9 +210,8 @@ class SendProcessor(Processor):
         if topics is None:
             assert waiting is not None  # noqa: S101  one of the two is there
             return waiting.addCallback(self._answer_later, request, appended, queue_id)
-        if waiting is None:
-            return topics.addCallback(lambda _: self._answer(request, appended, queue_id))
-        return topics.addCallback(lambda _: waiting).addCallback(self._answer_later, request, appended, queue_id)
+        status = topics.addCallbacks(lambda _: PutStatus.OK if waiting is None else waiting, _not_saved)
+        return status.addCallback(self._answer_later, request, appended, queue_id)
 
     # -- the other ways ----------------------------------------------------------------------------------------
 

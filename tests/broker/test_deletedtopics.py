@@ -242,6 +242,28 @@ class SavedFirstTests(SynchronousTestCase):
         self.assertEqual(self.codes, [0, 0, 0, 0])
 
 
+class NotSavedTests(SynchronousTestCase):
+    """SYNC_FLUSH, and a file of topics that cannot be written."""
+
+    def test_stored(self) -> None:
+        """A send that made its topic is told 10: the message is stored, so that 14 would have it sent twice."""
+        cluster = Cluster(flushDiskType="SYNC_FLUSH")
+        self.addCleanup(cluster.stop)
+        cluster.env.files.fail[TOPICS] = errno.ENOSPC
+        answers: list[Command] = []
+        for properties in ({"UNIQ_KEY": "00"}, {"UNIQ_KEY": "00", "WAIT": "false"}):
+            command = send_command("T", b"stored", properties=properties)
+            cluster.client.ask(BROKER, command, 30.0).addCallback(answers.append)
+        cluster.pump(6.0)
+        self.assertEqual([one.code for one in answers], [10, 10], answers)
+        self.assertTrue(all(one.read(SendResponse).msg_id for one in answers))
+        self.assertEqual(len(cluster.pull("T")[1]), 2)
+        cluster.env.files.fail.clear()
+        cluster.pump(6.0)
+        self.assertEqual(cluster.send("T").code, 0)
+        self.flushLoggedErrors(OSError)
+
+
 class ProcessTests(SynchronousTestCase):
     """A broker in a process of its own, and C{kill -9}."""
 

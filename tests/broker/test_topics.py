@@ -489,7 +489,7 @@ class FileTests(TopicTableCase):
         self.assertIn(b'"T"', self.env.files.read(PATH))
 
     def test_not_saved(self) -> None:
-        """Under SYNC_FLUSH nobody gets a code 0 for a topic that could not be saved: 14."""
+        """Under SYNC_FLUSH who waits for a topic hears that it could not be saved."""
         table = self.table(sync=True)
         self.env.files.fail[PATH] = errno.ENOSPC
         self.env.threads.held.add("tables")
