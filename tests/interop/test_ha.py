@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.interop import logs
 from tests.interop.case import PORTS, TIMED, InteropCase, driver, ids, ids_of
+from tests.interop.certificates import Certificates
 from tests.interop.driver import Call
 from tests.interop.peers import ROCKETMQ, SMARTGO, Node, Peer, Plan, SmartgoSlave, ask
 
@@ -39,10 +40,12 @@ _SERVED = 35.0 if TIMED else 90.0  # seconds after which consumers must be serve
 class Pair:
     """A registry, a master and a slave, the slave's peer not always the master's."""
 
-    def __init__(self, master: Peer, slave: Peer, home: str) -> None:
+    def __init__(self, master: Peer, slave: Peer, home: str, tls: Certificates | None = None) -> None:
+        """@param tls: all three serve TLS and plain clients, and use it towards others."""
         ports = PORTS.take(9)
         os.makedirs(home, exist_ok=True)
-        registry = Plan(ports + 8, os.path.join(home, "registry"))
+        self._tls = tls
+        registry = Plan(ports + 8, os.path.join(home, "registry"), tls=tls, tls_mode="permissive")
         self.namesrv = registry.address
         self.registry: Node = master.registry(registry)
         self.master: Node = master.broker(self._plan(home, "master", ports + 2, {}))
@@ -53,7 +56,8 @@ class Pair:
     def _plan(self, home: str, name: str, port: int, role: dict[str, str]) -> Plan:
         settings = {"mappedFileSizeCommitLog": str(_FILE), **role}
         folder = os.path.join(home, name)
-        return Plan(port, folder, os.path.join(folder, "store"), self.namesrv, settings=settings)
+        store = os.path.join(folder, "store")
+        return Plan(port, folder, store, self.namesrv, settings=settings, tls=self._tls, tls_mode="permissive")
 
     def start(self) -> None:
         """Start registry and master; the slave is the tests' to start."""
@@ -98,16 +102,18 @@ def _json(text: bytes) -> dict[str, Any]:
     return found
 
 
-class FollowingTests(Mixed):
-    """Every test for each pair; the classes at the end say which."""
+class SameLogTests(Mixed):
+    """The log at both, for each pair; the classes at the end say which."""
 
     master: Peer
     slave: Peer
+    secure = False
 
     def setUp(self) -> None:
         """Have a registry and a master run."""
         super().setUp()
-        self.pair = Pair(self.master, self.slave, self.home)
+        certificates = Certificates.make(os.path.join(self.home, "certificates")) if self.secure else None
+        self.pair = Pair(self.master, self.slave, self.home, certificates)
         self.addCleanup(self.pair.end)
         self.addCleanup(self._forget, self.pair.namesrv)
         self.pair.start()
@@ -176,6 +182,10 @@ class FollowingTests(Mixed):
         self.stop_load(load, topic)
         found = self.assert_equal_logs()
         self.assertGreater(found.end - found.begin, 0)
+
+
+class FollowingTests(SameLogTests):
+    """All else, too."""
 
     def test_tables(self) -> None:
         """Topics, groups, and how far groups and delay levels are, are the same at the slave."""
@@ -273,3 +283,31 @@ class RealSlaveTests(FollowingTests, InteropCase):
     """A real 4.9.7 slave follows ours."""
 
     master, slave = SMARTGO, ROCKETMQ
+
+
+class SecureTests(SameLogTests):
+    """
+    The same logs where registry, master and slave have certificates and take TLS on their other ports.
+
+    RocketMQ knows no TLS between master and slave: one of the two ends does without.
+    """
+
+    secure = True
+
+
+class OurSecureSlaveTests(SecureTests, InteropCase):
+    """Ours follows a real 4.9.7 master."""
+
+    master, slave = ROCKETMQ, SMARTGO
+
+
+class RealSecureSlaveTests(SecureTests, InteropCase):
+    """A real 4.9.7 slave follows ours, which is permissive."""
+
+    master, slave = SMARTGO, ROCKETMQ
+
+
+class BothOursSecureTests(SecureTests, InteropCase):
+    """Ours follows ours, over TLS."""
+
+    master, slave = SMARTGO, SMARTGO
