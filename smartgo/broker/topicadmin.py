@@ -15,7 +15,7 @@ from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.stats import BrokerStats
 from smartgo.broker.topics import TopicTable
-from smartgo.errors import RequestRefused, TopicNotExist
+from smartgo.errors import RequestRefused, ServiceNotAvailable, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import (
@@ -135,16 +135,31 @@ class TopicAdmin(Processor):
         self._check_master("topic")
         topic = request.read(DeleteTopicRequest).topic
         check_topic(topic)
+        config = self._topics.get(topic)
         self._topics.delete(topic)
         self._stats.forget_topic(topic)
-        return Deferred.fromCoroutine(self._drop(request, topic, self._topics.durable(topic)))
+        return Deferred.fromCoroutine(self._drop(request, topic, config, self._topics.durable(topic)))
 
-    async def _drop(self, request: Command, topic: str, waiting: Deferred[None] | None) -> Answer:
+    async def _drop(
+        self, request: Command, topic: str, config: TopicConfig | None, waiting: Deferred[None] | None
+    ) -> Answer:
         if waiting is not None:
             await waiting
         if topic not in self._topics:  # a send may have brought it about again
-            await self._store.delete_topic(topic)
+            try:
+                await self._store.delete_topic(topic)
+            except OSError as error:
+                self._restore(topic, config)
+                raise RequestRefused(f"topic[{topic}] is not deleted, or not whole: {error}") from error
+            except ServiceNotAvailable:
+                self._restore(topic, config)
+                raise
         return request.answer()
+
+    def _restore(self, topic: str, config: TopicConfig | None) -> None:
+        """Bring a topic back whose messages the store still has, as it could not delete them."""
+        if config is not None and topic not in self._topics and topic in {name for name, _ in self._store.queues()}:
+            self._topics.restore(config)
 
     def _all(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=self._topics.wrapper().encode())

@@ -41,6 +41,7 @@ from smartgo.schema.topics import (
     check_topic,
     is_system,
     is_topic,
+    queue_ids,
 )
 from smartgo.tablefile import TableFile, holding
 
@@ -269,6 +270,10 @@ class TopicTable:
         self._changed(name)
         return True
 
+    def restore(self, config: TopicConfig) -> None:
+        """Bring back a topic that was deleted, as the store could not delete it."""
+        self._put(config)
+
     def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:
         """
         Forget a topic into which nothing was ever stored, if there is one.
@@ -279,7 +284,7 @@ class TopicTable:
         if config is None or self.is_system(name) or name in self._removed:
             return
         queues = max(config.read_queue_nums, config.write_queue_nums)
-        if not any(end_of(name, queue_id) for queue_id in range(queues)):
+        if not any(end_of(name, queue_id) for queue_id in queue_ids(queues)):
             del self._table[name]
             self.room.count(name, -1)
             self._changed(name)

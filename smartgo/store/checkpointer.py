@@ -235,7 +235,8 @@ class Checkpointer:
             for queue in self._queues
             if queue.files.files
         ]
-        return QueueTable(end, minimum, entries, self.deleted, [] if self._index is None else self._index.entries())
+        deleted = dict(self.deleted)  # the table is written by a thread, and topics are deleted meanwhile
+        return QueueTable(end, minimum, entries, deleted, [] if self._index is None else self._index.entries())
 
     def _write(
         self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: Checkpoint

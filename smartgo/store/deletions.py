@@ -56,7 +56,7 @@ class DeletionMarks:
 
     def load(self) -> dict[str, int]:
         """
-        Return the topics that were deleted, each with the highest C{below}.
+        Return the topics that were deleted, each with the highest C{below}, and make that durable.
 
         A file that a power failure tore is left out: nothing durable depends on it. @raise OSError
         """
@@ -64,6 +64,7 @@ class DeletionMarks:
         for path in self.paths():
             deletion = _unpack(self._files.read(path))
             if deletion is not None:
+                self.sync(path)
                 found[deletion.topic] = max(deletion.below, found.get(deletion.topic, 0))
         return found
 
@@ -85,9 +86,15 @@ class DeletionMarks:
         self._files.sync_directory(self._directory)
 
     def remove(self, paths: Sequence[str]) -> None:
-        """Remove files: the table of queues holds what they say. @raise OSError"""
+        """
+        Remove files, durably: the table of queues holds what they say, or less where the log was cut.
+
+        @raise OSError: some may be there still.
+        """
         for path in paths:
             self._files.remove(path)
+        if paths:
+            self._files.sync_directory(self._directory)
 
 
 def _unpack(data: bytes) -> Deletion | None:

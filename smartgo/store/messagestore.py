@@ -564,12 +564,14 @@ class MessageStore(Service):
         """
         See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
 
-        @raise ServiceNotAvailable: through the Deferred: the store is closed, or about to be.
+        @raise ServiceNotAvailable: through the Deferred: the store is closed, or about to be, or failed.
         @raise OSError: through the Deferred: the deletion could not be saved, and nothing was changed; or the files
             could not be moved or removed.
         """
         if not self._opened:
             return fail(ServiceNotAvailable("the store is closed"))
+        if self._flusher.failed is not None:  # nothing is durable from there on (D4), nor would this be
+            return fail(ServiceNotAvailable(f"the store failed: {self._flusher.failed}"))
         self.end_run()
         kept = {} if since is None else self._replica.begun_since(topic, since)
         try:

@@ -79,6 +79,7 @@ class Rebuild:
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
         self._littered: set[QueueKey] = set()  # old units lie behind the end
+        self._begun_again: set[QueueKey] = set()  # the table of queues is of the topic that was deleted
         self._impossible: dict[int, QueueKey] = {}  # records left out: physical offset, and what they say
         self.wanted: set[QueueKey] = set(layout.broken)
         self.everything = False
@@ -303,6 +304,7 @@ class Rebuild:
                 self._complain(queue, "its offsets fall to {offset}, which cannot be: what follows is left out", offset)
                 return
             self._complain(queue, "it was deleted, and begins again at {offset}", offset)
+            self._begun_again.add(queue.key)
             if queue.files.begin:
                 self._queues.discard_files(queue)
             else:
@@ -368,7 +370,7 @@ class Rebuild:
         if self._table is not None and self._keeps_offsets:
             for entry in self._table.queues:
                 key = (entry.topic, entry.queue_id)
-                if (key in self.wanted or self.everything) and entry.next_offset:
+                if (key in self.wanted or self.everything) and key not in self._begun_again and entry.next_offset:
                     self._keep_offsets(key, entry.next_offset, end)
 
     def _keep_offsets(self, key: QueueKey, next_offset: int, end: int) -> None:

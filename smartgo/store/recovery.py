@@ -170,7 +170,7 @@ class Recovery:
 
         What the table says of the queues of such a topic is dropped from it: they are gone.
         """
-        marks = DeletionMarks(self._files, self._root).load()
+        marks = DeletionMarks(self._files, self._root).load()  # durable, before the log becomes it here
         if table is None:
             return marks
         deleted = table.deleted

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -25,6 +25,19 @@ from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.mappedfile import OpenMappings
 
 LANE: Final = "prepare"
+
+
+class _Running(NamedTuple):
+    """One deletion under way, and those who wait for it."""
+
+    topic: str
+    waiting: list[Deferred[None]]
+
+    def wait(self) -> Deferred[None]:
+        """Fire when it is done, or failed."""
+        one: Deferred[None] = Deferred()
+        self.waiting.append(one)
+        return one
 
 
 class Removal:
@@ -53,7 +66,7 @@ class Removal:
         self._failed = failed
         self._marks = DeletionMarks(files, root)
         self._unsaved: list[str] = []  # files of deletions that the table of queues may not hold yet
-        self._running: list[Deferred[None]] = []
+        self._running: list[_Running] = []
         self._moved = 0  # queues whose files went to the directory of deleted ones
 
     def clear(self, saved: bool) -> None:
@@ -81,7 +94,7 @@ class Removal:
         """
         doomed = [queue for queue in self._queues if queue.topic == topic and queue.key not in but]
         if not doomed:
-            return succeed(None)
+            return self._durable(topic)
         mark = self._marks.write(Deletion(topic, below))
         self._checkpointer.deleted[topic] = below
         moved: list[str] = []
@@ -93,20 +106,28 @@ class Removal:
                 moved += self._move_away(queue)
             except OSError as error:
                 failed = error
-        removal = Deferred.fromCoroutine(self._remove(mark, doomed, moved, failed))
-        waiting: Deferred[None] = Deferred()
-        self._running.append(removal)
-        removal.addBoth(self._removed, removal, waiting)
+        running = _Running(topic, [])
+        self._running.append(running)
+        waiting = running.wait()
+        Deferred.fromCoroutine(self._remove(mark, doomed, moved, failed)).addBoth(self._removed, running)
         return waiting
 
     async def idle(self) -> None:
         """Return when nothing is left to be removed."""
-        for removal in list(self._running):
-            await removal
+        while self._running:
+            await self._running[-1].wait().addErrback(lambda failure: None)  # whoever asked for it is told
 
-    def _removed(self, result: None, removal: Deferred[None], waiting: Deferred[None]) -> None:
-        self._running.remove(removal)
-        waiting.callback(result)  # a Failure makes it an errback
+    def _durable(self, topic: str) -> Deferred[None]:
+        """Fire when a deletion that is under way is durable, with what becomes of it."""
+        for running in reversed(self._running):
+            if running.topic == topic:
+                return running.wait()
+        return succeed(None)
+
+    def _removed(self, result: None, running: _Running) -> None:
+        self._running.remove(running)
+        for waiting in running.waiting:
+            waiting.callback(result)  # a Failure makes it an errback
 
     def _move_away(self, queue: ConsumeQueue) -> list[str]:
         """Take the files of a queue out of the way of a new one of the same name."""

@@ -360,6 +360,71 @@ class DeleteTests(StoreTestCase):
             self.assertEqual(self.bodies(store), [b"2"])
             env = killed(env)
 
+    def test_deleted_while_the_table_is_written(self) -> None:
+        """A table of queues that a thread is about to write does not learn of a deletion without its queues."""
+        self.env.clock.advance(2)
+        self.env.threads.held.add("checkpoint")
+        self.send(self.store, message("New"))
+        self.env.clock.advance(2)
+        self.assertEqual(len(self.env.threads.waiting["checkpoint"]), 1)
+        deleting = self.store.delete_topic("T")
+        self.env.threads.release("checkpoint", 1)
+        table = Checkpoints(self.env.files, ROOT).load_table()
+        assert table is not None
+        self.assertIn("New", {entry.topic for entry in table.queues})
+        self.assertEqual(table.deleted, {})
+        store = self.opened(killed(self.env))
+        self.assertEqual([store.bounds("T", number) for number in range(3)], [(0, 0)] * 3)
+        self.env.threads.held.clear()
+        self.env.threads.release("checkpoint")
+        self.now(deleting)
+
+    def test_twice_at_once(self) -> None:
+        """A second deletion of a topic is not done before the first one is durable, and fails with it."""
+        for error in (0, errno.EIO):
+            with held(self.env, "flush"):
+                first, second = self.store.delete_topic("T"), self.store.delete_topic("T")
+                other = self.store.delete_topic("never there")
+                self.assertEqual((first.called, second.called, other.called), (False, False, True))
+                self.env.files.sync_error = error
+            self.env.files.sync_error = 0
+            if not error:
+                self.now(first)
+                self.now(second)
+                self.send(self.store, message())
+            else:
+                self.failureResultOf(first, OSError)
+                self.failureResultOf(second, OSError)
+
+    def test_failed_store(self) -> None:
+        """A failed store deletes nothing: that would not be durable either."""
+        self.env.files.sync_error = errno.EIO
+        self.send(self.store, message())
+        self.now(self.store.flush())
+        self.env.files.sync_error = 0
+        before = self.store.bounds("T", 1)
+        self.failureResultOf(self.store.delete_topic("T"), ServiceNotAvailable)
+        self.assertEqual(self.store.bounds("T", 1), before)
+
+    def test_unfinished_and_forgotten(self) -> None:
+        """
+        Where a power failure took a deletion that nothing durable depends on, the queue is without a hole.
+
+        The log may have kept messages of the new topic all the same, and the table of queues knows the old one only.
+        """
+        self.env.clock.advance(2)
+        self.env.threads.held.update(("checkpoint", "flush"))
+        self.store.delete_topic("T")
+        self.send(self.store, message(body=b"a"), message(body=b"b"))
+        env = killed(self.env)
+        env.files.remove(f"{ROOT}/smartgo.deleted/1.mark")
+        store = self.opened(env)
+        self.assertEqual(self.bodies(store), [b"a", b"b"])
+        self.assertEqual(store.bounds("T", 0), (0, 2))
+        self.env.threads.held.clear()
+        for lane in ("flush", "checkpoint"):
+            self.env.threads.release(lane)
+
     def test_no_room_to_delete(self) -> None:
         """A deletion that cannot be written down fails, and the topic is what it was."""
         before = self.bodies(self.store)
@@ -451,6 +516,22 @@ class DeleteTests(StoreTestCase):
                 after = killed(after)
                 store = self.opened(after, settings)
                 self.assertEqual(self.bodies(store), [b"new 0", b"new 1", b"new 2"])
+
+    def test_marks_go_durably(self) -> None:
+        """
+        The file of a deletion is gone for good before anything is appended: it may tell of more than the log has now.
+        """
+        self.env.threads.held.add("checkpoint")
+        waiting = self.store.delete_topic("T")
+        env = killed(self.env)
+        self.assertIn("1.mark", env.files.list(f"{ROOT}/smartgo.deleted"))
+        self.opened(env)
+        self.assertIn(f"{ROOT}/smartgo.deleted", env.files.synced_directories)
+        self.env.threads.held.clear()
+        self.env.files.synced_directories.clear()
+        self.env.threads.release("checkpoint")
+        self.now(waiting)
+        self.assertEqual(self.env.files.synced_directories[-1], f"{ROOT}/smartgo.deleted")
 
     def test_log_cut_below_and_no_room(self) -> None:
         """Where that cannot be saved the store does not open: it would lose what it is sent."""
