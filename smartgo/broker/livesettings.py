@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.broker.changes import Asked, Change, Changes, Kept, Who, read_changes, written
-from smartgo.config.catalog import Setting, find, show, unknown
+from smartgo.config.catalog import Setting, find, names_of_paths, show, unknown
 from smartgo.config.loading import Configuration
 from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IClock
@@ -107,8 +107,10 @@ class LiveSettings:
         """
         more = dict(self._settled)
         for table in SHOWN:
-            for name, text in show(table, getattr(self.configuration, table), paths):
-                yield name, more.pop(name, text)
+            hidden = set() if paths else names_of_paths(table)
+            for name, text in show(table, getattr(self.configuration, table)):
+                text = more.pop(name, text)
+                yield name, "***" if text and name in hidden else text
         yield from more.items()
 
     # -- the start ---------------------------------------------------------------------------------------------

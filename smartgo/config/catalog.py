@@ -79,6 +79,11 @@ def show(table: str, config: msgspec.Struct, paths: bool = True) -> Iterator[tup
         yield setting.name, "***" if hidden and value else setting.kind.show(value)
 
 
+def names_of_paths(table: str) -> set[str]:
+    """Return the names of the settings of a table that are paths."""
+    return {setting.name for setting in _SETTINGS[table].values() if isinstance(setting.kind, Path)}
+
+
 def with_settings(table: str, config: Any, changes: Iterable[tuple[str, str]], source: str) -> Any:
     """
     Return a copy of one table's struct with some settings read anew from text.

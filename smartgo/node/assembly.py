@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -46,15 +47,21 @@ class Node(MultiService):
     @ivar configuration: the settings they run with.
     """
 
-    def __init__(self, env: IEnvironment, configuration: Configuration) -> None:
+    def __init__(self, env: IEnvironment, configuration: Configuration, user: Callable[[], int] = os.geteuid) -> None:
+        """
+        @param user: the number of the user as whom the process runs, once it serves.
+        """
         super().__init__()
         self.env = env
+        self._user = user
         self.configuration = configuration
 
     def startService(self) -> None:
         """Say what is odd about the settings, now that there is a log; then start the services."""
         for warning in self.configuration.warnings:
             _log.warn("{warning}", warning=warning)
+        if not self._user():
+            _log.warn("this process runs as root, which nothing here needs: give it a user of its own")
         super().startService()
 
     def stopService(self) -> Deferred[None]:

@@ -17,15 +17,15 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, NoPermission, QueryNotFound, RequestRefused
-from smartgo.registry.access import Access, is_loopback
+from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.leases import Leases
 from smartgo.registry.registration import MASTER, AddressHeld, NameTaken, Registration, queues_of
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.buckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer
+from smartgo.remoting.origin import asker, is_loopback
 from smartgo.schema import bodies
-from smartgo.schema.advertised import Asker
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers import registry as headers
@@ -248,12 +248,6 @@ class TooManyRegistrations(RequestRefused):
     code = ResponseCode.SYSTEM_BUSY
 
 
-def asker(peer: IPeer) -> Asker:
-    """Return both ends of a connection."""
-    host, _, _ = peer.address.rpartition(":")
-    return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
-
-
 def _name_taken(request: Command, taken: NameTaken) -> Command:
     return request.answer(taken.code, str(taken), fields={headers.NAME_TAKEN: taken.holder})
 
@@ -278,4 +272,6 @@ def _topics(request: Command, compressed: bool) -> bodies.TopicConfigSerializeWr
         return bodies.TopicConfigSerializeWrapper()
     if request.version < _TYPED_BODY_FROM:
         return bodies.TopicConfigSerializeWrapper.decode(request.body)
-    return bodies.RegisterBrokerBody.decode(request.body, compressed).topic_config_serialize_wrapper
+    if compressed:
+        return bodies.RegisterBrokerBody.decode(request.body, compressed=True).topic_config_serialize_wrapper
+    return bodies.RegisteredTopics.decode(request.body).topic_config_serialize_wrapper

@@ -30,11 +30,12 @@ from smartgo.errors import (
 )
 from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
-from smartgo.registry.registrar import Registrar, asker
+from smartgo.registry.registrar import Registrar
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.audience import Inattentive
 from smartgo.remoting.buckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
 from smartgo.schema.codes import RequestCode, ResponseCode

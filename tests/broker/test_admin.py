@@ -428,6 +428,17 @@ class BrokerAdminTests(AdminCase):
             self.assertIn(line, far)
         self.assertIn(b'"commitLogDiskRatio":"0.5"', far)
 
+    def test_settled_paths(self) -> None:
+        """26 tells paths, given ones and those that follow from them, on the broker's own machine alone."""
+        config = Configuration(store=StoreConfig(store_path_root_dir="/secret"))
+        settled = {"storePathCommitLog": "/secret/commitlog"}
+        admin = BrokerAdmin(self.stats, LiveSettings(self.env.clock, config, settled), self.queue_stats)
+        for peer, told in (("192.0.2.7:40001", False), ("192.0.2.1:40001", True), ("[::1]:40001", True)):
+            answer = received(admin.process(FakePeer(peer), request(RequestCode.GET_BROKER_CONFIG)))
+            for name, path in (("storePathRootDir", "/secret"), ("storePathCommitLog", "/secret/commitlog")):
+                self.assertIn(f"{name}={path if told else '***'}".encode(), answer.body.splitlines())
+            self.assertEqual(b"/secret" in answer.body, told)
+
     def test_change(self) -> None:
         """25 changes what may be changed, and tells what it changed to and by whom; the version goes on."""
         taken: list[bool] = []

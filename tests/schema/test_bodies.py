@@ -29,6 +29,7 @@ from smartgo.schema.bodies import (
     MessageQueue,
     OffsetWrapper,
     RegisterBrokerBody,
+    RegisteredTopics,
     ResetOffsetBody,
     SubscriptionData,
     SubscriptionGroupConfig,
@@ -376,6 +377,15 @@ class LenientTests(SynchronousTestCase):
 
 class RegistrationTests(SynchronousTestCase):
     """The compressed form of a registration."""
+
+    def test_topics_alone(self) -> None:
+        """A registry skips the rest of the body, whatever it is, as long as it is JSON."""
+        wrapper = TopicConfigSerializeWrapper({"T": TopicConfig("T", 4, 5, 6)}, DataVersion(7, 8))
+        data = RegisterBrokerBody(wrapper, ["f:1"]).encode()
+        self.assertEqual(RegisteredTopics.decode(data), RegisteredTopics(wrapper))
+        self.assertEqual(RegisteredTopics.decode(data.replace(b'["f:1"]', b"[1,{}]")), RegisteredTopics(wrapper))
+        self.assertEqual(RegisteredTopics.decode(b"{}"), RegisteredTopics(TopicConfigSerializeWrapper()))
+        self.assertRaises(BadBody, RegisteredTopics.decode, data.replace(b'["f:1"]', b"[f:1]"))
 
     def test_long_with_bare_keys(self) -> None:
         """

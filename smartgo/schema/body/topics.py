@@ -191,11 +191,10 @@ class DelayOffsetTable(Body):
     data_version: DataVersion | None = None
 
 
-class RegisterBrokerBody(Body):
-    """What a broker registers (103)."""
+class RegisteredTopics(Body):
+    """Of what a broker registers (103) what a registry uses; the rest, however long, is skipped."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper
-    filter_server_list: list[str] = always([])
 
     bare_keys_limit: ClassVar = BARE_KEYS
 
@@ -207,6 +206,12 @@ class RegisterBrokerBody(Body):
         if isinstance(wrapper, dict):
             value["topicConfigSerializeWrapper"] = TopicConfigSerializeWrapper.prepared(wrapper)
         return value
+
+
+class RegisterBrokerBody(RegisteredTopics):
+    """What a broker registers (103)."""
+
+    filter_server_list: list[str] = always([])
 
     def encode(self, compressed: bool = False) -> bytes:
         """Write the body, as JSON or in the compressed form of C{broker.md} section 1."""

@@ -1,0 +1,55 @@
+"""Where a connection comes from, or leads to."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.advertised import Asker
+
+
+class Networks:
+    """A set of IP addresses."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        """
+        @raise ValueError: one of them is no network.
+        """
+        self._networks = [ipaddress.ip_network(one, strict=False) for one in networks]
+
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
+    def __contains__(self, ip: str) -> bool:
+        try:
+            address = ipaddress.ip_address(ip)
+        except ValueError:
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)
+
+    def reaches(self, address: str) -> bool:
+        """Whether the host of a C{host:port} is one of these addresses; a name is not."""
+        host, _, _ = address.rpartition(":")
+        return host.strip("[]") in self
+
+
+_LOOPBACK = Networks(("127.0.0.0/8", "::1/128"))
+
+
+def is_loopback(ip: str) -> bool:
+    """Whether this is an address of this machine alone."""
+    return ip in _LOOPBACK
+
+
+def is_this_machine(asker: Asker) -> bool:
+    """Whether a connection comes from the machine that it arrives at."""
+    return is_loopback(asker.ip) or asker.ip == asker.at_ip != ""
+
+
+def asker(peer: IPeer) -> Asker:
+    """Return both ends of a connection."""
+    host, _, _ = peer.address.rpartition(":")
+    return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
