@@ -12,7 +12,7 @@ and the heartbeats that tell brokers who is a member of which group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, succeed
@@ -121,11 +121,14 @@ class Client:
         registries: str | Sequence[str],
         instance: str | None = None,
         tls: ClientTLS | None = None,
+        reaches: Callable[[str], bool] | None = None,
     ) -> None:
         """
         @param registries: C{host:port} of each registry: a list, or a text with semicolons between them.
         @param instance: a name for this client, unlike that of any other on this machine; made up by default.
         @param tls: how to speak TLS with registries and brokers; by default not at all.
+        @param reaches: whether a broker's C{host:port}, as a registry names it, may be connected to; by default every
+            one.
         @raise SettingError: no registry, or an address that cannot be read.
         """
         self.env = env
@@ -149,6 +152,7 @@ class Client:
             Dispatcher([ServedRequests(self.consumers)]),
             _Reconnections(self),
             tls,
+            reaches=None if reaches is None else lambda place: place in self.registries or reaches(place),
         )
         self.routes = RouteTable(env, self.remoting, self.registries)
         self.routes.on_change = self._route_changed

@@ -640,6 +640,14 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
             otherwise="none",
         ),
     )
+    ops_broker_networks: tuple[str, ...] = setting(
+        (),
+        Networks(
+            "Where brokers may be that the API connects to, as registries name them; registries themselves are always"
+            " asked. Brokers that register with host names are not reached then.",
+            otherwise="everywhere",
+        ),
+    )
     ops_trusted_proxies: str = setting(
         "",
         Text(

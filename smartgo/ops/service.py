@@ -50,6 +50,7 @@ from smartgo.ops.survey import GroupSurvey
 from smartgo.ops.topics import TopicsApi
 from smartgo.ops.view import ClusterView
 from smartgo.remoting.endpoints import endpoint
+from smartgo.remoting.origin import Networks
 from smartgo.tablefile import TableFile
 
 _INSTANCE: Final = "ops"
@@ -100,7 +101,9 @@ class Ops(Service):
         self._sampling = False
         self._silenced: dict[str, float] = {}
         self.ready: Deferred[Ops] = Deferred()
-        self.client = Client(env, registries, f"{_INSTANCE}-{env.random.token(4).hex()}", client_tls)
+        brokers = Networks(config.ops_broker_networks)
+        instance = f"{_INSTANCE}-{env.random.token(4).hex()}"
+        self.client = Client(env, registries, instance, client_tls, brokers.reaches if brokers else None)
         self.admin = Admin(self.client, self._missing)
         self.view = ClusterView(env.clock, self.admin)
         file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))

@@ -351,8 +351,16 @@ class RouteTable:
                 )
 
     def _check_room(self, one: Registration, topics: Iterable[str]) -> None:
-        if one.address not in self._live and len(self._live) >= self._max_brokers:
-            raise TableFull(f"{self._max_brokers} brokers are registered already")
+        if one.address not in self._live:
+            left = self._max_brokers - len(self._live) - 1
+            held = sum(seen.source == one.source for seen in self._live.values()) if one.source else 0
+            if held > left:  # as for topics
+                raise TableFull(
+                    f"this source has {held} brokers, and as much must be left for others of {self._max_brokers}"
+                    f" (maxRouteBrokers); there would be {max(0, left)}"
+                )
+            if left < 0:
+                raise TableFull(f"{self._max_brokers} brokers are registered already")
         if one.broker_id == MASTER:
             same = (seen.name for seen in self._live.values() if one.source and seen.source == one.source)
             self._queues.check_room(topics, one.name, same)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
@@ -61,13 +62,16 @@ class RemotingClient:
         listener: IConnectionListener | None = None,
         tls: ClientTLS | None = None,
         limits: Limits = CLIENT,
+        reaches: Callable[[str], bool] | None = None,
     ) -> None:
         """
         @param dispatcher: answers requests of the other side; C{None}: every one with 3.
         @param tls: C{None}: plain.
         @param rounds: timers and the memory budget, shared with all connections of the process.
+        @param reaches: whether a C{host:port} may be connected to, where others name the addresses; C{None}: every one.
         """
         self._env = env
+        self._reaches = reaches
         self._dispatcher = NOTHING if dispatcher is None else dispatcher
         self._listener: IConnectionListener = Audience() if listener is None else listener
         self._tls = tls
@@ -140,6 +144,8 @@ class RemotingClient:
             return connection
         if self._stopping:
             raise NotConnected(f"cannot connect to {address}: the client has stopped")
+        if self._reaches is not None and not self._reaches(address):
+            raise NotConnected(f"{address} is no address that this process may connect to")
         try:
             host, port = parse_address(address)
         except ValueError as error:

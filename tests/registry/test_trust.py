@@ -323,7 +323,7 @@ class AdministratorTests(TrustTests):
 class ShareTests(TrustTests):
     """No source fills the table of topics."""
 
-    config = RegistryConfig(kv_config_path="/home/namesrv/kvConfig.json", max_route_topics=100)
+    config = RegistryConfig(kv_config_path="/home/namesrv/kvConfig.json", max_route_topics=100, max_route_brokers=20)
 
     def flood(self, peer: FakePeer, name: str, count: int) -> None:
         """Register made-up topics."""
@@ -338,6 +338,21 @@ class ShareTests(TrustTests):
         self.assertRaises(TableFull, self.flood, FakePeer("10.0.0.66:50002"), "z", 1)
         self.register(self.broker, A1, *(f"T{number}" for number in range(25)))
         self.assertEqual(len(self.service.routes.topics()), 75)
+
+    def test_brokers(self) -> None:
+        """Made-up brokers of one address leave room for those of others, too."""
+        with self.assertRaises(TableFull) as caught:
+            for number in range(20):
+                self.flood(self.stranger, f"x{number}", 0)
+        self.assertEqual(
+            str(caught.exception),
+            "this source has 10 brokers, and as much must be left for others of 20 (maxRouteBrokers); there would be 9",
+        )
+        for number in range(5):
+            self.flood(FakePeer("10.0.0.67:50000"), f"y{number}", 0)
+        self.flood(self.stranger, "x0", 0)
+        self.register(self.broker, A1)
+        self.assertEqual(self.master, A1)
 
     def test_loopback(self) -> None:
         """On one machine the connections are told apart."""

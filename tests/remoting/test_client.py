@@ -14,6 +14,7 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.limits import CLIENT
+from smartgo.remoting.origin import Networks
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
@@ -49,6 +50,22 @@ class ClientTests(Case):
         self.assertEqual((len(server.connections), self.hearing.events), (1, ["connected", "first_frame"]))
         self.assertEqual(self.hearing.heard[0][1].address, HERE)
         self.assertEqual(self.hearing.heard[0][1].local_port, 0)
+
+    def test_reaches(self) -> None:
+        """What may not be connected to is not."""
+        self.serve(echo())
+        networks = Networks(("192.0.2.0/24", "2001:db8::/32"))
+        for reached in (
+            "127.0.0.1:10911", "localhost:10911", "192.0.3.1:10911", "[::1]:10911", "2001:db8::1", "192.0.2.1@h:1",
+        ):  # fmt: skip
+            self.assertFalse(networks.reaches(reached))
+        self.assertTrue(networks.reaches("192.0.2.1:10911"))
+        self.assertTrue(networks.reaches("[2001:db8::1]:10911"))
+        client = RemotingClient(self.env, rounds_of(self.env.clock), reaches=networks.reaches)
+        why = self.failureResultOf(client.ask(HERE, request()), NotConnected).value
+        self.assertEqual(str(why), f"{HERE} is no address that this process may connect to")
+        self.failureResultOf(client.tell(HERE, request()), NotConnected)
+        self.assertEqual(client.connections, [])
 
     def test_coalesced(self) -> None:
         """Calls of one turn leave in one write."""
