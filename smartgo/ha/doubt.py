@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Final
 
 from smartgo.errors import LogsDiffer, LogTorn
-from smartgo.schema.record import BLANK_SIZE, MESSAGE_MAGICS, start_struct
+from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
 from smartgo.store.interfaces import IReplicatedLog
 
 _SECTOR: Final = 512
-_PIECE: Final = 64 * 1024  # of what is no message, as much is compared at once
+_PIECE: Final = 64 * 1024  # of what is no record, as much is compared at once
 
 
 class Doubt:
@@ -73,11 +73,11 @@ class Doubt:
         return len(data)
 
     def _size(self) -> int:
-        """Return the size of our record."""
+        """Return the size of our record, or of a blank, which goes to the end of its log file."""
         left = self._end - self._record
         if left >= BLANK_SIZE:
             size, magic = start_struct.unpack(self._log.stored(self._record, BLANK_SIZE))
-            if magic in MESSAGE_MAGICS and 0 < size <= left:
+            if (magic in MESSAGE_MAGICS or magic in BLANK_MAGICS) and 0 < size <= left:
                 return int(size)
         return min(left, _PIECE - self._record % _PIECE)
 

@@ -136,6 +136,24 @@ class RepairTests(StoreTestCase):
         slave = self.slave(killed(env))
         self.assertEqual((slave.doubtful_from, slave.log_bounds()[1]), (len(log), len(log)))
 
+    def test_over_files(self) -> None:
+        """What is in doubt goes over several log files, with blanks between them, of any length."""
+        for size in (1000, 1024, 3001):
+            source = FakeEnvironment()
+            master = self.opened(source, small(log_file_size=size))
+            for number in range(60):
+                self.send(master, message(body=b"b" * (number * 41 % 300)))
+            end = master.log_bounds()[1]
+            log = b"".join(bytes(self.now(master.piece_cold(base, size))) for base in range(0, end, size))
+            self.stopped(master)
+            env = FakeEnvironment()
+            slave = self.slave(env, log_file_size=size)
+            slave.append_raw(0, log)
+            slave = self.slave(killed(env), log_file_size=size)
+            self.assertEqual((slave.doubtful_from, slave.log_bounds()[1]), (0, end))
+            self.assertEqual(self.compared(slave, log), {})
+            self.assertEqual(slave.doubtful_from, end)
+
     def test_killed_on_the_way(self) -> None:
         """A repair that a kill or a power failure ends anywhere can be done again."""
         log, start, _ = log_with(34, queue_id=3)
