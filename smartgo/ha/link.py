@@ -99,7 +99,6 @@ class Link(Protocol):
     def ended(self, reason: Failure) -> None:
         """It is gone. @param reason: may be of TLS; L{smartgo.net.tls.readable} has words for it."""
         self.open = False
-        self.transport.unregisterProducer()  # a layer of TLS would keep us, and we keep it
         if self._cut is not None:
             self._cut.cancel()
             self._cut = None

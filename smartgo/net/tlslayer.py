@@ -14,12 +14,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 
 class TLSLayer(TLSMemoryBIOProtocol):
     """TLS between a transport and a protocol, which leaves nothing in memory when it ends."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Be over; a producer that is still registered would lead from the layer to the protocol and back."""
+        if self.connected:
+            self.unregisterProducer()
+        super().connectionLost(reason)
 
     def failVerification(self, reason: Failure) -> Any:
         """End because the peer is not who it must be."""

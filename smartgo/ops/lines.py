@@ -80,7 +80,8 @@ class LineStream:
         """Cut the connection."""
         if not self._over:
             transport: Any = self._request.transport
-            transport.abortConnection()
+            if transport is not None:
+                transport.abortConnection()
 
     # -- flow --------------------------------------------------------------------------------------------------
 
@@ -102,7 +103,8 @@ class LineStream:
 
     def _close(self, _: object) -> None:
         self._over = True
-        self._patience.end()
+        self._patience.close()
         if self._work is not None:
             self._work.cancel()
+        self._request.producer = None
         self._ended(self)

@@ -9,6 +9,10 @@ from twisted.internet.interfaces import IDelayedCall
 from smartgo.env.interfaces import IClock
 
 
+def _nobody() -> None:
+    """Where nobody is to be told."""
+
+
 class Patience:
     """A timer that runs while a client is stuck."""
 
@@ -31,6 +35,11 @@ class Patience:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def close(self) -> None:
+        """Never wait again, and keep nothing that leads back to who waited."""
+        self.end()
+        self._lost = _nobody
 
     def _lose(self) -> None:
         self._timer = None

@@ -112,11 +112,16 @@ class OpsRequest(Request):
             return
         self._counted = True
         factory.busy += 1
-        self.notifyFinish().addBoth(lambda _: self.uncount())
+        self.notifyFinish().addBoth(lambda _: self._over())
         try:
             factory.render(self)
         except Exception:
             self.processingFailed(Failure())
+
+    def _over(self) -> None:
+        """Let go of the connection: what is left of a request may stay in memory for a while."""
+        self.uncount()
+        self.transport = None
 
     def uncount(self) -> None:
         """Count no longer among the requests that are served at once."""
@@ -352,7 +357,10 @@ class Channel(HTTPChannel):
         self._stop_watch()
         self._give_room()
         super().connectionLost(reason)
-        self.factory.ended(self)
+        factory = self.factory
+        # Requests, the decoder of a body and the transport lead back here. Nothing is asked of us any more.
+        vars(self).clear()
+        factory.ended(self)
 
 
 class OpsFactory(ServerFactory):

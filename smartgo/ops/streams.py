@@ -110,7 +110,8 @@ class EventStream:
         """Cut the connection."""
         if not self._over:
             transport: Any = self._request.transport
-            transport.abortConnection()
+            if transport is not None:
+                transport.abortConnection()
 
     def _put(self, data: bytes) -> None:
         if not self._paused:
@@ -158,13 +159,15 @@ class EventStream:
         if self._over:
             return
         self._over = True
-        self._patience.end()
+        self._patience.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._waiting.clear()
+        self._request.producer = None
         self._ended(self)
-        self._source.stopped()
+        source, self._source = self._source, None  # which has us, too
+        source.stopped()
 
 
 class Streams:

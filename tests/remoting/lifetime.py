@@ -18,6 +18,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
 from smartgo.net.tlslayer import TLSLayer
+from smartgo.ops.httpslayer import HttpsLayer
 from smartgo.ops.site import Channel, OpsRequest
 from smartgo.ops.streams import EventStream
 from smartgo.remoting.account import Account
@@ -32,8 +33,8 @@ T = TypeVar("T")
 
 KINDS = frozenset(
     {
-        Account, Calls, Channel, Client, Connection, EventStream, Feed, Later, LengthFieldDecoder, OpsRequest, Outflow,
-        Refused, RemotingProtocol, Server, Stream, TLSLayer,
+        Account, Calls, Channel, Client, Connection, EventStream, Feed, HttpsLayer, Later, LengthFieldDecoder,
+        OpsRequest, Outflow, Refused, RemotingProtocol, Server, Stream, TLSLayer,
     }
 )  # fmt: skip
 """What there is one of, or several, for each connection."""
@@ -80,15 +81,16 @@ class LifetimeCase(TestCase):
             self.env.clock.callLater(0.001, passed.callback, None)
             await passed
 
-    async def assert_freed(self, what: str, besides: str = "") -> None:
+    async def assert_freed(self, what: str, *besides: str) -> None:
         """
         Fail where anything is left that was not there before.
 
-        @param besides: the kind of which some may be left.
+        @param besides: the kinds of which some may be left.
         """
         await self.turn(3)
         left = live() - self._before
-        left.pop(besides, None)
+        for kind in besides:
+            left.pop(kind, None)
         self.assertEqual(left, Counter(), f"left after {what}")
 
 

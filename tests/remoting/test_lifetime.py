@@ -257,9 +257,7 @@ class ServerTests(Case):
 class ClientTests(Case):
     """Connections that we dialled."""
 
-    async def each_way(
-        self, act: Callable[[RemotingClient, str], Awaitable[None]], what: str, besides: str = ""
-    ) -> None:
+    async def each_way(self, act: Callable[[RemotingClient, str], Awaitable[None]], what: str, *besides: str) -> None:
         """Do something with a client that ends its connection, plain and with TLS."""
         await self.serve(limits=Limits(stop=0.01))
         clients = []
@@ -275,7 +273,7 @@ class ClientTests(Case):
                 self.late.pending.clear()
                 self.late.requests.clear()
                 await self.turn(3)
-        await self.assert_freed(what, besides)
+        await self.assert_freed(what, *besides)
         for client in clients:
             await client.stop()
 
