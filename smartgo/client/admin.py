@@ -34,6 +34,7 @@ class Admin:
     L{CallFailed<smartgo.errors.CallFailed>} where nobody answers. Changes go to the masters of all brokers that are
     meant and to all registries; they are not undone where one of them fails, and the message tells which did.
 
+    @ivar asking: how they ask.
     @ivar topics: L{Topics}.
     @ivar groups: L{Groups}.
     @ivar clients: L{Clients}: who is connected.
@@ -45,12 +46,15 @@ class Admin:
     @ivar definitions: L{Definitions}: settings, out of a cluster and into it.
     """
 
-    def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:
+    def __init__(self, client: Client, on_missing: OnMissing | None = None, asking: Asking | None = None) -> None:
         """
         @param on_missing: called with a broker's name and why, lets questions to several brokers go on without those
             that do not answer; by default such a question fails.
+        @param asking: what asks in place of one with C{on_missing}, such as one with other limits of time.
         """
-        asking = Asking(client, on_missing)
+        if asking is None:
+            asking = Asking(client, on_missing)
+        self.asking = asking
         self.topics = Topics(asking)
         self.groups = Groups(asking, self.topics)
         self.clients = Clients(asking, self.groups)

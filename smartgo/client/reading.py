@@ -16,7 +16,7 @@ from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.queues import Queues
 from smartgo.client.instance import Client
 from smartgo.client.pull import ANSWER, BATCH, MAY_WAIT, SUBSCRIBES, TOOLS_GROUP, PullStatus, pull_answer, pull_command
-from smartgo.client.records import Found, decoded
+from smartgo.client.records import Found, all_of
 from smartgo.client.subscription import EVERYTHING, subscription
 from smartgo.errors import NoSuchMessage
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
@@ -48,12 +48,16 @@ class QueueReader:
     L{CallFailed<smartgo.errors.CallFailed>} where it does not answer.
     """
 
-    def __init__(self, client: Client, address_of: Callable[[str], Awaitable[str]]) -> None:
+    def __init__(
+        self, client: Client, address_of: Callable[[str], Awaitable[str]], asking: Asking | None = None
+    ) -> None:
         """
         @param address_of: returns the address to ask of a broker that is named, or raises.
+        @param asking: how brokers are asked.
         """
         self._client = client
-        self._queues = Queues(Asking(client))
+        self._asking = Asking(client) if asking is None else asking
+        self._queues = Queues(self._asking)
         self._address = address_of
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
@@ -98,9 +102,9 @@ class QueueReader:
             wants = subscription(queue.topic, EVERYTHING, 0)
         flags = SUBSCRIBES | (MAY_WAIT if hold else 0)
         command = pull_command(TOOLS_GROUP, queue, offset, wants, limit, hold, flags)
-        answer = await self._client.remoting.ask(await self._address(queue.broker_name), command, hold + ANSWER)
+        answer = await self._asking.exchange(await self._address(queue.broker_name), command, hold + ANSWER)
         status, place = pull_answer(answer)
-        messages = decoded(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
+        messages = all_of(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
         return Pulled(messages, place.next_begin_offset, place.min_offset, place.max_offset)
 
     async def at(self, queue: MessageQueue, offset: int) -> Found:

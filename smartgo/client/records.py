@@ -69,6 +69,14 @@ def decoded(body: bytes, broker: str) -> list[Found]:
     return messages
 
 
+def all_of(body: bytes, broker: str) -> list[Found]:
+    """Return the messages of an answer, as L{decoded}. @raise CallFailed: there is something in it, but no message."""
+    messages = decoded(body, broker)
+    if body and not messages:
+        raise CallFailed(f"broker {broker} gave records that cannot be read")
+    return messages
+
+
 def readable(found: Iterable[Found]) -> list[ReceivedMessage]:
     """Return messages as consumers get them; one whose body cannot be unpacked is left out, with a warning."""
     messages = [received_if_readable(one.stored, one.broker) for one in found]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from smartgo.client.administration.asking import Asking
-from smartgo.client.records import Found, decoded, found
+from smartgo.client.records import Found, all_of, found
 from smartgo.errors import CallFailed
 from smartgo.schema import properties
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -48,17 +48,15 @@ class Search:
         """
         _, offset = parse_message_id(id)
         missing: list[tuple[str, CallFailed]] = []
-        lenient = Asking(self._asking.client, lambda name, error: missing.append((name, error)))
-        header = ViewMessageRequest(offset=offset)
-        answers = await lenient.question(
-            brokers, RequestCode.VIEW_MESSAGE_BY_ID, header, none=(ResponseCode.SYSTEM_ERROR,)
+        lenient = self._asking.noting(lambda name, error: missing.append((name, error)))
+        answers = await lenient.answers(
+            lambda name, answer: found(answer.body, name),
+            brokers,
+            RequestCode.VIEW_MESSAGE_BY_ID,
+            ViewMessageRequest(offset=offset),
+            none=(ResponseCode.SYSTEM_ERROR,),
         )
-        for name, answer in answers.items():
-            try:
-                message = found(answer.body, name)
-            except CallFailed as error:
-                missing.append((name, error))
-                continue
+        for message in answers.values():
             if message.stored.message_id == id.upper():
                 return message
         self._asking.go_on_without(missing)
@@ -85,13 +83,17 @@ class Search:
     async def _indexed(
         self, brokers: Mapping[str, str], header: QueryMessageRequest, meant: Callable[[Found], bool]
     ) -> list[Found]:
-        answers = await self._asking.question(
-            brokers, RequestCode.QUERY_MESSAGE, header, none=(ResponseCode.QUERY_NOT_FOUND,)
+        answers = await self._asking.answers(
+            lambda name, answer: all_of(answer.body, name),
+            brokers,
+            RequestCode.QUERY_MESSAGE,
+            header,
+            none=(ResponseCode.QUERY_NOT_FOUND,),
         )
         hits = {
             (name, one.stored.physical_offset): one  # a broker may name one twice whose keys repeat
-            for name, answer in answers.items()
-            for one in decoded(answer.body, name)
+            for name, messages in answers.items()
+            for one in messages
             if one.stored.topic == header.topic and meant(one)
         }
         return sorted(hits.values(), key=lambda one: (one.stored.stored_ms, one.broker, one.stored.physical_offset))

@@ -27,6 +27,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.openapi import PREFIX, document
 from smartgo.ops.pages import docs_pages
+from smartgo.ops.partial import fill
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
@@ -177,6 +178,7 @@ class Api:
             self._gate.check_scope(principal, one.scope)
             call = self._call(one, request, path, principal, knock)
             result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
+            fill(result, call.missing)
             self._succeed(one, request, call, result)
             if one.answer_type in (Stream, Lines) and not request.finished:
                 await request.notifyFinish().addBoth(lambda _: None)

@@ -7,18 +7,20 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.administration.asking import named
 from smartgo.client.instance import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.interfaces import ClosedConnection, ILocalNode
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import BrokerPath, ClientPath, KvPath, NamespacePath
+from smartgo.ops.partial import Partial
 from smartgo.ops.problems import Problem
 from smartgo.ops.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.security.audit import hidden
 from smartgo.ops.security.principals import is_secret
-from smartgo.ops.view import ClusterView, each
+from smartgo.ops.view import ClusterView, PartialView, Source, each
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -99,15 +101,20 @@ class ClusterRow(msgspec.Struct, rename="camel"):
     brokers: list[str]
 
 
-class ClusterTotals(msgspec.Struct, rename="camel"):
-    """Everything in a few numbers; rates are messages a second over 10 s."""
+class ClusterTotals(Partial, rename="camel"):
+    """
+    Everything in a few numbers; rates are messages a second over 10 s.
+
+    @ivar topics: at all brokers that answer; null where none does, as C{groups}.
+    @ivar missing: brokers that did not tell: nothing of them is counted.
+    """
 
     clusters: list[ClusterRow]
     registries: list[str]
     brokers: int
     brokers_down: int
-    topics: int
-    groups: int
+    topics: int | None
+    groups: int | None
     put_tps: float
     get_tps: float
     put_today: int
@@ -209,15 +216,16 @@ class ClusterApi:
     @route("GET", "/cluster", scope=READ, answer=ClusterTotals)
     async def totals(self, call: Call[None, None, None]) -> ClusterTotals:
         """Show the cluster in a few numbers."""
-        info = await self._view.admin.brokers.cluster()
-        rows = await self._rows()
+        view = self._view.partial(call.missing)
+        info = await view.admin.brokers.cluster()
+        rows = await _rows(view)
         return ClusterTotals(
             [ClusterRow(name, sorted(brokers)) for name, brokers in sorted(info.cluster_addr_table.items())],
             list(self._client.registries),
             len(rows),
             sum(not one.up for one in rows),
-            len(await self._view.topics.get()) if rows else 0,
-            len(await self._view.groups.get()) if rows else 0,
+            await _count(view.topics) if rows else 0,
+            await _count(view.groups) if rows else 0,
             sum(one.put_tps or 0.0 for one in rows),
             sum(one.get_tps or 0.0 for one in rows),
             sum(one.put_today or 0 for one in rows),
@@ -225,19 +233,14 @@ class ClusterApi:
             sum(one.log_bytes or 0 for one in rows if one.id == 0),
         )
 
-    async def _rows(self) -> list[BrokerRow]:
-        runtimes = await self._view.runtimes.get()
-        return [_broker_row(one, runtimes.get(one.address, "it was not asked")) for one in await self._places()]
-
-    async def _places(self) -> Any:
-        return await self._view.brokers.get()
-
     # -- brokers -----------------------------------------------------------------------------------------------
 
     @route("GET", "/brokers", scope=READ, query=ListQuery, answer=Page[BrokerRow])
     async def brokers(self, call: Call[None, ListQuery, None]) -> Page[BrokerRow]:
         """List broker processes; sorted by name, cluster, address, putTps, getTps, diskRatio or logBytes."""
-        return page_of(await self._rows(), call.query, _BROKER_SORTS, lambda one: one.name, "cluster")
+        return page_of(
+            await _rows(self._view.partial(call.missing)), call.query, _BROKER_SORTS, lambda one: one.name, "cluster"
+        )
 
     @route("GET", "/brokers/{name}", scope=READ, path_type=BrokerPath, answer=BrokerView, refuses=_NO_BROKER)
     async def broker(self, call: Call[BrokerPath, None, None]) -> BrokerView:
@@ -260,7 +263,10 @@ class ClusterApi:
     async def broker_config(self, call: Call[BrokerPath, ListQuery, None]) -> Page[NameValue]:
         """List the settings of a broker, as it tells them; C{GET /config} says where ours come from."""
         place = await self._view.broker(call.path.name)
-        told = await self._view.admin.brokers.settings(place.address)
+        try:
+            told = await self._view.partial(call.missing).admin.brokers.settings(place.address)
+        except CallFailed as error:
+            raise named(f"broker {place.name}", error) from None
         rows = [NameValue(name, hidden(name, value)) for name, value in told.items()]
         return page_of(rows, call.query, {"name": lambda one: one.name}, lambda one: one.name, "name")
 
@@ -316,7 +322,7 @@ class ClusterApi:
         query = call.query
         rows = [
             _client_row(one)
-            for one in await self._view.members.get()
+            for one in await self._view.members.get(call.missing)
             if query.role in (None, one.role) and query.group in ("", one.group)
         ]
         return page_of(rows, query, _CLIENT_SORTS, lambda one: f"{one.client_id} {one.group} {one.address}", "clientId")
@@ -326,15 +332,16 @@ class ClusterApi:
         "/clients/{id}",
         scope=READ,
         path_type=ClientPath,
-        answer=list[ClientRow],
+        answer=Page[ClientRow],
         refuses={404: "There is no such client connected."},
     )
-    async def client(self, call: Call[ClientPath, None, None]) -> list[ClientRow]:
+    async def client(self, call: Call[ClientPath, None, None]) -> Page[ClientRow]:
         """Show the groups of a client; C{GET /groups/{name}/clients/{client}} asks it about itself."""
-        rows = [_client_row(one) for one in await self._view.members.get() if one.client_id == call.path.id]
+        members = await self._view.members.get(call.missing)
+        rows = [_client_row(one) for one in members if one.client_id == call.path.id]
         if not rows:
-            raise Problem(404, f"no client {call.path.id} is connected", "client-not-found")
-        return rows
+            raise call.missing.absent(f"connected client {call.path.id}", "client-not-found")
+        return Page(rows, len(rows))
 
     @route(
         "DELETE",
@@ -413,6 +420,19 @@ class ClusterApi:
         """Remove a value from all registries."""
         call.noted["before"] = await self._value(call.path)
         await self._view.admin.registries.delete(call.path.namespace, call.path.key)
+
+
+async def _rows(view: PartialView) -> list[BrokerRow]:
+    runtimes = await view.runtimes.get()
+    return [_broker_row(one, runtimes.get(one.address, "it was not asked")) for one in await view.brokers.get()]
+
+
+async def _count(source: Source[dict[str, Any]]) -> int | None:
+    """How many there are; C{None} where no broker tells."""
+    try:
+        return len(await source.get())
+    except CallFailed:
+        return None
 
 
 def _client_row(one: Any) -> ClientRow:

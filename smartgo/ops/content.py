@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from smartgo.client.records import Found
 from smartgo.errors import BadCompression, BodyTooLong
+from smartgo.ops.partial import MissingBroker
 from smartgo.schema import properties
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
 from smartgo.schema.compression import LZ4, ZLIB, ZSTD, beginning, decompress_body
@@ -137,6 +138,7 @@ class MessageView(MessageRow):
     @ivar properties: all of them, the system's too.
     @ivar record: its stored bytes, field by field.
     @ivar record_bytes: how long the record is.
+    @ivar missing: brokers that were asked for it in vain, and may have another copy.
     """
 
     log_offset: int
@@ -151,6 +153,7 @@ class MessageView(MessageRow):
     body: BodyView
     record: list[RecordField]
     record_bytes: int
+    missing: list[MissingBroker] = []
 
 
 # -- rows ------------------------------------------------------------------------------------------------------

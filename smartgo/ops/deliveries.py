@@ -9,7 +9,7 @@ from smartgo.client.administration.deliveries import TrackState
 from smartgo.client.records import Found
 from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
-from smartgo.ops.view import ClusterView, each
+from smartgo.ops.view import PartialView, each
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerConnection
 from smartgo.schema.codes import ResponseCode
 
@@ -38,7 +38,7 @@ class GroupDelivery(NamedTuple):
 class Deliveries:
     """Asks about deliveries. Fails as L{smartgo.client.administration.deliveries.Deliveries} does."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: PartialView) -> None:
         self._view = view
 
     async def groups(self, message: Found) -> list[str]:

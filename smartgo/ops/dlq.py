@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
+from smartgo.client.reading import Span
 from smartgo.client.records import Found
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.content import MessageRow, OptionalBroker, TimeMs, row_of
-from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of
+from smartgo.ops.exporting import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of
 from smartgo.ops.inflating import Inflater
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.lists import Cursor, ListQuery, Offset, Page, cut, page_of
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import GroupPath
+from smartgo.ops.partial import Missing
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, Lines, route
-from smartgo.ops.view import ClusterView, TopicEntry, each
+from smartgo.ops.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.schema.bodies import MessageQueue
-from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX
 
 _GONE: Final = {404: "The group has no dead letters, or not this one."}
@@ -78,10 +79,8 @@ class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
 class DeadApi:
     """Dead letters."""
 
-    def __init__(self, view: ClusterView, reader: QueueReader, letters: DeadLetters, inflater: Inflater) -> None:
+    def __init__(self, view: ClusterView, inflater: Inflater) -> None:
         self._view = view
-        self._reader = reader
-        self._letters = letters
         self._inflater = inflater
 
     # -- looking -----------------------------------------------------------------------------------------------
@@ -89,36 +88,16 @@ class DeadApi:
     @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
     async def list(self, call: Call[None, ListQuery, None]) -> Page[DeadRow]:
         """List groups that have had dead letters; sorted by group, messages, newestMs or oldestMs."""
-        entries = [one for one in (await self._view.topics.get()).values() if one.kind == TopicKind.DEAD]
+        view = self._view.partial(call.missing)
+        entries = [one for one in (await view.topics.get()).values() if one.kind == TopicKind.DEAD]
         query = call.query
         if (query.sort or "group").lstrip("-") == "group":  # amounts are asked for those of the page alone
             page = page_of(entries, query, {"group": _group}, _group, "group")
-            return Page(await each(page.items, self._row), page.total, page.next)
+            return Page(await each(page.items, lambda entry: _row(view, entry)), page.total, page.next)
         if query.q:
             entries = [one for one in entries if query.q.lower() in _group(one).lower()]
-        rows = await each(entries, self._row)
+        rows = await each(entries, lambda entry: _row(view, entry))
         return page_of(rows, query, _SORTS, lambda one: one.group, "group")
-
-    async def _row(self, entry: TopicEntry) -> DeadRow:
-        try:
-            table = (await self._view.admin.topics.stats(entry.name)).offset_table
-        except PeerRefused as refusal:
-            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            table = {}  # just gone
-        there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
-        oldest: list[Found] = []
-        for queue, one in there.items():
-            with suppress(PeerRefused):  # RocketMQ makes topics of dead letters that cannot be read
-                oldest += (await self._reader.pull(queue, one.min_offset, 1)).messages
-        return DeadRow(
-            _group(entry),
-            entry.name,
-            sorted(entry.configs),
-            sum(one.max_offset - one.min_offset for one in there.values()),
-            min((one.stored.stored_ms for one in oldest), default=None),
-            max((one.last_update_timestamp for one in there.values()), default=None),
-        )
 
     @route(
         "GET",
@@ -132,16 +111,21 @@ class DeadApi:
     async def show(self, call: Call[GroupPath, LettersQuery, None]) -> Page[MessageRow]:
         """List the dead letters of a group."""
         query = call.query
-        bounds = []
-        for queue in await self._letters.queues(call.path.name, query.broker):
-            bounds.append((queue, *await self._reader.bounds(queue)))
+        view = self._view.partial(call.missing)
+        reader = QueueReader(view)
+        queues = await DeadLetters(view).queues(call.path.name, query.broker)
+        spans = await reader.spans_there(queues, 0, view.missing.note)
+        bounds = [(span.queue, span.begin, span.end) for span in spans]
         total = sum(high - low for _, low, high in bounds)
         wanted = ListQuery(limit=query.limit, cursor=query.cursor, offset=query.offset)
         page = cut(range(total), wanted, query.sort)
         down = query.sort.startswith("-")
         rows: list[MessageRow] = []
         for queue, begin, end in _runs(bounds, page.items, down):
-            piece = [row_of(one) for one in await self._reader.piece(queue, begin, end)]
+            piece: list[MessageRow] = []
+            async with aclosing(reader.scan_there(Span(queue, begin, end), view.missing.note)) as pulls:
+                async for pulled in pulls:
+                    piece += map(row_of, pulled.messages)
             rows += reversed(piece) if down else piece
         return Page(rows, page.total, page.next)
 
@@ -152,32 +136,62 @@ class DeadApi:
         path_type=GroupPath,
         query=ExportQuery,
         answer=Lines,
-        names=(ExportedLine,),
+        names=(ExportedLine, MissingLine),
         refuses=_GONE,
     )
     async def export(self, call: Call[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:
         """
         Write the dead letters of a group as JSON lines, as they are read.
 
-        Each line is an `ExportedLine`. A connection that is cut means that not all were written.
+        Each line is an `ExportedLine`. Those of a broker that does not answer are left out, and a `MissingLine` at the
+        end says so. A connection that is cut means that not all were written.
         """
         query = call.query
-        queues = await self._letters.queues(call.path.name)
+        view = self._view.partial(Missing(), None)
+        letters = DeadLetters(view)
+        queues = await letters.queues(call.path.name)
         call.headers["Content-Disposition"] = f'attachment; filename="{call.path.name.replace("%", "_")}.jsonl"'
-        return in_pieces(
-            self._lines(queues, Filter(self._inflater, from_ms=query.from_ms, until_ms=query.until_ms), query)
-        )
+        wanted = Filter(self._inflater, from_ms=query.from_ms, until_ms=query.until_ms)
+        missing = view.missing
+        return in_pieces(self._lines(letters.matching(queues, wanted, query.from_ms, missing.note), missing, query))
 
     async def _lines(
-        self, queues: Sequence[MessageQueue], wanted: Filter, query: ExportQuery
-    ) -> AsyncGenerator[ExportedLine, None]:
+        self, found: AsyncGenerator[Found, None], missing: Missing, query: ExportQuery
+    ) -> AsyncGenerator[ExportedLine | MissingLine, None]:
         count = 0
-        async with aclosing(self._letters.matching(queues, wanted, query.from_ms)) as messages:
+        async with aclosing(found) as messages:
             async for one in messages:
                 yield await line_of(one, self._inflater)
                 count += 1
                 if count >= query.limit:
                     break
+        if missing:
+            yield MissingLine(missing=missing.rows)
+
+
+async def _row(view: PartialView, entry: TopicEntry) -> DeadRow:
+    try:
+        table = (await view.admin.topics.stats(entry.name)).offset_table
+    except CallFailed:
+        table = {}  # just gone, or its brokers do not answer
+    there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
+    oldest: list[Found] = []
+    reader = QueueReader(view)
+    for queue, one in there.items():
+        try:
+            oldest += (await reader.pull(queue, one.min_offset, 1)).messages
+        except PeerRefused:
+            continue  # RocketMQ makes topics of dead letters that cannot be read
+        except CallFailed as error:
+            view.missing.note(queue.broker_name, error)
+    return DeadRow(
+        _group(entry),
+        entry.name,
+        sorted(entry.configs),
+        sum(one.max_offset - one.min_offset for one in there.values()),
+        min((one.stored.stored_ms for one in oldest), default=None),
+        max((one.last_update_timestamp for one in there.values()), default=None),
+    )
 
 
 def _group(entry: TopicEntry) -> str:

@@ -14,12 +14,13 @@ from smartgo.ops.deliveries import Deliveries
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.messages import MessagePath, WhichQuery
 from smartgo.ops.names import GroupName
+from smartgo.ops.partial import Partial
 from smartgo.ops.plans import PlanTable
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, route
 from smartgo.ops.sentences import SENTENCES
-from smartgo.ops.view import ClusterView, GroupEntry
+from smartgo.ops.view import ClusterView, GroupEntry, PartialView
 from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumerConnection, ConsumeType, MessageModel
 from smartgo.schema.topics import SCHEDULE_TOPIC, dlq_topic, retry_topic
@@ -71,7 +72,7 @@ class Check(msgspec.Struct, rename="camel"):
     facts: dict[str, Any]
 
 
-class Explanation(msgspec.Struct, rename="camel"):
+class Explanation(Partial, rename="camel"):
     """
     Why a message did, or did not, reach a group.
 
@@ -81,6 +82,7 @@ class Explanation(msgspec.Struct, rename="camel"):
         C{no-permission}: so the group gets nothing.
     @ivar summary: the same in one sentence; its code is C{verdict.VERDICT}, C{values} are what fills its blanks.
     @ivar message: null where it was not found.
+    @ivar missing: brokers that could not be asked: members, or copies that were given back, may be there.
     """
 
     verdict: Verdict
@@ -93,49 +95,34 @@ class Explanation(msgspec.Struct, rename="camel"):
 class ExplainApi:
     """Explanations."""
 
-    def __init__(
-        self, view: ClusterView, reader: QueueReader, lookup: Lookup, deliveries: Deliveries, plans: PlanTable
-    ) -> None:
+    def __init__(self, view: ClusterView, plans: PlanTable) -> None:
         self._view = view
-        self._reader = reader
-        self._lookup = lookup
-        self._deliveries = deliveries
         self._plans = plans
 
     @route("GET", "/messages/{id}/explain", scope=READ, path_type=MessagePath, query=ExplainQuery, answer=Explanation)
     async def explain(self, call: Call[MessagePath, ExplainQuery, None]) -> Explanation:
         """Say why a message did, or did not, reach a group, and by what that is known."""
         query = call.query
+        view = self._view.partial(call.missing)
         try:
-            message = await self._lookup.by_id(call.path.id, query.topic, query.broker)
+            message = await Lookup(view).by_id(call.path.id, query.topic, query.broker)
         except Problem as problem:
             if problem.status != 404:
                 raise
             values: Values = {"reason": str(problem), "group": query.group}
             check = Check("message", "bad", said("message.missing", values), "message.missing", values, {})
             return Explanation("no-message", said("verdict.no-message", values), values, None, [check])
-        return await Explaining(
-            self._view, self._reader, self._lookup, self._deliveries, self._plans, message, query.group
-        ).explain()
+        return await Explaining(view, self._plans, message, query.group).explain()
 
 
 class Explaining:
     """One explanation."""
 
-    def __init__(
-        self,
-        view: ClusterView,
-        reader: QueueReader,
-        lookup: Lookup,
-        deliveries: Deliveries,
-        plans: PlanTable,
-        message: Found,
-        group: str,
-    ) -> None:
+    def __init__(self, view: PartialView, plans: PlanTable, message: Found, group: str) -> None:
         self._view = view
-        self._reader = reader
-        self._lookup = lookup
-        self._deliveries = deliveries
+        self._reader = QueueReader(view)
+        self._lookup = Lookup(view)
+        self._deliveries = Deliveries(view)
         self._plans = plans
         self._message = message
         self._topic = message.stored.topic

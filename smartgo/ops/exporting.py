@@ -15,6 +15,7 @@ from smartgo.client.records import Found
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.content import MessageRow, row_of
 from smartgo.ops.inflating import Inflater
+from smartgo.ops.partial import Partial
 
 PIECE: Final = 64 * 1024
 """Bytes that are written at once."""
@@ -60,6 +61,14 @@ async def line_of(one: Found, inflater: Inflater) -> ExportedLine:
         text = None
     in_base64 = None if text is not None else base64.b64encode(body).decode()
     return ExportedLine(**shared(row), properties=one.properties, body=text, body_base64=in_base64, error=error)
+
+
+class MissingLine(Partial):
+    """
+    The last line of an export that goes on without some brokers: which.
+
+    @ivar missing: the brokers whose messages are not all there; never empty.
+    """
 
 
 def shared(row: MessageRow) -> dict[str, Any]:

@@ -11,15 +11,17 @@ import msgspec
 
 from smartgo.client.reading import Span
 from smartgo.client.records import Found
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.content import MessageRow
-from smartgo.ops.exporting import ExportedLine, ExportLimit, in_pieces, line_of, shared
+from smartgo.ops.exporting import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of, shared
 from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import JobPath, JobTable
+from smartgo.ops.partial import Missing
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, Lines, route
 from smartgo.ops.search import SEARCH
+from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
@@ -46,8 +48,8 @@ class FoundLine(ExportedLine):
 class FoundApi:
     """What searches have found."""
 
-    def __init__(self, reader: QueueReader, jobs: JobTable, inflater: Inflater) -> None:
-        self._reader = reader
+    def __init__(self, view: ClusterView, jobs: JobTable, inflater: Inflater) -> None:
+        self._view = view
         self._jobs = jobs
         self._inflater = inflater
 
@@ -58,7 +60,7 @@ class FoundApi:
         path_type=JobPath,
         query=FoundQuery,
         answer=Lines,
-        names=(FoundLine,),
+        names=(FoundLine, MissingLine),
         refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
     )
     async def export(self, call: Call[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
@@ -66,7 +68,8 @@ class FoundApi:
         Write the messages that a search has found as JSON lines, as they are read again, with their bodies.
 
         Each line is a `FoundLine`, in the order in which they were found. One that was removed since is there as
-        `missing`. A connection that is cut means that not all were written.
+        `missing`. Those of a broker that does not answer are left out, and a `MissingLine` at the end says so. A
+        connection that is cut means that not all were written.
         """
         job = self._jobs.get(call.path.id)
         if job.kind != SEARCH:
@@ -76,11 +79,13 @@ class FoundApi:
         call.headers["Content-Disposition"] = f'attachment; filename="search-{job.id}.jsonl"'
         return in_pieces(self._lines(job.rows[: call.query.limit]))
 
-    async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine, None]:
+    async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine | MissingLine, None]:
+        view = self._view.partial(Missing(), None)
+        reader = QueueReader(view)
         for run in _runs(rows):
             waiting = deque(run)
             try:
-                async with aclosing(self._reader.scan(_span_of(run))) as pulls:
+                async with aclosing(reader.scan(_span_of(run))) as pulls:
                     async for pulled in pulls:
                         for one in pulled.messages:
                             while waiting and waiting[0].queue_offset < one.stored.queue_offset:
@@ -89,11 +94,14 @@ class FoundApi:
                                 row = waiting.popleft()
                                 there = one.stored.message_id == row.offset_id
                                 yield await self._line(one) if there else _missing(row)
-            except PeerRefused as refusal:
-                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
-                    raise
+            except CallFailed as error:
+                if not isinstance(error, PeerRefused) or error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    view.missing.note(run[0].broker, error)
+                    continue
             for row in waiting:
                 yield _missing(row)
+        if view.missing:
+            yield MissingLine(missing=view.missing.rows)
 
     async def _line(self, one: Found) -> FoundLine:
         return FoundLine(**msgspec.structs.asdict(await line_of(one, self._inflater)))

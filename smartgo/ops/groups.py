@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import Brokers, GroupName, GroupPath, MemberPath
+from smartgo.ops.partial import MissingBroker
 from smartgo.ops.problems import Problem
-from smartgo.ops.progress import GroupProgress, Progress
+from smartgo.ops.progress import GroupProgress, Progress, ProgressView
 from smartgo.ops.routes import ADMIN, READ, Call, route
 from smartgo.ops.survey import UNKNOWN, GroupState, GroupSurvey
 from smartgo.ops.topics import Done
@@ -68,11 +69,17 @@ class Subscription(msgspec.Struct, rename="camel"):
 
 
 class GroupView(GroupRow):
-    """One group in full; C{starts} is where it begins in a queue that it does not know."""
+    """
+    One group in full.
+
+    @ivar starts: where it begins in a queue that it does not know.
+    @ivar missing: brokers that did not tell: the group may have members and messages there.
+    """
 
     settings: list[GroupSettings] = []
     subscriptions: list[Subscription] = []
     starts: str | None = None
+    missing: list[MissingBroker] = []
 
 
 class LagRow(msgspec.Struct, rename="camel"):
@@ -223,27 +230,21 @@ class GroupsApi:
         seconds old, and groups of which brokers do not tell stand at the lower end.
         """
         query = call.query
-        entries = list((await self._view.groups.get()).values())
+        view = self._view.partial(call.missing)
+        entries = list((await view.groups.get()).values())
         if query.broker:
             entries = [one for one in entries if query.broker in one.configs]
         if query.sort.removeprefix("-") in _SURVEYED:
-            survey = await self._survey.all.get()
+            survey = await self._survey.all.get(call.missing)
             known = [_filled(_row(one), survey.get(one.name, UNKNOWN)) for one in entries]
             return page_of(known, query, _SURVEYED, lambda one: one.name, "name")
         page = page_of(entries, query, _SORTS, lambda one: one.name, "name")
         rows = [_row(one) for one in page.items]
         if query.progress:
-            await each(rows, self._complete)
+            states = await each(rows, lambda row: self._survey.one(row.name, view))
+            for row, state in zip(rows, states, strict=True):
+                _filled(row, state)
         return Page(rows, page.total, page.next)
-
-    async def _complete(self, row: GroupRow) -> None:
-        _filled(row, await self._survey.one(row.name))
-
-    async def _add_members(self, row: GroupRow) -> Any:
-        connection = await self._view.admin.groups.connections(row.name)
-        row.members = 0 if connection is None else len(connection.connection_set)
-        row.model = None if connection is None else str(connection.message_model)
-        return connection
 
     @route(
         "POST",
@@ -266,13 +267,16 @@ class GroupsApi:
     @route("GET", "/groups/{name}", scope=READ, path_type=GroupPath, answer=GroupView, refuses=_GONE)
     async def show(self, call: Call[GroupPath, None, None]) -> GroupView:
         """Show a group: its settings at each broker, what it wants, and how far it is."""
-        entry = await self._view.group(call.path.name)
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
         self._progress.watch(entry.name)
         row = _row(entry)
-        view = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max)
-        connection = await self._add_members(view)
-        view.progress = await self._progress.progress(entry.name)
-        view.settings = [
+        shown = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max)
+        connection = await view.admin.groups.connections(entry.name)
+        shown.members = 0 if connection is None else len(connection.connection_set)
+        shown.model = None if connection is None else str(connection.message_model)
+        shown.progress = await self._progress.progress(entry.name, view)
+        shown.settings = [
             GroupSettings(
                 broker,
                 one.consume_enable,
@@ -287,9 +291,9 @@ class GroupsApi:
             for broker, one in sorted(entry.configs.items())
         ]
         if connection is not None:
-            view.starts = str(connection.consume_from_where)
-            view.subscriptions = _subscriptions(connection.subscription_table.values())
-        return view
+            shown.starts = str(connection.consume_from_where)
+            shown.subscriptions = _subscriptions(connection.subscription_table.values())
+        return shown
 
     @route("PUT", "/groups/{name}", scope=ADMIN, path_type=GroupPath, body=GroupBody, answer=Done, refuses=_GONE)
     async def update(self, call: Call[GroupPath, None, GroupBody]) -> Done:
@@ -341,12 +345,14 @@ class GroupsApi:
 
     # -- how far it is -----------------------------------------------------------------------------------------
 
-    @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=Progress, refuses=_GONE)
-    async def progress(self, call: Call[GroupPath, None, None]) -> Progress:
+    @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
+    async def progress(self, call: Call[GroupPath, None, None]) -> ProgressView:
         """Say how far a group is, and when it will be done; from then on its lag is in the history."""
-        entry = await self._view.group(call.path.name)
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
         self._progress.watch(entry.name)
-        return await self._progress.progress(entry.name)
+        found = await self._progress.progress(entry.name, view)
+        return ProgressView(**msgspec.structs.asdict(found))
 
     @route(
         "GET",
@@ -359,9 +365,9 @@ class GroupsApi:
     )
     async def topics(self, call: Call[GroupPath, ListQuery, None]) -> Page[TopicLag]:
         """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
-        entry = await self._view.group(call.path.name)
+        entry = await self._view.partial(call.missing).group(call.path.name)
         found: dict[str, TopicLag] = {}
-        for queue, one in (await self._progress.stats(entry.name)).offset_table.items():
+        for queue, one in (await self._progress.stats(entry.name, call.missing)).offset_table.items():
             row = found.setdefault(queue.topic, TopicLag(queue.topic, 0, 0, None))
             row.queues += 1
             row.lag += max(0, one.broker_offset - one.consumer_offset)
@@ -379,12 +385,13 @@ class GroupsApi:
     )
     async def lag(self, call: Call[GroupPath, LagQuery, None]) -> Page[LagRow]:
         """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
-        entry = await self._view.group(call.path.name)
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
         query = call.query
-        stats = await self._progress.stats(entry.name)
+        stats = await self._progress.stats(entry.name, call.missing)
         owners: dict[MessageQueue, str] = {}
         if query.owners:
-            owners = await self._view.admin.groups.owners(entry.name)
+            owners = await view.admin.groups.owners(entry.name)
         rows = []
         for queue, one in stats.offset_table.items():
             behind = max(0, one.broker_offset - one.consumer_offset)
@@ -417,8 +424,9 @@ class GroupsApi:
     )
     async def clients(self, call: Call[GroupPath, ListQuery, None]) -> Page[MemberRow]:
         """List the connected consumers of a group; sorted by clientId, address or language."""
-        entry = await self._view.group(call.path.name)
-        connection = await self._view.admin.groups.connections(entry.name)
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
+        connection = await view.admin.groups.connections(entry.name)
         rows = [
             MemberRow(one.client_id, one.client_addr, one.language, one.version)
             for one in (() if connection is None else connection.connection_set)
@@ -428,12 +436,14 @@ class GroupsApi:
     @route("GET", "/groups/{name}/clients/{client}", scope=READ, path_type=MemberPath, answer=MemberView, refuses=_GONE)
     async def client(self, call: Call[MemberPath, None, None]) -> MemberView:
         """Ask a member about itself."""
-        entry = await self._view.group(call.path.name)
-        connection = await self._view.admin.groups.connections(entry.name)
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
+        connection = await view.admin.groups.connections(entry.name)
         known = () if connection is None else [one.client_id for one in connection.connection_set]
         if call.path.client not in known:
-            raise Problem(404, f"{call.path.client} is no connected member of {entry.name}", "client-not-found")
-        info = await self._view.admin.groups.running_info(entry.name, call.path.client)
+            what = f"connected member {call.path.client} of group {entry.name}"
+            raise call.missing.absent(what, "client-not-found")
+        info = await view.admin.groups.running_info(entry.name, call.path.client)
         return MemberView(
             info.properties,
             _subscriptions(info.subscription_set),

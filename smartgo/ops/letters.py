@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from smartgo.client.records import Found
+from smartgo.errors import CallFailed
 from smartgo.ops.jobs import Job
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
+from smartgo.ops.partial import Missing
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
-from smartgo.ops.view import ClusterView
+from smartgo.ops.view import PartialView
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import dlq_topic
 
 
 class DeadLetters:
-    """The dead letters of groups. Fails as L{QueueReader} does."""
+    """The dead letters of groups, as one view sees them. Fails as L{QueueReader} does."""
 
-    def __init__(self, view: ClusterView, reader: QueueReader, lookup: Lookup) -> None:
+    def __init__(self, view: PartialView) -> None:
         self._view = view
-        self._reader = reader
-        self._lookup = lookup
+        self._reader = QueueReader(view)
+        self._lookup = Lookup(view)
 
     async def queues(self, group: str, broker: str = "") -> Sequence[MessageQueue]:
         """Return the queues of a group's dead letters. @raise Problem: 404, it has none."""
         topic = dlq_topic(group)
-        if topic not in await self._view.topics.get():
+        missing = Missing()
+        if topic not in await self._view.topics.get(missing):
+            if missing:
+                raise missing.absent(f"dead letters of group {group}", "no-dead-letters")
             raise Problem(404, f"group {group} has no dead letters", "no-dead-letters")
         return await self._reader.queues(topic, broker)
 
@@ -40,20 +45,34 @@ class DeadLetters:
         return one
 
     async def matching(
-        self, queues: Sequence[MessageQueue], wanted: Filter, from_ms: int, job: Job | None = None
+        self,
+        queues: Sequence[MessageQueue],
+        wanted: Filter,
+        from_ms: int,
+        go_on: Callable[[str, CallFailed], object],
+        job: Job | None = None,
     ) -> AsyncGenerator[Found, None]:
         """
         Give out the dead letters that a filter lets in; to be closed by C{aclosing}.
 
         @param from_ms: where to begin to read.
+        @param go_on: is told which broker is left out, and why; where that is each one the work fails.
         @param job: is told how far it is.
         """
-        spans = await self._reader.spans(queues, from_ms)
+        spans = await self._reader.spans_there(queues, from_ms, go_on)
         total = sum(one.end - one.begin for one in spans)
         done = 0
+        answered = False
+        failures: list[CallFailed] = []
+
+        def leave_out(broker: str, error: CallFailed) -> None:
+            failures.append(error)
+            go_on(broker, error)
+
         for span in spans:
-            async with aclosing(self._reader.scan(span)) as pulls:
+            async with aclosing(self._reader.scan_there(span, leave_out)) as pulls:
                 async for pulled in pulls:
+                    answered = True
                     for one in pulled.messages:
                         if await wanted.lets_in(one):
                             yield one
@@ -61,3 +80,5 @@ class DeadLetters:
                         read = done + min(pulled.next_offset, span.end) - span.begin
                         job.progress(read, total, "going through the dead letters")
             done += span.end - span.begin
+        if failures and not answered:
+            raise failures[0]

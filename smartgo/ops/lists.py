@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
+from smartgo.ops.partial import Partial
 from smartgo.ops.problems import Problem
 
 MOST: Final = 200
@@ -52,12 +53,13 @@ class ListQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     sort: Sort = ""
 
 
-class Page(msgspec.Struct, Generic[T], rename="camel"):
+class Page(Partial, Generic[T], rename="camel"):
     """
     One page of a list.
 
     @ivar total: rows that match, on all pages.
     @ivar next: the cursor of the next page; null on the last one.
+    @ivar missing: the brokers that did not contribute what they were asked for; empty where the list is whole.
     """
 
     items: list[T]

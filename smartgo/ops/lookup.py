@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from smartgo.client.administration.asking import Asking
-from smartgo.client.instance import Client
 from smartgo.client.records import Found
 from smartgo.client.search import KEY_LIMIT, Search, address_in
 from smartgo.errors import BadHeader
-from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
-from smartgo.ops.view import ClusterView
+from smartgo.ops.view import PartialView
 from smartgo.schema.headerfields import INT64_MAX
 
 
@@ -20,9 +17,9 @@ class Lookup:
     All methods raise what L{Search}'s do.
     """
 
-    def __init__(self, client: Client, reader: QueueReader, view: ClusterView) -> None:
-        self._search = Search(Asking(client))
-        self._reader = reader
+    def __init__(self, view: PartialView) -> None:
+        self._search = Search(view.admin.asking)
+        self._reader = QueueReader(view)
         self._view = view
 
     async def by_id(self, id: str, topic: str = "", broker: str = "") -> Found:
@@ -30,7 +27,7 @@ class Lookup:
         Return a message by its offset id, or by its unique id where its topic is known.
 
         @param broker: the broker that has it, where the address in the offset id is no longer its own.
-        @raise Problem: 404, there is none.
+        @raise Problem: 404, there is none; 502, none is found and a broker that may have it is missing.
         """
         brokers = await self._addresses() if broker == "" else {broker: (await self._view.broker(broker)).address}
         try:
@@ -49,7 +46,7 @@ class Lookup:
             message = await self._search.by_offset_id(id, others)
         if message is None:
             hint = "" if topic else "; where that is the id its producer gave it, say its topic too"
-            raise Problem(404, f"there is no message {id}{hint}", "message-not-found")
+            raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
         return message
 
     async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> Found:
@@ -83,4 +80,10 @@ class Lookup:
     async def _brokers_of(self, topic: str, broker: str = "") -> dict[str, str]:
         entry = await self._view.topic(topic)
         names = [name for name in sorted(entry.configs) if broker in ("", name)]
-        return {name: (await self._view.broker(name)).address for name in names}
+        if broker:
+            return {name: (await self._view.broker(name)).address for name in names}
+        addresses = await self._addresses()
+        for name in names:
+            if name not in addresses:
+                self._view.missing.note(name, "it is no longer registered")
+        return {name: addresses[name] for name in names if name in addresses}

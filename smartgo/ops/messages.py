@@ -29,6 +29,7 @@ from smartgo.ops.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.problems import Problem
 from smartgo.ops.routes import ADMIN, PUBLISH, READ, Call, Raw, route
 from smartgo.ops.send import Outbox, Sent
+from smartgo.ops.view import ClusterView
 
 Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
 
@@ -137,11 +138,10 @@ _WELL: Final = frozenset({"CR_SUCCESS", "CR_COMMIT"})
 class MessagesApi:
     """Messages."""
 
-    def __init__(self, lookup: Lookup, deliveries: Deliveries, outbox: Outbox, inflater: Inflater) -> None:
-        self._inflater = inflater
-        self._lookup = lookup
-        self._deliveries = deliveries
+    def __init__(self, view: ClusterView, outbox: Outbox, inflater: Inflater) -> None:
+        self._view = view
         self._outbox = outbox
+        self._inflater = inflater
 
     # -- at once -----------------------------------------------------------------------------------------------
 
@@ -151,17 +151,18 @@ class MessagesApi:
         query = call.query
         if bool(query.key) == bool(query.unique_key):
             raise Problem(400, "give key or uniqueKey, one of the two", "invalid-value")
+        lookup = self._lookup(call)
         if query.key:
-            messages = await self._lookup.by_key(query.topic, query.key, query.from_ms, query.until_ms, query.limit)
+            messages = await lookup.by_key(query.topic, query.key, query.from_ms, query.until_ms, query.limit)
         else:
-            messages = (await self._lookup.by_unique_key(query.topic, query.unique_key))[: query.limit]
+            messages = (await lookup.by_unique_key(query.topic, query.unique_key))[: query.limit]
         return Page([row_of(one) for one in messages], len(messages))
 
     @route("GET", "/messages/at", scope=READ, query=PlaceQuery, answer=MessageView, refuses=_GONE)
     async def at(self, call: Call[None, PlaceQuery, None]) -> MessageView:
         """Show the message at one place of a queue."""
         query = call.query
-        return view_of(await self._lookup.at(query.topic, query.broker, query.queue_id, query.offset))
+        return view_of(await self._lookup(call).at(query.topic, query.broker, query.queue_id, query.offset))
 
     @route(
         "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE
@@ -199,13 +200,17 @@ class MessagesApi:
     async def groups(self, call: Call[MessagePath, StatesQuery, None]) -> Page[GroupState]:
         """Say what became of a message in groups that read its topic; sorted by group. Those of the page are asked."""
         message = await self._found(call)
-        groups = await self._deliveries.groups(message)
+        deliveries = Deliveries(self._view.partial(call.missing))
+        groups = await deliveries.groups(message)
         page = page_of(groups, call.query, {"group": str}, str, "group")
-        states = await self._deliveries.states(message, page.items)
+        states = await deliveries.states(message, page.items)
         return Page([GroupState(group, state, detail) for group, state, detail in states], page.total, page.next)
 
+    def _lookup(self, call: Call[Any, Any, Any]) -> Lookup:
+        return Lookup(self._view.partial(call.missing))
+
     async def _found(self, call: Call[MessagePath, Any, Any]) -> Found:
-        return await self._lookup.by_id(call.path.id, call.query.topic, call.query.broker)
+        return await self._lookup(call).by_id(call.path.id, call.query.topic, call.query.broker)
 
     # -- again -------------------------------------------------------------------------------------------------
 
@@ -227,7 +232,9 @@ class MessagesApi:
         """
         order = call.body
         one = await self._found(call)
-        result = await self._deliveries.consume(one, order.group, order.client_id, order.seconds)
+        result = await Deliveries(self._view.partial(call.missing)).consume(
+            one, order.group, order.client_id, order.seconds
+        )
         word = result.consume_result or "CR_RETURN_NULL"
         return Consumed(
             word, word in _WELL, result.order, result.auto_commit, result.remark, int(result.spent_time_mills)

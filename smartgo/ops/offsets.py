@@ -132,9 +132,8 @@ class PlanPath(msgspec.Struct):
 class OffsetsApi:
     """Where groups stand."""
 
-    def __init__(self, view: ClusterView, reader: QueueReader, plans: PlanTable) -> None:
+    def __init__(self, view: ClusterView, plans: PlanTable) -> None:
         self._view = view
-        self._reader = reader
         self._plans = plans
 
     @route(
@@ -167,7 +166,7 @@ class OffsetsApi:
         return _view(kept)
 
     async def _check_queues(self, order: ResetOrder) -> None:
-        there = {(one.broker_name, one.queue_id) for one in await self._reader.queues(order.topic)}
+        there = {(one.broker_name, one.queue_id) for one in await QueueReader(self._view).queues(order.topic)}
         for one in order.queues or ():
             if (one.broker, one.queue_id) not in there:
                 where = f"topic {order.topic} has no queue {one.queue_id} to read at broker {one.broker}"

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from smartgo.env.interfaces import IClock
-from smartgo.ops.view import Cached, ClusterView, each
+from smartgo.ops.partial import Missing, MissingBroker
+from smartgo.ops.view import Cached, ClusterView, PartialView, each
 from smartgo.schema.bodies import ConsumeStats
 
 WATCHED: Final = 64
@@ -39,6 +40,16 @@ class Progress(msgspec.Struct, rename="camel"):
     drain_seconds: float | None
 
 
+class ProgressView(Progress):
+    """
+    How far a group is, as it is asked for by itself.
+
+    @ivar missing: brokers that did not tell: what the group has there is not counted.
+    """
+
+    missing: list[MissingBroker] = []
+
+
 class GroupProgress:
     """Asks how far groups are."""
 
@@ -64,32 +75,33 @@ class GroupProgress:
         """The groups to sample."""
         return list(self._watched)
 
-    async def stats(self, group: str) -> ConsumeStats:
-        """Return how far a group is in each queue."""
+    async def stats(self, group: str, missing: Missing) -> ConsumeStats:
+        """Return how far a group is in each queue. @param missing: takes who does not tell."""
         found = self._stats.get(group)
         if found is None:
 
-            async def ask() -> ConsumeStats:
-                return await self._view.admin.groups.progress(group)
+            async def ask(missing: Missing) -> ConsumeStats:
+                return await self._view.partial(missing).admin.groups.progress(group)
 
             found = self._stats[group] = Cached(self._clock, ask)
             if len(self._stats) > _LAGS:
                 self._stats.popitem(last=False)
         self._stats.move_to_end(group)
-        return await found.get()
+        return await found.get(missing)
 
-    async def progress(self, group: str, rates: bool = True) -> Progress:
+    async def progress(self, group: str, view: PartialView, rates: bool = True) -> Progress:
         """
         Return how far a group is, over all.
 
+        @param view: asks for more, and notes who is missing.
         @param rates: ask too what comes into its topics; without, C{put_tps} and C{drain_seconds} are C{None}.
         """
-        stats = await self.stats(group)
+        stats = await self.stats(group, view.missing)
         if not rates:
             return self._summed(stats, None)
-        return self._summed(stats, await self._put_tps(stats))
+        return self._summed(stats, await self._put_tps(stats, view))
 
-    async def _put_tps(self, stats: ConsumeStats) -> float | None:
+    async def _put_tps(self, stats: ConsumeStats, view: PartialView) -> float | None:
         """Messages a second that come into the topics of a group, or into the biggest of them where it has many."""
         sizes: dict[str, int] = {}
         for queue, one in stats.offset_table.items():
@@ -97,7 +109,7 @@ class GroupProgress:
         topics = sorted(sizes, key=lambda topic: -sizes[topic])[:_TOPICS_ASKED]
         if not topics:
             return None
-        counted = await each(topics, lambda topic: self._view.admin.brokers.counters("TOPIC_PUT_NUMS", topic))
+        counted = await each(topics, lambda topic: view.admin.brokers.counters("TOPIC_PUT_NUMS", topic))
         return sum(one.stats_minute.tps for brokers in counted for one in brokers.values())
 
     def _summed(self, stats: ConsumeStats, put_tps: float | None) -> Progress:

@@ -19,9 +19,11 @@ from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.letters import DeadLetters
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import GroupName, GroupPath
+from smartgo.ops.partial import Missing, MissingBroker
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.routes import PUBLISH, PUBLISH_LIMIT, Call, route
 from smartgo.ops.send import Keys, Outbox, Properties, Sent, Tag, body_of, check_own
+from smartgo.ops.view import ClusterView, PartialView
 from smartgo.schema.bodies import MessageQueue
 
 _GONE: Final = {404: "The group has no dead letters, or not this one; or the topic to send to is not there."}
@@ -106,20 +108,26 @@ class ResentRow(msgspec.Struct, rename="camel"):
 
 
 class ResentResult(msgspec.Struct, rename="camel"):
-    """What came of sending dead letters again; the rows are L{ResentRow}s."""
+    """
+    What came of sending dead letters again; the rows are L{ResentRow}s.
+
+    @ivar missing: ids of which there is no dead letter.
+    @ivar missing_brokers: brokers that did not answer: their dead letters were not looked at, or not all.
+    """
 
     found: int
     sent: int
     failed: int
     missing: list[str]
     dry_run: bool
+    missing_brokers: list[MissingBroker] = []
 
 
 class ResendApi:
     """Dead letters, given out again."""
 
-    def __init__(self, letters: DeadLetters, outbox: Outbox, jobs: JobTable, inflater: Inflater) -> None:
-        self._letters = letters
+    def __init__(self, view: ClusterView, outbox: Outbox, jobs: JobTable, inflater: Inflater) -> None:
+        self._view = view
         self._outbox = outbox
         self._inflater = inflater
         self._jobs = jobs
@@ -137,8 +145,9 @@ class ResendApi:
     async def resend(self, call: Call[LetterPath, None, LetterOrder]) -> ResentRow:
         """Send one dead letter again, mended if wanted; it stays where it is."""
         group = call.path.name
-        await self._letters.queues(group)
-        one = await self._letters.letter(group, call.path.id)
+        letters = DeadLetters(self._view.partial(call.missing))
+        await letters.queues(group)
+        one = await letters.letter(group, call.path.id)
         order = call.body
         copy = await _copy(self._inflater, one, group, order.to, order.mend or Mending())
         copy.check()
@@ -165,8 +174,9 @@ class ResendApi:
         Its rows are `ResentRow`s, its result a `ResentResult`. One that cannot be sent does not keep the others.
         """
         group = call.path.name
-        queues = await self._letters.queues(group)
-        work = Resending(self._letters, self._outbox, self._inflater, group, queues, call.body)
+        view = self._view.partial(Missing(), None)
+        queues = await DeadLetters(view).queues(group)
+        work = Resending(view, self._outbox, self._inflater, group, queues, call.body)
         return self._jobs.start("dlq-resend", call.principal, work.run, owner=call.owner)
 
 
@@ -175,14 +185,15 @@ class Resending:
 
     def __init__(
         self,
-        letters: DeadLetters,
+        view: PartialView,
         outbox: Outbox,
         inflater: Inflater,
         group: str,
         queues: Sequence[MessageQueue],
         order: LettersOrder,
     ) -> None:
-        self._letters = letters
+        self._brokers = view.missing
+        self._letters = DeadLetters(view)
         self._outbox = outbox
         self._inflater = inflater
         self._group = group
@@ -204,12 +215,12 @@ class Resending:
                 sent += row.sent_id is not None
                 if found >= order.limit:
                     break
-        return ResentResult(found, sent, failed, self._missing, order.dry_run)
+        return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
 
     def _meant(self, job: Job) -> AsyncGenerator[Found, None]:
         order = self._order
         wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
-        return self._letters.matching(self._queues, wanted, order.from_ms, job)
+        return self._letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
 
     async def _named(self, job: Job, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
         names = list(dict.fromkeys(ids))

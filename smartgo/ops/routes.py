@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from smartgo.ops.partial import Missing
 from smartgo.ops.security.gate import counted
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
 
@@ -47,6 +48,7 @@ class Call(Generic[P, Q, B]):
     @ivar request_id: stands in the answer and in the log.
     @ivar headers: headers for the answer, to be added to.
     @ivar noted: words for the audit log besides path and body, to be added to.
+    @ivar missing: who is missing from the answer; a L{Partial<smartgo.ops.partial.Partial>} one names them.
     @ivar gone: whether the client has gone away meanwhile.
     """
 
@@ -64,6 +66,7 @@ class Call(Generic[P, Q, B]):
         self.cookies: list[bytes] = []
         self.noted: dict[str, Any] = {}
         self.gone = False
+        self.missing = Missing()
 
     @property
     def owner(self) -> str:

@@ -19,6 +19,7 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.history import History, decoded, encoded
+from smartgo.ops.partial import Missing
 from smartgo.ops.progress import GroupProgress, Progress
 from smartgo.ops.replicas import following_of
 from smartgo.ops.view import ClusterView, each
@@ -279,7 +280,8 @@ class Sampler:
         wanted = sorted({topic for one in self._listeners for topic in one.topics})
         if not wanted:
             return
-        counted = await each(wanted, lambda topic: self._view.admin.brokers.counters("TOPIC_PUT_NUMS", topic))
+        brokers = self._view.partial(Missing()).admin.brokers
+        counted = await each(wanted, lambda topic: brokers.counters("TOPIC_PUT_NUMS", topic))
         found = {
             topic: TopicFigures(topic, sum(one.stats_minute.tps for one in brokers.values()))
             for topic, brokers in zip(wanted, counted, strict=True)
@@ -292,11 +294,12 @@ class Sampler:
     async def _groups(self) -> None:
         found: dict[str, GroupFigures] = {}
         known = await self._view.groups.get() if self._progress.watched else {}
+        view = self._view.partial(Missing(), None)
         for group in self._progress.watched:
             if group not in known:
                 continue
             try:
-                progress = await self._progress.progress(group)
+                progress = await self._progress.progress(group, view)
             except CallFailed:
                 continue
             found[group] = GroupFigures(group, progress)

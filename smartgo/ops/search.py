@@ -10,16 +10,18 @@ from msgspec import Meta
 
 from smartgo.client.reading import Span
 from smartgo.client.records import Found
+from smartgo.errors import CallFailed
 from smartgo.ops.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.inflating import Inflater
 from smartgo.ops.jobs import Job, JobTable, JobView
 from smartgo.ops.lookup import Lookup
 from smartgo.ops.matching import Filter
 from smartgo.ops.names import TopicName
+from smartgo.ops.partial import Missing, MissingBroker
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, route
-from smartgo.ops.view import each
+from smartgo.ops.view import ClusterView, PartialView, each
 from smartgo.schema.bodies import MessageQueue
 
 SEARCH: Final = "search"
@@ -75,20 +77,21 @@ class SearchResult(msgspec.Struct, rename="camel"):
     @ivar found: messages; C{scanned}: how many were read for it.
     @ivar ended: C{complete}; C{found-enough} and C{scanned-enough}: there may be more.
     @ivar shortened: compressed messages of which the first 4 MiB of the body alone were searched.
+    @ivar missing: brokers that were not searched, or not to the end.
     """
 
     found: int
     scanned: int
     ended: str
     shortened: int
+    missing: list[MissingBroker] = []
 
 
 class SearchApi:
     """Searches."""
 
-    def __init__(self, reader: QueueReader, lookup: Lookup, jobs: JobTable, inflater: Inflater) -> None:
-        self._reader = reader
-        self._lookup = lookup
+    def __init__(self, view: ClusterView, jobs: JobTable, inflater: Inflater) -> None:
+        self._view = view
         self._jobs = jobs
         self._inflater = inflater
 
@@ -113,24 +116,20 @@ class SearchApi:
             raise Problem(400, "give key, uniqueKey or offsetId, one of the three", "invalid-value")
         if order.until_ms and order.until_ms < order.from_ms:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
-        queues = await self._reader.queues(order.topic, order.broker, order.queue_id)
-        work = Search(self._reader, self._lookup, self._inflater, order, queues)
+        # A job takes as long as it takes: its view has no limit for all questions together.
+        view = self._view.partial(Missing(), None)
+        queues = await QueueReader(view).queues(order.topic, order.broker, order.queue_id)
+        work = Search(view, self._inflater, order, queues)
         return self._jobs.start(SEARCH, call.principal, work.run, owner=call.owner)
 
 
 class Search:
     """One search."""
 
-    def __init__(
-        self,
-        reader: QueueReader,
-        lookup: Lookup,
-        inflater: Inflater,
-        order: SearchOrder,
-        queues: list[MessageQueue],
-    ) -> None:
-        self._reader = reader
-        self._lookup = lookup
+    def __init__(self, view: PartialView, inflater: Inflater, order: SearchOrder, queues: list[MessageQueue]) -> None:
+        self._missing = view.missing
+        self._reader = QueueReader(view)
+        self._lookup = Lookup(view)
         self._order = order
         self._queues = queues
         self._filter = Filter(
@@ -144,6 +143,7 @@ class Search:
             until_ms=order.until_ms,
         )
         self._scanned = 0
+        self._failures: list[CallFailed] = []
         self._ended = ""
 
     async def run(self, job: Job) -> SearchResult:
@@ -156,16 +156,18 @@ class Search:
                 if len(job.rows) < order.limit and await self._filter.lets_in(one):
                     job.add(row_of(one))
             job.progress(1, 1)
-            return SearchResult(len(job.rows), len(hits), "complete", self._filter.shortened)
+            return SearchResult(len(job.rows), len(hits), "complete", self._filter.shortened, self._missing.rows)
         ended = await self._scan(job)
-        return SearchResult(len(job.rows), self._scanned, ended, self._filter.shortened)
+        return SearchResult(len(job.rows), self._scanned, ended, self._filter.shortened, self._missing.rows)
 
     async def _indexed(self) -> list[Found]:
         order = self._order
         if order.offset_id:
             try:
                 one = await self._lookup.by_id(order.offset_id, "", order.broker)
-            except Problem:
+            except Problem as problem:
+                if problem.status != 404:
+                    raise
                 return []
             return [one] if one.stored.topic == order.topic else []
         if order.unique_key:
@@ -175,10 +177,16 @@ class Search:
     async def _scan(self, job: Job) -> str:
         """Read the topic, some queues at a time; return how that ended."""
         job.progress(0, 0, "looking for the range of time")
-        spans = await self._reader.spans(self._queues, self._order.from_ms)
+        spans = await self._reader.spans_there(self._queues, self._order.from_ms, self._missing.note)
         total = min(sum(one.end - one.begin for one in spans), self._order.scan)
         await each(spans, lambda span: self._scan_queue(job, span, total), _QUEUES_AT_ONCE)
+        if self._failures and not self._scanned:
+            raise self._failures[0]
         return self._ended or "complete"
+
+    def _leave_out(self, broker: str, error: CallFailed) -> None:
+        self._failures.append(error)
+        self._missing.note(broker, error)
 
     async def _scan_queue(self, job: Job, span: Span, total: int) -> None:
         order = self._order
@@ -186,7 +194,8 @@ class Search:
         at = span.begin
         if self._ended:
             return
-        async with aclosing(self._reader.scan(span, self._filter.wants)) as pulls:
+        pulls = self._reader.scan_there(span, self._leave_out, self._filter.wants)
+        async with aclosing(pulls):
             async for pulled in pulls:
                 if self._ended:
                     return

@@ -34,9 +34,9 @@ from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.jobs import JobsApi, JobTable
 from smartgo.ops.messaging import message_resources
+from smartgo.ops.partial import BoundedAsking, Missing, Silences
 from smartgo.ops.plans import PlanTable
 from smartgo.ops.progress import GroupProgress
-from smartgo.ops.queues import QueueReader
 from smartgo.ops.sampler import Sampler
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
@@ -105,7 +105,8 @@ class Ops(Service):
         instance = f"{_INSTANCE}-{env.random.token(4).hex()}"
         self.client = Client(env, registries, instance, client_tls, brokers.reaches if brokers else None)
         self.admin = Admin(self.client, self._missing)
-        self.view = ClusterView(env.clock, self.admin)
+        self._silences = Silences(env.clock.seconds)
+        self.view = ClusterView(env.clock, self.admin, self._bounded)
         file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))
         self.tokens = TokenTable(env, file, parse_configured(_words(config.ops_tokens)))
         plans = TableFile(env, posixpath.join(config.ops_path, "offset-plans.json"))
@@ -146,7 +147,7 @@ class Ops(Service):
             TokensApi(self.tokens),
             AuditApi(self.audit),
             ClusterApi(env.clock, self.client, self.view, node),
-            TopicsApi(self.view, QueueReader(self.client, self.view)),
+            TopicsApi(self.view),
             GroupsApi(self.view, progress, survey),
             EventsApi(env.clock, self.sampler, progress),
             AlertsApi(env.clock, self.alerts),
@@ -175,6 +176,10 @@ class Ops(Service):
     def login_url(self) -> str:
         """Return a link that logs a person in as admin, once, within an hour."""
         return f"{self.url}#login={self.sessions.new_code()}"
+
+    def _bounded(self, missing: Missing, seconds: float | None) -> Admin:
+        """Return what asks for one view."""
+        return Admin(self.client, asking=BoundedAsking(self.client, missing, self._silences, seconds, self._missing))
 
     def _missing(self, broker: str, error: CallFailed) -> None:
         now = self._env.clock.seconds()

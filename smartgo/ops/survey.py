@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
+from smartgo.ops.partial import Missing
 from smartgo.ops.progress import GroupProgress, Progress
-from smartgo.ops.view import Cached, ClusterView, each
+from smartgo.ops.view import Cached, ClusterView, PartialView, each
 
 FRESH: Final = 10.0
 """Seconds for which a survey is good; longer where it took long, see L{Cached}."""
@@ -36,19 +37,20 @@ class GroupSurvey:
     def __init__(self, clock: IClock, view: ClusterView, progress: GroupProgress) -> None:
         self._view = view
         self._progress = progress
-        self.all = Cached(clock, self._ask, FRESH)
+        self.all: Cached[dict[str, GroupState]] = Cached(clock, self._ask, FRESH)
 
-    async def one(self, group: str) -> GroupState:
+    async def one(self, group: str, view: PartialView) -> GroupState:
         """Ask how one group is: one that is gone meanwhile, or whose broker does not answer, is unknown."""
         try:
-            connection = await self._view.admin.groups.connections(group)
-            progress = await self._progress.progress(group, rates=False)
+            connection = await view.admin.groups.connections(group)
+            progress = await self._progress.progress(group, view, rates=False)
         except CallFailed:
             return UNKNOWN
         if connection is None:
             return GroupState(0, None, progress)
         return GroupState(len(connection.connection_set), str(connection.message_model), progress)
 
-    async def _ask(self) -> dict[str, GroupState]:
-        names = list(await self._view.groups.get())
-        return dict(zip(names, await each(names, self.one, _AT_ONCE), strict=True))
+    async def _ask(self, missing: Missing) -> dict[str, GroupState]:
+        view = self._view.partial(missing, None)
+        names = list(await view.groups.get())
+        return dict(zip(names, await each(names, lambda name: self.one(name, view), _AT_ONCE), strict=True))

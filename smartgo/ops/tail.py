@@ -26,6 +26,7 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import READ, Call, Stream, route
 from smartgo.ops.streams import EventStream, IStreamSource
+from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
@@ -130,10 +131,10 @@ class TailEnded(msgspec.Struct, rename="camel"):
 class TailApi:
     """Queues, read."""
 
-    def __init__(self, clock: IClock, reader: QueueReader, inflater: Inflater) -> None:
+    def __init__(self, clock: IClock, view: ClusterView, inflater: Inflater) -> None:
         self._inflater = inflater
         self._clock = clock
-        self._reader = reader
+        self._view = view
         self._tails: set[Tail] = set()
 
     @route(
@@ -147,12 +148,13 @@ class TailApi:
     async def peek(self, call: Call[None, PeekQuery, None]) -> PeekPage:
         """Show a piece of a queue; by default the last one."""
         query = call.query
-        (queue,) = await self._reader.queues(query.topic, query.broker, query.queue_id)
-        low, high = await self._reader.bounds(queue)
+        reader = QueueReader(self._view.partial(call.missing))
+        (queue,) = await reader.queues(query.topic, query.broker, query.queue_id)
+        low, high = await reader.bounds(queue)
         begin = high - query.count if query.offset is None else query.offset
         begin = min(max(begin, low), high)
         end = min(begin + query.count, high)
-        messages = await self._reader.piece(queue, begin, end)
+        messages = await reader.piece(queue, begin, end)
         return PeekPage(
             [row_of(one) for one in messages],
             begin,
@@ -178,14 +180,15 @@ class TailApi:
         """
         query = call.query
         self._check_room(call.owner)
-        queues = await self._reader.queues(query.topic, query.broker, query.queue_id)
+        reader = QueueReader(self._view)  # not a view's: a tail waits long for messages to come
+        queues = await reader.queues(query.topic, query.broker, query.queue_id)
         self._check_room(call.owner)  # others may have begun meanwhile
         if len(queues) > QUEUES:
             raise Problem(
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
         wanted = Filter(self._inflater, tag=query.tag, key=query.key, body=query.body)
-        return Tail(self._clock, self._reader, queues, query, wanted, self._tails, call.owner)
+        return Tail(self._clock, reader, queues, query, wanted, self._tails, call.owner)
 
     def _check_room(self, owner: str) -> None:
         wait = {"Retry-After": "5"}

@@ -10,13 +10,14 @@ from msgspec import Meta
 from smartgo.client.administration.topics import DEFAULT_QUEUES
 from smartgo.client.route import READ as READABLE
 from smartgo.client.route import WRITE as WRITABLE
-from smartgo.errors import CallFailed
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.lists import ListQuery, Page, page_of
 from smartgo.ops.names import Brokers, QueueCount, TopicName, TopicPath
+from smartgo.ops.partial import MissingBroker
 from smartgo.ops.problems import Problem
 from smartgo.ops.queues import QueueReader
 from smartgo.ops.routes import ADMIN, READ, Call, route
-from smartgo.ops.view import ClusterView, TopicEntry, each
+from smartgo.ops.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.topics import check_topic
 
@@ -82,9 +83,14 @@ class TopicSettings(msgspec.Struct, rename="camel"):
 
 
 class TopicView(TopicRow):
-    """One topic in full."""
+    """
+    One topic in full.
+
+    @ivar missing: brokers that did not tell: they may have the topic too, and more of its messages.
+    """
 
     settings: list[TopicSettings] = []
+    missing: list[MissingBroker] = []
 
 
 class QueueRow(msgspec.Struct, rename="camel"):
@@ -177,15 +183,15 @@ class Done(msgspec.Struct, rename="camel"):
 class TopicsApi:
     """Topics."""
 
-    def __init__(self, view: ClusterView, reader: QueueReader) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._reader = reader
 
     @route("GET", "/topics", scope=READ, query=TopicsQuery, answer=Page[TopicRow])
     async def list(self, call: Call[None, TopicsQuery, None]) -> Page[TopicRow]:
         """List topics; sorted by name, kind, readQueues, writeQueues or brokers."""
         query = call.query
-        entries = list((await self._view.topics.get()).values())
+        view = self._view.partial(call.missing)
+        entries = list((await view.topics.get()).values())
         if query.kind:
             entries = [one for one in entries if one.kind in query.kind]
         if query.broker:
@@ -193,18 +199,10 @@ class TopicsApi:
         page = page_of(entries, query, _SORTS, _name, "name")
         rows = [_row(one) for one in page.items]
         if query.amounts:
-            for row, amounts in zip(rows, await each([one.name for one in rows], self._amounts), strict=True):
+            asked = await each(rows, lambda row: _amounts(view, row.name))
+            for row, amounts in zip(rows, asked, strict=True):
                 row.amounts = amounts
         return Page(rows, page.total, page.next)
-
-    async def _amounts(self, topic: str) -> Amounts | None:
-        try:
-            stats = await self._view.admin.topics.stats(topic)
-        except CallFailed:
-            return None  # gone since the list was made, or its broker does not answer: the rest of the page counts
-        bounds = stats.offset_table.values()
-        last = max((one.last_update_timestamp for one in bounds), default=0)
-        return Amounts(sum(one.max_offset - one.min_offset for one in bounds), last or None, stats.topic_put_tps)
 
     @route(
         "POST",
@@ -227,7 +225,8 @@ class TopicsApi:
     @route("GET", "/topics/{name}", scope=READ, path_type=TopicPath, answer=TopicView, refuses=_GONE)
     async def show(self, call: Call[TopicPath, None, None]) -> TopicView:
         """Show a topic: its settings at each broker, and how much is in it."""
-        entry = await self._view.topic(call.path.name)
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
         row = _row(entry)
         return TopicView(
             row.name,
@@ -237,7 +236,7 @@ class TopicsApi:
             row.write_queues,
             row.perm,
             row.order,
-            await self._amounts(entry.name),
+            await _amounts(view, entry.name),
             [
                 TopicSettings(
                     broker,
@@ -302,8 +301,9 @@ class TopicsApi:
     )
     async def queues(self, call: Call[TopicPath, QueuesQuery, None]) -> Page[QueueRow]:
         """List the queues of a topic; sorted by queue, messages, maxOffset or lastMs."""
-        entry = await self._view.topic(call.path.name)
-        stats = await self._view.admin.topics.stats(entry.name)
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
+        stats = await view.admin.topics.stats(entry.name)
         rows = [
             QueueRow(
                 queue.broker_name,
@@ -317,15 +317,8 @@ class TopicsApi:
         ]
         page = page_of(rows, call.query, _QUEUE_SORTS, lambda one: one.broker, "queue")
         if call.query.ages:
-            await each([one for one in page.items if one.messages], lambda row: self._add_first(entry.name, row))
+            await each([one for one in page.items if one.messages], lambda row: _add_first(view, entry.name, row))
         return page
-
-    async def _add_first(self, topic: str, row: QueueRow) -> None:
-        try:
-            first = await self._reader.pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
-        except CallFailed:
-            return  # one that cannot be read does not keep the others from being shown
-        row.first_ms = first.messages[0].stored.stored_ms if first.messages else None
 
     @route(
         "GET",
@@ -338,8 +331,9 @@ class TopicsApi:
     )
     async def groups(self, call: Call[TopicPath, ListQuery, None]) -> Page[str]:
         """List the groups that read a topic, or have positions in it."""
-        entry = await self._view.topic(call.path.name)
-        names = await self._view.admin.topics.groups(entry.name)
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
+        names = await view.admin.topics.groups(entry.name)
         return page_of(names, call.query, {"name": str}, str, "name")
 
     @route("GET", "/topics/{name}/route", scope=READ, path_type=TopicPath, answer=RouteView, refuses=_GONE)
@@ -357,6 +351,27 @@ class TopicsApi:
             ],
             found.order_topic_conf,
         )
+
+
+async def _amounts(view: PartialView, topic: str) -> Amounts | None:
+    try:
+        stats = await view.admin.topics.stats(topic)
+    except CallFailed:
+        return None  # gone since the list was made, or its broker does not answer: the rest of the page counts
+    bounds = stats.offset_table.values()
+    last = max((one.last_update_timestamp for one in bounds), default=0)
+    return Amounts(sum(one.max_offset - one.min_offset for one in bounds), last or None, stats.topic_put_tps)
+
+
+async def _add_first(view: PartialView, topic: str, row: QueueRow) -> None:
+    try:
+        first = await QueueReader(view).pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
+    except PeerRefused:
+        return  # one that cannot be read does not keep the others from being shown
+    except CallFailed as error:
+        view.missing.note(row.broker, error)
+        return
+    row.first_ms = first.messages[0].stored.stored_ms if first.messages else None
 
 
 def _row(entry: TopicEntry) -> TopicRow:

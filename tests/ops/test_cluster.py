@@ -8,7 +8,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.client.administration.brokers import Brokers
 from smartgo.errors import CallFailed
+from smartgo.ops.partial import Missing
 from smartgo.ops.view import FRESH, Cached
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -162,7 +164,7 @@ class GroupTests(ClusterCase):
         self.front.cluster.heartbeat("audit", "Orders", client_id="10.0.0.1@7")
         self.assertEqual(self.get("/groups/audit/clients")["items"][0]["clientId"], "10.0.0.1@7")
         self.assertEqual(self.get("/groups/audit")["subscriptions"][0]["topic"], "Orders")
-        self.assertEqual(self.get("/clients/10.0.0.1%407")[0]["group"], "audit")
+        self.assertEqual(self.get("/clients/10.0.0.1%407")["items"][0]["group"], "audit")
         self.assertEqual(self.get("/clients?role=consumer&q=audit")["total"], 1)
         self.assertEqual(self.order("GET", "/groups/audit/clients/nobody")[1]["code"], "client-not-found")
         self.assertEqual(self.order("GET", "/clients/nobody")[1]["code"], "client-not-found")
@@ -186,10 +188,10 @@ class BrokerTests(ClusterCase):
     def test_secrets(self) -> None:
         """What any broker tells of a setting whose name says that it is secret is hidden (X8)."""
 
-        def settings(address: str) -> Deferred[dict[str, str]]:
+        def settings(_: Brokers, address: str) -> Deferred[dict[str, str]]:
             return succeed({"aclSecretKey": "word", "adminPassword": "", "brokerName": "broker-a"})
 
-        self.patch(self.front.ops.admin.brokers, "settings", settings)
+        self.patch(Brokers, "settings", settings)
         found = {one["name"]: one["value"] for one in self.get("/brokers/broker-a/config")["items"]}
         self.assertEqual(found, {"aclSecretKey": "***", "adminPassword": "", "brokerName": "broker-a"})
 
@@ -253,7 +255,7 @@ class CachedTests(SynchronousTestCase):
         self.asked: list[Deferred[int]] = []
         self.cached: Cached[int] = Cached(self.clock, self.ask)
 
-    async def ask(self) -> int:
+    async def ask(self, missing: Missing) -> int:
         """A question that the test answers."""
         self.asked.append(Deferred())
         return await self.asked[-1]

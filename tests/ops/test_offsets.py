@@ -64,7 +64,7 @@ class OffsetCase(MessageCase):
 
     def stands(self) -> list[int | None]:
         """Where the group stands in both queues."""
-        reader = QueueReader(self.front.ops.client, self.front.ops.view)
+        reader = QueueReader(self.front.ops.view)
         found: list[int | None] = []
         for number in (0, 1):
             asked = Deferred.fromCoroutine(reader.committed("audit", MessageQueue("Orders", "broker-a", number)))

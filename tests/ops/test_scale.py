@@ -9,6 +9,7 @@ import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.ops.partial import Missing
 from smartgo.ops.topics import TopicsApi, TopicsQuery
 from smartgo.ops.view import ClusterView
 from smartgo.schema.bodies import TopicConfig
@@ -46,11 +47,12 @@ class ScaleTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.admin = Admin()
-        self.api = TopicsApi(ClusterView(FakeClock(), cast("Any", self.admin)), cast("Any", None))
+        admin = cast("Any", self.admin)
+        self.api = TopicsApi(ClusterView(FakeClock(), admin, lambda missing, seconds: admin))
 
     def page(self, **query: Any) -> Any:
         """One page of the list."""
-        call: Any = type("Call", (), {"query": TopicsQuery(**query)})()
+        call: Any = type("Call", (), {"query": TopicsQuery(**query), "missing": Missing()})()
         return self.successResultOf(Deferred.fromCoroutine(self.api.list(call)))
 
     def test_pages(self) -> None:

@@ -86,8 +86,8 @@ class SearchTests(MessageCase):
         streams = self.front.ops.streams
         begin_lines = streams.begin_lines
 
-        def hold(request: Any, chunks: Any) -> None:
-            begin_lines(request, chunks)
+        def hold(request: Any, chunks: Any, owner: str) -> None:
+            begin_lines(request, chunks, owner)
             for stream in streams._streams:
                 stream.pauseProducing()
 
@@ -180,7 +180,7 @@ class SearchTests(MessageCase):
         """Without a key the topic is read, and what all filters let in is found."""
         job, found = self.search()
         self.assertEqual(found, [0, 1, 2, 3])
-        self.assertEqual(job["result"], {"found": 4, "scanned": 4, "ended": "complete", "shortened": 0})
+        self.assertEqual(job["result"], {"found": 4, "scanned": 4, "ended": "complete", "shortened": 0, "missing": []})
         self.assertEqual((job["done"], job["total"]), (4, 4))
         self.assertEqual(self.search(tag="odd")[1], [1, 3])
         self.assertEqual(self.search(tag="odd || even", body=": 3")[1], [3])
@@ -204,7 +204,7 @@ class SearchTests(MessageCase):
         job, found = self.search(limit=1)
         self.assertEqual((found, job["result"]["ended"]), ([0], "found-enough"))
         job, found = self.search(scan=2)
-        result = {"found": 2, "scanned": 2, "ended": "scanned-enough", "shortened": 0}
+        result = {"found": 2, "scanned": 2, "ended": "scanned-enough", "shortened": 0, "missing": []}
         self.assertEqual((found, job["result"]), ([0, 2], result))
 
     def test_refused(self) -> None:

@@ -214,7 +214,7 @@ class TailTests(MessageCase):
 
     def test_interface(self) -> None:
         """A tail is what feeds a stream."""
-        reader = QueueReader(self.front.ops.client, self.front.ops.view)
+        reader = QueueReader(self.front.ops.view)
         queue = MessageQueue("Orders", "broker-a", 0)
         wanted = Filter(Inflater(self.front.env))
         one = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from copy import copy
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
-from smartgo.client.instance import Client
+from smartgo.client.instance import Client, succeeded
 from smartgo.client.route import MASTER
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
@@ -69,6 +70,24 @@ class Asking:
         """
         self.client = client
         self._on_missing = on_missing
+
+    def exchange(
+        self, address: str, command: Command, seconds: float = TIMEOUT, relayed: bool = False
+    ) -> Deferred[Command]:
+        """
+        Ask one process; fires with its answer, whatever its code is. Every question to brokers goes this way.
+
+        @param relayed: a broker passes it on to a client, and it is the client who may not answer.
+        @raise CallFailed: through the Deferred: it did not answer.
+        """
+        answer: Deferred[Command] = self.client.remoting.ask(address, command, seconds)
+        return answer
+
+    def noting(self, on_missing: OnMissing) -> Asking:
+        """Return what asks as this one does, and goes on without brokers that do not answer."""
+        other = copy(self)
+        other._on_missing = on_missing
+        return other
 
     # -- registries ------------------------------------------------------------------------------------------
 
@@ -134,14 +153,22 @@ class Asking:
 
     # -- brokers ---------------------------------------------------------------------------------------------
 
-    async def broker(self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+    async def broker(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        relayed: bool = False,
+    ) -> Command:
         """
         Ask one broker; return its answer, a success.
 
+        @param relayed: it passes that on to a client.
         @raise PeerRefused: it declined.
         @raise CallFailed: it did not answer.
         """
-        return await self.client.ask(address, Command.request(code, header, body), TIMEOUT)
+        return succeeded(await self.exchange(address, Command.request(code, header, body), TIMEOUT, relayed))
 
     async def order(
         self, brokers: Mapping[str, str], code: RequestCode, header: Header | None = None, body: bytes = b""
@@ -168,18 +195,49 @@ class Asking:
         @param unable: takes the brokers that do not know such a question, which is no failure then.
         @raise CallFailed: one did not answer, and there is no C{on_missing}; or none at all did.
         """
-        asked = [self.client.ask(address, Command.request(code, header), TIMEOUT) for address in brokers.values()]
+        return await self.answers(_whole, brokers, code, header, none, unable)
+
+    async def bodies(
+        self,
+        kind: type[B],
+        brokers: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        none: Collection[int] = (),
+        unable: dict[str, str] | None = None,
+    ) -> dict[str, B]:
+        """Ask as L{question}, for bodies; a broker whose answer cannot be read is one that did not answer."""
+        return await self.answers(lambda _, answer: body_of(kind, answer), brokers, code, header, none, unable)
+
+    async def answers(
+        self,
+        read: Callable[[str, Command], T],
+        brokers: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        none: Collection[int] = (),
+        unable: dict[str, str] | None = None,
+    ) -> dict[str, T]:
+        """
+        Ask as L{question}; a broker whose answer cannot be read is one that did not answer.
+
+        @param read: is given a broker's name and answer; it raises L{CallFailed} where that cannot be read.
+        """
+        asked = [
+            self.exchange(address, Command.request(code, header)).addCallback(succeeded) for address in brokers.values()
+        ]
         found = {}
         failure: CallFailed | None = None
         silent = 0
         results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
         for (name, address), (_, result) in zip(brokers.items(), results, strict=True):
-            if not isinstance(result, Failure):
-                found[name] = result
+            try:
+                if isinstance(result, Failure):
+                    result.raiseException()
+                found[name] = read(name, result)
                 continue
-            error = result.value
-            if not isinstance(error, CallFailed):
-                result.raiseException()
+            except CallFailed as reason:
+                error = reason
             code_of = error.code if isinstance(error, PeerRefused) else None
             if code_of in none:
                 silent += 1
@@ -206,6 +264,10 @@ class Asking:
             if self._on_missing is None:
                 raise error
             self._on_missing(name, error)
+
+
+def _whole(_: str, answer: Command) -> Command:
+    return answer
 
 
 async def _gathered(what: str, asked: Mapping[str, Deferred[Command]]) -> dict[str, Command]:

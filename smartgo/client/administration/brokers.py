@@ -117,13 +117,13 @@ class Brokers:
     @deferred
     async def counters(self, name: str, key: str) -> dict[str, BrokerStatsData]:
         """Return one counter by broker name, of brokers that have counted anything."""
-        answers = await self._asking.question(
+        return await self._asking.bodies(
+            BrokerStatsData,
             await self._asking.readable(),
             RequestCode.VIEW_BROKER_STATS_DATA,
             BrokerStatsRequest(stats_name=name, stats_key=key),
             none=(ResponseCode.SYSTEM_ERROR,),
         )
-        return {broker: body_of(BrokerStatsData, answer) for broker, answer in answers.items()}
 
     @deferred
     async def progress(self, broker: str, orderly: bool = False) -> ConsumeStatsList:

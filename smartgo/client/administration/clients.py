@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from smartgo.client.administration.asking import Asking, body_of, deferred
+from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.groups import Groups
 from smartgo.schema.bodies import Connection, ProducerConnection, ProducerTableInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -42,12 +42,12 @@ class Clients:
     @deferred
     async def producers(self) -> list[Member]:
         """Return all connected producers, of brokers that tell; those before 4.9.2 do not."""
-        answers = await self._asking.question(
-            await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO, unable={}
+        answers = await self._asking.bodies(
+            ProducerTableInfo, await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO, unable={}
         )
         found: dict[tuple[str, str], Member] = {}
         for broker, answer in answers.items():
-            for group, members in body_of(ProducerTableInfo, answer).data.items():
+            for group, members in answer.data.items():
                 for one in members:
                     member = Member(
                         client_id=one.client_id,
@@ -65,17 +65,14 @@ class Clients:
     @deferred
     async def producers_of(self, group: str) -> list[Connection]:
         """Return the connected producers of one group."""
-        answers = await self._asking.question(
+        answers = await self._asking.bodies(
+            ProducerConnection,
             await self._asking.readable(),
             RequestCode.GET_PRODUCER_CONNECTION_LIST,
             ProducerConnectionRequest(producer_group=group),
             none=(ResponseCode.SYSTEM_ERROR,),
         )
-        found = {
-            one.client_id: one
-            for answer in answers.values()
-            for one in body_of(ProducerConnection, answer).connection_set
-        }
+        found = {one.client_id: one for answer in answers.values() for one in answer.connection_set}
         return [found[name] for name in sorted(found)]
 
     @deferred

@@ -7,11 +7,14 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/consumer}.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
+
+from twisted.internet.defer import DeferredList
+from twisted.python.failure import Failure
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.administration.topics import Topics
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import (
     ConsumerConnection,
     ConsumerOffsetTable,
@@ -72,10 +75,10 @@ class Groups:
         return await self._tables(await self._asking.readable(cluster=cluster))
 
     async def _tables(self, brokers: Mapping[str, str]) -> dict[str, dict[str, SubscriptionGroupConfig]]:
-        answers = await self._asking.question(brokers, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return {
-            name: body_of(SubscriptionGroupWrapper, answer).subscription_group_table for name, answer in answers.items()
-        }
+        tables = await self._asking.bodies(
+            SubscriptionGroupWrapper, brokers, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        )
+        return {name: table.subscription_group_table for name, table in tables.items()}
 
     @deferred
     async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
@@ -85,14 +88,14 @@ class Groups:
         Brokers before 5.x are asked for all their groups.
         """
         old: dict[str, str] = {}
-        answers = await self._asking.question(
+        found = await self._asking.bodies(
+            SubscriptionGroupConfig,
             await self._asking.readable(),
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
             GroupConfigRequest(group=group),
             none=_NO_GROUP,
             unable=old,
         )
-        found = {name: body_of(SubscriptionGroupConfig, answer) for name, answer in answers.items()}
         if old:
             tables = await self._tables(old)
             found.update({name: table[group] for name, table in tables.items() if group in table})
@@ -123,13 +126,13 @@ class Groups:
     @deferred
     async def connections_by_broker(self, group: str) -> dict[str, ConsumerConnection]:
         """Return who is connected for a group, by broker name; without brokers where nobody is."""
-        answers = await self._asking.question(
+        return await self._asking.bodies(
+            ConsumerConnection,
             await self._asking.readable(),
             RequestCode.GET_CONSUMER_CONNECTION_LIST,
             ConsumerConnectionRequest(consumer_group=group),
             none=_OFFLINE,
         )
-        return {name: body_of(ConsumerConnection, answer) for name, answer in answers.items()}
 
     @deferred
     async def running_info(self, group: str, client_id: str, stacks: bool = False) -> ConsumerRunningInfo:
@@ -141,27 +144,32 @@ class Groups:
         """
         header = RunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
         brokers = await self._asking.readable()
-        refusal = PeerRefused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+        refusal: PeerRefused | None = None
+        failure: CallFailed = PeerRefused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
         for address in brokers.values():
             try:
-                answer = await self._asking.broker(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+                answer = await self._asking.broker(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, relayed=True)
+                return body_of(ConsumerRunningInfo, answer)
             except PeerRefused as error:
                 refusal = error
-            else:
-                return body_of(ConsumerRunningInfo, answer)
-        raise refusal
+            except CallFailed as error:
+                failure = error  # another broker may have a connection of it
+        raise refusal or failure
 
     @deferred
     async def owners(self, group: str) -> dict[MessageQueue, str]:
         """Return which member has which queue, as the members say; those that do not tell are left out."""
         connection = await self.connections(group)
-        found = {}
-        for member in connection.connection_set if connection is not None else ():
-            try:
-                info = await self.running_info(group, member.client_id)
-            except PeerRefused:
-                continue  # an old client, or gone since
-            found.update(dict.fromkeys(info.mq_table, member.client_id))
+        members = [] if connection is None else [one.client_id for one in connection.connection_set]
+        asked = [self.running_info(group, member) for member in members]  # one that is slow is waited for with others
+        results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
+        found: dict[MessageQueue, str] = {}
+        for member, (_, info) in zip(members, results, strict=True):
+            if isinstance(info, Failure):
+                if not isinstance(info.value, CallFailed):
+                    info.raiseException()
+                continue  # an old client, gone since, or one that hangs
+            found.update(dict.fromkeys(info.mq_table, member))
         return found
 
     # -- progress --------------------------------------------------------------------------------------------
@@ -173,15 +181,15 @@ class Groups:
 
         @param topic: in this topic alone.
         """
-        answers = await self._asking.question(
+        found = await self._asking.bodies(
+            ConsumeStats,
             await self._asking.readable(),
             RequestCode.GET_CONSUME_STATS,
             ConsumeStatsRequest(consumer_group=group, topic=topic),
             none=(ResponseCode.TOPIC_NOT_EXIST, *_NO_GROUP),
         )
         total = ConsumeStats()
-        for answer in answers.values():
-            one = body_of(ConsumeStats, answer)
+        for one in found.values():
             total.offset_table.update(one.offset_table)
             total.consume_tps += one.consume_tps
         return total
@@ -189,19 +197,21 @@ class Groups:
     @deferred
     async def time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
         """Return how old the messages are that a group has and has not consumed, by queue."""
-        answers = await self._asking.question(
+        found = await self._asking.bodies(
+            ConsumeTimeSpans,
             await self._asking.readable(),
             RequestCode.QUERY_CONSUME_TIME_SPAN,
             ConsumeTimeSpanRequest(topic=topic, group=group),
             none=(ResponseCode.TOPIC_NOT_EXIST,),
         )
-        return [one for answer in answers.values() for one in body_of(ConsumeTimeSpans, answer).consume_time_span_set]
+        return [one for spans in found.values() for one in spans.consume_time_span_set]
 
     @deferred
     async def positions(self) -> dict[str, ConsumerOffsetTable]:
         """Return where every group stands: by broker name, then C{topic@group}, then queue id."""
-        answers = await self._asking.question(await self._asking.readable(), RequestCode.GET_ALL_CONSUMER_OFFSET)
-        return {name: body_of(ConsumerOffsetTable, answer) for name, answer in answers.items()}
+        return await self._asking.bodies(
+            ConsumerOffsetTable, await self._asking.readable(), RequestCode.GET_ALL_CONSUMER_OFFSET
+        )
 
     # -- changes ---------------------------------------------------------------------------------------------
 

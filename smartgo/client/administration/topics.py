@@ -87,13 +87,14 @@ class Topics:
         names = set(info.broker_addr_table)
         for cluster in info.cluster_addr_table:
             names |= {cluster, cluster + REPLY_SUFFIX}
-        answers = await self._asking.question(
+        answers = await self._asking.bodies(
+            TopicList,
             await self._asking.readable(),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
             none=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
         )
         for answer in answers.values():
-            names |= set(body_of(TopicList, answer).topic_list)
+            names |= set(answer.topic_list)
         return names
 
     @deferred
@@ -115,24 +116,22 @@ class Topics:
         Brokers before 5.x are asked for all their topics.
         """
         old: dict[str, str] = {}
-        answers = await self._asking.question(
+        found = await self._asking.bodies(
+            TopicConfig,
             await self._asking.readable(),
             RequestCode.GET_TOPIC_CONFIG,
             TopicConfigRequest(topic=topic),
             none=_NO_TOPIC,
             unable=old,
         )
-        found = {name: body_of(TopicConfig, answer) for name, answer in answers.items()}
         if old:
             tables = await self._tables(old)
             found.update({name: table[topic] for name, table in tables.items() if topic in table})
         return dict(sorted(found.items()))
 
     async def _tables(self, brokers: Mapping[str, str]) -> dict[str, dict[str, TopicConfig]]:
-        answers = await self._asking.question(brokers, RequestCode.GET_ALL_TOPIC_CONFIG)
-        return {
-            name: body_of(TopicConfigSerializeWrapper, answer).topic_config_table for name, answer in answers.items()
-        }
+        tables = await self._asking.bodies(TopicConfigSerializeWrapper, brokers, RequestCode.GET_ALL_TOPIC_CONFIG)
+        return {name: table.topic_config_table for name, table in tables.items()}
 
     @deferred
     async def places(self, topic: str) -> dict[str, str]:
@@ -153,12 +152,15 @@ class Topics:
 
         @raise PeerRefused: through the Deferred: code 17, no broker has the topic.
         """
-        answers = await self._asking.question(
-            await self.places(topic), RequestCode.GET_TOPIC_STATS_INFO, TopicStatsRequest(topic=topic), none=_NO_TOPIC
+        found = await self._asking.bodies(
+            TopicStatsTable,
+            await self.places(topic),
+            RequestCode.GET_TOPIC_STATS_INFO,
+            TopicStatsRequest(topic=topic),
+            none=_NO_TOPIC,
         )
         total = TopicStatsTable()
-        for answer in answers.values():
-            one = body_of(TopicStatsTable, answer)
+        for one in found.values():
             total.offset_table.update(one.offset_table)
             if one.topic_put_tps is not None:
                 total.topic_put_tps = (total.topic_put_tps or 0.0) + one.topic_put_tps
@@ -167,10 +169,13 @@ class Topics:
     @deferred
     async def groups(self, topic: str) -> list[str]:
         """Return the groups that subscribe to a topic now, or have positions in it; sorted."""
-        answers = await self._asking.question(
-            await self._asking.readable(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersRequest(topic=topic)
+        found = await self._asking.bodies(
+            GroupList,
+            await self._asking.readable(),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            TopicConsumersRequest(topic=topic),
         )
-        return sorted({name for answer in answers.values() for name in body_of(GroupList, answer).group_list})
+        return sorted({name for groups in found.values() for name in groups.group_list})
 
     # -- changes ---------------------------------------------------------------------------------------------
 

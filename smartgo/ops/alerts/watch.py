@@ -17,10 +17,11 @@ from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
 from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
 from smartgo.ops.history import History
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.partial import Missing
 from smartgo.ops.problems import not_kept
 from smartgo.ops.sampler import BrokerFigures
 from smartgo.ops.survey import GroupSurvey
-from smartgo.ops.view import ClusterView, TopicEntry, each
+from smartgo.ops.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX
@@ -217,22 +218,12 @@ class AlertWatch:
         topics = await self._view.topics.get()
         brokers: dict[str, dict[str, int | None]] = {name: {} for one in topics.values() for name in one.configs}
         dead = [one for one in topics.values() if one.kind == TopicKind.DEAD]
-        for one, counts in zip(dead, await each(dead, self._count, _AT_ONCE), strict=True):
+        view = self._view.partial(Missing(), None)
+        for one, counts in zip(dead, await each(dead, lambda entry: _count(view, entry), _AT_ONCE), strict=True):
             for broker in one.configs:
                 brokers[broker][one.name.removeprefix(DLQ_PREFIX)] = counts.get(broker)
         self._arrivals.keep({*brokers, *(name.partition("#")[0] for name in self._seen)})
         return self._arrivals.look(brokers)
-
-    async def _count(self, topic: TopicEntry) -> dict[str, int]:
-        """Messages that a topic ever had, by broker; nothing of those that do not tell."""
-        try:
-            table = (await self._view.admin.topics.stats(topic.name)).offset_table
-        except CallFailed:
-            return {}
-        counts: dict[str, int] = {}
-        for queue, one in table.items():
-            counts[queue.broker_name] = counts.get(queue.broker_name, 0) + one.max_offset
-        return counts
 
     # -- telling -----------------------------------------------------------------------------------------------
 
@@ -309,3 +300,15 @@ async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:
         return await asked
     except CallFailed:
         return None
+
+
+async def _count(view: PartialView, topic: TopicEntry) -> dict[str, int]:
+    """Messages that a topic ever had, by broker; nothing of those that do not tell."""
+    try:
+        table = (await view.admin.topics.stats(topic.name)).offset_table
+    except CallFailed:
+        return {}
+    counts: dict[str, int] = {}
+    for queue, one in table.items():
+        counts[queue.broker_name] = counts.get(queue.broker_name, 0) + one.max_offset
+    return counts

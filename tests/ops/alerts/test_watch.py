@@ -190,14 +190,14 @@ class WatchTests(AlertsCase):
         self.assertEqual(sorted(self.alerts()), fires)
         survey = self.front.ops.alerts._survey
 
-        async def silent(name: str) -> Any:
+        async def silent(name: str, view: Any) -> Any:
             return UNKNOWN
 
-        async def nothing(topic: Any) -> dict[str, int]:
+        async def nothing(view: Any, topic: Any) -> dict[str, int]:
             return {}
 
         self.patch(survey, "one", silent)
-        self.patch(self.watch, "_count", nothing)
+        self.patch(watch, "_count", nothing)
         self.wait(100)
         self.assertEqual(sorted(self.alerts()), fires)
 

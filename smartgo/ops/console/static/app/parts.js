@@ -144,8 +144,15 @@ export function Skeleton({ lines = 4 }) {
 }
 
 // What `useResource` returned, shown as it is: bones, what went wrong, or the thing itself.
+// Which brokers an answer was made without.
+export function Missing({ from }) {
+  return (from?.missing ?? []).map(
+    (one) => html`<p key=${one.broker} class="hint hint-warn card-note" role="status" data-test="missing">${t("missing.one", one)}</p>`,
+  );
+}
+
 export function Loaded({ from, lines, children }) {
-  if (from.data !== null && !(from.stale && from.loading)) return children(from.data);
+  if (from.data !== null && !(from.stale && from.loading)) return html`<${Missing} from=${from.data} />${children(from.data)}`;
   if (from.error) return html`<${Failure} error=${from.error} again=${from.reload} />`;
   return html`<${Skeleton} lines=${lines} />`;
 }

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { number } from "./format.js";
 import { t } from "./i18n.js";
 import { Icon } from "./icons.js";
-import { Button, Empty, Failure } from "./parts.js";
+import { Button, Empty, Failure, Missing } from "./parts.js";
 import { useResource } from "./resource.js";
 import { go, place, setQuery } from "./router.js";
 
@@ -176,7 +176,7 @@ export function RemoteTable({
       onSort=${(word) => set({ sort: word, from: "" })}
     />`;
   }
-  return html`${bar}${error && data && html`<${Failure} error=${error} again=${reload} />`}${inside}`;
+  return html`${bar}${error && data && html`<${Failure} error=${error} again=${reload} />`}<${Missing} from=${data} />${inside}`;
 }
 
 function Pager({ at, count, total, onMove }) {

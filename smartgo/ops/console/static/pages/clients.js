@@ -69,7 +69,7 @@ function Client({ id, group }) {
     actions=${may("admin") && groups.data && html`<${Button} kind="danger-plain" icon="stop" onClick=${end}>${t("client.close")}<//>`}
   >
     <${Loaded} from=${groups}>
-      ${(rows) => {
+      ${({ items: rows }) => {
         const consuming = rows.filter((one) => one.role === "consumer").map((one) => one.group);
         const asked = group && consuming.includes(group) ? group : consuming[0];
         return html`<${Card} title=${t("nav.groups")} flush>
