@@ -418,13 +418,13 @@ class Announcer(Service):
             registry.sent()
 
     def _tell_standing(self) -> None:
-        reason = self._claim.reason
-        if reason == self._told:
-            return
         back = self._claim.standing is Standing.STANDING_BACK
         if back:
             for registry in self._registries.values():
                 registry.lease = ""  # the name is another one's, and is not taken back
+        reason = self._claim.reason
+        if reason == self._told:
+            return
         if back and not self._stood_back:
             self._log.error("no messages are taken: {reason}", reason=reason)
         elif reason is None and self._stood_back:

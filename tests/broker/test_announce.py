@@ -695,6 +695,27 @@ class RivalTests(AnnouncerCase):
             for each in self.take():
                 each.answer.errback(NotConnected(each.address))
 
+    def test_lease_after_standstill(self) -> None:
+        """Who stands back after a standstill shows no lease afterwards, not to a registry that was down meanwhile."""
+        announcer = self.started()
+        self.clock.advance(10)
+        for one in self.take():
+            one.reply(smartgoLease="lease")
+        self.clock.advance(30)
+        one, two = self.take()
+        one.reply(smartgoLease="lease")
+        self.refuse(two)
+        self.assertIsNone(announcer.refusal)
+        announcer.stood_still(5.0)
+        one, two = self.take()
+        one.answer.errback(NotConnected("r1:9876"))
+        self.refuse(two)
+        self.assertIsNotNone(announcer.refusal)
+        self.clock.advance(10)
+        (two,) = self.take()
+        two.reply(smartgoLease="newer")
+        self.assertEqual(self.leases(), {"r1:9876": "", "r2:9876": "newer"})
+
     def test_keeps_asking(self) -> None:
         """It asks the registry that refuses it alone, and is master everywhere when that takes it."""
         announcer = self.announcer()
