@@ -262,7 +262,9 @@ class StoreDamaged(StoreError):
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(
-            f"the CommitLog in {path} is damaged at physical offset {offset} ({reason}), and valid records follow"
+            f"the CommitLog in {path} is damaged at physical offset {offset} ({reason}), and valid records follow;"
+            " put the file of a slave or a backup that holds this offset in its place, or start with an empty store,"
+            " and read this one with the Spark reader (failOnCorrupt=false)"
         )
         self.offset = offset
 

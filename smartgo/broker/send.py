@@ -307,7 +307,7 @@ class SendProcessor(Processor):
                 topic,
                 queue_id,
                 body,
-                join(own, tail),
+                properties,
                 flag,
                 sys_flag,
                 born_ms,
@@ -315,9 +315,11 @@ class SendProcessor(Processor):
                 store_host,
                 reconsumed,
                 0,
-                stored_tag_code(own),
+                stored_tag_code(properties),  # as a rebuild of the queue reads it: the batch's tag comes last
             )
-            for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
+            for flag, body, properties in (
+                (flag, body, join(own, tail)) for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
+            )
         ]
         appended = self._store.append(messages)
         self._stats.stored(topic, len(messages), appended.end - appended.offset, calls=1)

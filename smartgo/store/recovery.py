@@ -45,7 +45,7 @@ from smartgo.store.lookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.rebuild import Rebuild
 from smartgo.store.settings import StoreSettings
-from smartgo.store.walk import Walk, record_after, written_end
+from smartgo.store.walk import Walk, record_after, whole_records, written_end
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _COPY: Final = 4 << 20
@@ -153,7 +153,7 @@ class Recovery:
         tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
         self._judge(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
-            self._clear_behind(tail.end)
+            self._clear_behind(tail.end, tail.position)
         self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
         rebuild.settle(begin, self._minimum, exact)
@@ -276,8 +276,12 @@ class Recovery:
         flushed_ms = self._checkpoints.load_peer().log_ms
         return 0 if 0 < flushed_ms - _LAG_MS <= tail.stored_ms else _NEVER
 
-    def _clear_behind(self, end: int) -> None:
-        """Save and zero what lies behind the log's end, so that nothing there can be taken for a record later."""
+    def _clear_behind(self, end: int, torn: int) -> None:
+        """
+        Save and zero what lies behind the log's end, so that nothing there can be taken for a record later.
+
+        @param torn: physical offset at which no whole record begins.
+        """
         files = self._log_files
         keep = len(files.files)
         for number, file in enumerate(files.files):
@@ -288,6 +292,7 @@ class Recovery:
             if file.base <= end:
                 if last > at:
                     self._change()
+                    self._tell_whole(torn)
                     self._save(file, at, last)
                     self._files.zero(file.path, at, last)
             elif last > at or number > keep:
@@ -298,6 +303,17 @@ class Recovery:
         for path in self._layout.aside:
             self._change()
             self._set_aside(path)
+
+    def _tell_whole(self, torn: int) -> None:
+        """Say how many whole records are cut with a torn one: their sends may have been acknowledged."""
+        count = whole_records(self._files, self._log_files, torn, self._breathe)
+        if count:
+            self._log.error(
+                "{count} whole records behind the torn one at {offset} are cut with it, as they may have been stored"
+                " after it was lost; the messages of a killed process are among them if its disk or memory is faulty",
+                count=count,
+                offset=torn,
+            )
 
     def _save(self, file: MappedFile, begin: int, end: int) -> None:
         self._files.make_directories(self._quarantine)

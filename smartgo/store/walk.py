@@ -19,6 +19,7 @@ from smartgo.schema.record import (
 from smartgo.store.filequeue import FileQueue
 
 _CHUNK: Final = 4 << 20
+_TORN_PLACES: Final = 20  # each costs a reading of some MiB
 _ZEROS: Final = bytes(_CHUNK)
 
 
@@ -86,6 +87,19 @@ def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Ca
                     return file.base + at + found
                 at += _CHUNK
     return None
+
+
+def whole_records(files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> int:
+    """Count the valid records behind C{position}, where none begins; after many torn places no more are counted."""
+    count = 0
+    for _ in range(_TORN_PLACES):
+        found = record_after(files, log_files, position, breathe)
+        if found is None:
+            break
+        walk = Walk(files, log_files, found, breathe)
+        count += sum(1 for _ in walk)
+        position = walk.position
+    return count
 
 
 def written_end(files: IFiles, path: str, begin: int, end: int, breathe: Callable[[], None]) -> int:

@@ -22,6 +22,7 @@ from smartgo.schema.record import encode as encode_record
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
 from tests.broker.cluster import BROKER, FAST, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
+from tests.store.stores import content, killed
 
 
 class ClusterCase(SynchronousTestCase):
@@ -130,6 +131,22 @@ class SendTests(ClusterCase):
         self.assertEqual(ids, [one.physical_offset for one in found])
         tagged, _ = self.cluster.pull("T", 2, subscription="a")
         self.assertEqual(len(records(tagged.body)), 1)
+
+    def test_tag_of_a_batch(self) -> None:
+        """A tag of the batch counts for each of its messages, as it does once the queue is made anew from the log."""
+        body = encode_items([(0, b"one", b"TAGS\x01a"), (0, b"two", b"")])
+        self.cluster.ask(send_command("T", body, 2, code=320, batch=True, properties={"TAGS": "b", "WAIT": "true"}))
+        for cluster in (self.cluster, self.rebuilt()):
+            for tag, expected in (("a", 0), ("b", 2)):
+                answer, found = cluster.pull("T", 2, subscription=tag)
+                self.assertEqual(len(found), expected, (tag, answer.code))
+
+    def rebuilt(self) -> Cluster:
+        """The broker after a kill that took the queues with it."""
+        env = killed(self.cluster.env)
+        for path in content(env, "consumequeue"):
+            del env.files.files[path]
+        return Cluster(env)
 
     def test_bad_batches(self) -> None:
         """A batch that is malformed, delayed, or meant for a retry topic is refused whole."""

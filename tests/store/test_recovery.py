@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace
+from twisted.logger import capturedLogs
 
 from smartgo.errors import ForeignFile, StoreDamaged, StoreError
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
@@ -375,6 +376,7 @@ class DamageTests(RecoveryTestCase):
             assert isinstance(error, StoreDamaged)
             self.assertEqual(error.offset, offsets[7])
             self.assertIn(str(offsets[7]), str(error))
+            self.assertIn("put the file of a slave or a backup", str(error))
             again = MessageStore(env, ROOT, small())
             self.failureResultOf(again.open(), StoreDamaged)
 
@@ -390,8 +392,11 @@ class DamageTests(RecoveryTestCase):
         self.env.clock.advance(0.5)
         env = killed(self.env)
         env.files.files[log_path()].data[offsets[1] + 8] ^= 1
-        after = self.start(copied(env))
+        with capturedLogs() as logs:
+            after = self.start(copied(env))
         self.assertEqual(after.log_bounds()[1], offsets[1])  # not known to be flushed: the checkpoint did not get there
+        told = [one for one in logs if "whole records" in one["log_format"]]
+        self.assertEqual([(one["count"], one["offset"]) for one in told], [(4, offsets[1])])
         self.env.threads.held.clear()
         self.env.threads.release("checkpoint")
         self.env.clock.advance(2)
