@@ -269,6 +269,25 @@ class DelayQueuesTests(SynchronousTestCase):
         self.env.clock.pump([1.0] * 10)
         self.assertEqual((self.delay.offsets[1], self.delivered()), (1, 1))
 
+    def test_stopped_while_reading(self) -> None:
+        """A stop while a message is read from the disk ends the delivery: the next one is not even read."""
+        self.delay.start({})
+        for _ in range(3):
+            self.schedule(1)
+        at = self.store.at
+        reading: list[Deferred[bytes]] = []
+
+        def slow(offset: int, size: int) -> Deferred[bytes]:
+            reading.append(at(offset, size).addCallback(lambda record: waiting.addCallback(lambda _: record)))
+            return reading[-1]
+
+        waiting: Deferred[None] = Deferred()
+        self.patch(self.store, "at", slow)
+        self.env.clock.advance(1)
+        self.delay.stop()
+        waiting.callback(None)
+        self.assertEqual((len(reading), self.delivered(), self.delay.offsets[1]), (1, 1, 1))
+
     def test_discarded(self) -> None:
         """A message without a destination is left out with an error in the log, the next one is delivered."""
         self.delay.start({})

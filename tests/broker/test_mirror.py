@@ -410,6 +410,25 @@ class MirrorTests(SynchronousTestCase):
         self.assertEqual((self.slave.offsets.owed(), self.slave.offsets.query("CG", "NOWHERE", 0)), ([], 15))
         self.assertEqual(self.slave.mirror.reason, "")
 
+    def test_owed_busy(self) -> None:
+        """An offset that the master cannot take just now is owed still, and given later."""
+        self.cluster.send("T")
+        self.slave.offsets.commit("CG", "T", 0, 15)
+        ask = self.slave.client.ask
+
+        def busy(address: str, command: Command, timeout: float) -> Deferred[Command]:
+            if command.code == RequestCode.UPDATE_CONSUMER_OFFSET:
+                return fail(PeerRefused(ResponseCode.SYSTEM_BUSY, "busy"))
+            return ask(address, command, timeout)
+
+        self.patch(self.slave.client, "ask", busy)
+        self.pump(3.1)
+        self.assertEqual(self.slave.offsets.owed(), [Owed("CG", "T", 0, 15)])
+        self.assertIn("busy", self.slave.mirror.reason)
+        self.patch(self.slave.client, "ask", ask)
+        self.pump(1.1)
+        self.assertEqual((self.slave.offsets.owed(), self.master.offsets.query("CG", "T", 0)), ([], 15))
+
     def test_owed_meanwhile(self) -> None:
         """What is committed while the master is being told the last one is owed still."""
         self.cluster.send("T")

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.announce import Registered
 from smartgo.broker.broker import Broker
-from smartgo.broker.replication import THIS_MACHINE, Replicated, allowed
+from smartgo.broker.replication import THIS_MACHINE, Following, Replicated, allowed
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.slave import Stream
@@ -203,6 +203,36 @@ class FollowingTests(PairCase):
         pair.send("T", b"here")
         pair.pump(5.0)
         self.assertEqual([one.body for one in self.pulled(pair)], [b"here"])
+
+    def test_asks_again(self) -> None:
+        """While no master is known the registries are asked again every 3 s, and not once one is."""
+        pair = self.start()
+        pair.stop_slave()
+        pair.stop_master()
+        pair.start_slave()
+        following = pair.followed.replication
+        assert isinstance(following, Following)
+        seek = following._seek
+        asked: list[float] = []
+
+        def noted() -> None:
+            asked.append(pair.env.clock.seconds())
+            seek()
+
+        self.patch(following, "_seek", noted)
+        pair.pump(10.0)
+        self.assertIn(len(asked), (3, 4))
+        pair.start_master()
+        pair.pump(5.0)
+        del asked[:]
+        pair.pump(10.0)
+        self.assertEqual((following.now().state, asked), (SlaveState.FOLLOWING, []))
+
+    def test_tables_at_once(self) -> None:
+        """The tables are asked for as soon as the log is followed, not 3 s after the start."""
+        pair = self.start()
+        pair.pump(1.0)
+        self.assertGreaterEqual(pair.followed.replication.now().tables_ms, 0)
 
     def test_moved(self) -> None:
         """A master is followed as long as it is there, whatever registries say; then whom they say."""

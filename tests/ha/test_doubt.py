@@ -83,7 +83,8 @@ class DoubtTests(SynchronousTestCase):
         log += record
         theirs, ours = (log + encode(message(body=body), 2, len(log), EPOCH_MS) for body in (b"theirs", b"ours!!"))
         ours = ours[:start] + torn(record, 66, 80) + ours[start + len(record) :]
-        self.assertRaises(LogsDiffer, self.compared, ours, theirs, start)
+        for size in (1 << 20, len(record), 7):
+            self.assertRaises(LogsDiffer, self.compared, ours, theirs, start, size)
 
     def test_another_record(self) -> None:
         """A record of the same length that is another message is no torn one."""

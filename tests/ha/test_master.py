@@ -117,6 +117,17 @@ class ServingTests(MasterCase):
         (seen,) = master.slaves()
         self.assertEqual((seen.address, seen.confirmed, seen.sent), ("10.1.2.3:5000", 1000, 1003))
 
+    def test_bug(self) -> None:
+        """A bug in sending to one slave ends that slave's connection; others get the log, and the append goes on."""
+        master = self.make_master()
+        broken, other = self.wire(master, 1000), self.wire(master, 1000)
+        self.patch(broken.feed, "push", lambda: 1 / 0)
+        other.take()
+        self.there.append(b"new")
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual((broken.cut, pieces(other.take())), (True, [(1000, b"new")]))
+        self.assertEqual(len(master.slaves()), 1)
+
     def test_first_word(self) -> None:
         """A slave that has everything hears at once that it was heard, then a heartbeat every 5 s."""
         slave = self.wire(self.make_master(), 1000)

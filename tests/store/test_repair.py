@@ -8,6 +8,7 @@ from smartgo.errors import LogsDiffer, LogTorn, ServiceNotAvailable
 from smartgo.ha.doubt import Doubt
 from smartgo.schema.record import encode
 from smartgo.store.messagestore import MessageStore
+from smartgo.store.rebuild import Rebuild
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.ha.torn import SECTOR, crossing, filled
 from tests.store.stores import ROOT, StoreTestCase, content, killed, message, power_off, small
@@ -108,6 +109,24 @@ class RepairTests(StoreTestCase):
             env.clock.advance(3)
             env = (end or killed)(env)
         self.check(env, log)
+
+    def test_doubt_stays_while_queues_are_made_anew(self) -> None:
+        """A start that fails while it makes queues anew leaves in doubt what was."""
+        log, start, record = log_with(80)
+        env = self.torn(log, start, 66)
+        env.clock.advance(2)
+        for path in content(env, "consumequeue"):
+            env.files.remove(path)
+
+        def fail(*args: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        patch = self.patch(Rebuild, "make_anew", fail)
+        store = MessageStore(env, ROOT, small(replica=True))
+        self.failureResultOf(store.open(), OSError)
+        patch.restore()
+        slave = self.slave(killed(env))
+        self.assertEqual(self.compared(slave, log), {start: record})
 
     def test_master_doubts_nothing(self) -> None:
         """A slave that becomes a master believes what it has."""
