@@ -198,7 +198,8 @@ class AgreementTests(Case):
         ):
             context = client_context(version, ciphers)
             error = self.assertRaises(ssl.SSLError, shake, factory, context)
-            self.assertRegex(str(error).lower(), "alert (handshake failure|protocol version)", (version, ciphers))
+            said = "handshake failure" if version is ssl.TLSVersion.TLSv1_2 else "protocol version"
+            self.assertIn(f"alert {said}", str(error).lower(), (version, ciphers))
 
     def test_client_offers(self) -> None:
         """What we offer as a client has forward secrecy, too, and is TLS 1.2 or newer."""
