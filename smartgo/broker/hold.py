@@ -41,7 +41,7 @@ class Parked:
     """One parked pull; C{places} is how many places of the limits it takes, C{short} that it is a short poll."""
 
     __slots__ = (
-        "answer", "bucket", "codes", "offset", "passed", "peer", "places", "queue", "resume", "short", "woken"
+        "answer", "bucket", "codes", "offset", "peer", "places", "queue", "resume", "short", "woken"
     )  # fmt: skip
 
     def __init__(
@@ -67,8 +67,60 @@ class Parked:
         if places > 1 and isinstance(self.answer, Held):
             self.answer.size = places * Held.size
         self.bucket = 0
-        self.passed = False  # by messages that the filter refused
         self.woken = False
+
+
+class _Waiting:
+    """
+    The parked pulls of one queue, so that an arrival finds those that it wakes without a look at all others.
+
+    @ivar plain: those that want every message.
+    @ivar tagged: those that want some tags, by the hash of each.
+    @ivar fresh: those of them that no other message has passed so far.
+    """
+
+    __slots__ = ("fresh", "plain", "tagged")
+
+    def __init__(self) -> None:
+        self.plain: dict[Parked, None] = {}
+        self.tagged: dict[int, dict[Parked, None]] = {}
+        self.fresh: dict[Parked, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.plain or self.tagged)
+
+    def add(self, held: Parked) -> None:
+        """Let a pull wait here."""
+        if held.codes is None:
+            self.plain[held] = None
+            return
+        self.fresh[held] = None
+        for code in held.codes:
+            same = self.tagged.get(code)
+            if same is None:
+                self.tagged[code] = {held: None}
+            else:
+                same[held] = None
+
+    def remove(self, held: Parked) -> None:
+        """It waits no longer."""
+        if held.codes is None:
+            del self.plain[held]
+            return
+        self.fresh.pop(held, None)
+        for code in held.codes:
+            same = self.tagged[code]
+            del same[held]
+            if not same:
+                del self.tagged[code]
+
+    def woken_by(self, tag_codes: Sequence[int]) -> list[Parked]:
+        """Return the pulls that want one of some messages; one may be there twice."""
+        found = list(self.plain)
+        if self.tagged:
+            for code in set(tag_codes):
+                found += self.tagged.get(code, ())
+        return found
 
 
 class _Pulls:
@@ -111,7 +163,7 @@ class PullHold:
         self.peer_limit = peer_limit
         self.longest = longest
         self.short = short
-        self._by_queue: dict[tuple[str, int], dict[Parked, None]] = {}
+        self._by_queue: dict[tuple[str, int], _Waiting] = {}
         self._by_peer: dict[IPeer, _Pulls] = {}
         self._buckets: dict[int, dict[Parked, None]] = {}
         self._order: list[int] = []  # the heap of the buckets' numbers
@@ -162,8 +214,8 @@ class PullHold:
         pulls.parked[held] = None
         waiting = self._by_queue.get(held.queue)
         if waiting is None:
-            waiting = self._by_queue[held.queue] = {}
-        waiting[held] = None
+            waiting = self._by_queue[held.queue] = _Waiting()
+        waiting.add(held)
         self.count += 1
         self._expire_in(held, min(seconds, self.longest))
         return held.answer
@@ -182,13 +234,15 @@ class PullHold:
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
         """Wake what waits for this queue and lets one of the new messages in."""
         waiting = self._by_queue.get((topic, queue_id))
-        if not waiting:
+        if waiting is None:
             return
-        for held in list(waiting):
+        for held in waiting.woken_by(tag_codes):
             if next_offset > held.offset and not held.woken:
-                if held.codes is None or not held.codes.isdisjoint(tag_codes):
-                    self._wake(held)
-                elif not held.passed:
+                self._wake(held)
+        if waiting.fresh:
+            for held in list(waiting.fresh):
+                if next_offset > held.offset:
+                    del waiting.fresh[held]
                     self._hasten(held)
 
     def disconnected(self, peer: IPeer) -> None:
@@ -222,7 +276,6 @@ class PullHold:
 
     def _hasten(self, held: Parked) -> None:
         """Messages that are not for it came: let it go on behind them soon."""
-        held.passed = True
         if self._bucket(_PASSED_SECONDS) < held.bucket:
             del self._buckets[held.bucket][held]
             self._expire_in(held, _PASSED_SECONDS)
@@ -240,7 +293,7 @@ class PullHold:
         held.woken = True
         self.count -= 1
         waiting = self._by_queue[held.queue]
-        del waiting[held]
+        waiting.remove(held)
         if not waiting:
             del self._by_queue[held.queue]
         pulls = self._by_peer[held.peer]

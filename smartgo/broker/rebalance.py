@@ -15,7 +15,7 @@ from zope.interface import implementer
 from smartgo.broker.shares import Shares, source_of
 from smartgo.broker.topics import TopicTable
 from smartgo.env.interfaces import IClock
-from smartgo.errors import RequestRefused
+from smartgo.errors import BadBody, RequestRefused
 from smartgo.remoting.interfaces import IPeer, IRequestProcessor
 from smartgo.remoting.memorybudget import Kind, MemoryBudget
 from smartgo.remoting.processor import Processor
@@ -26,6 +26,8 @@ from smartgo.schema.topics import check_group
 
 ID_LIMIT = 512
 """Characters of a client id."""
+BODY_LIMIT = 1 << 20
+"""Bytes of a request to lock or unlock: those of some ten thousand queues."""
 LOCK_TIME = 60.0
 """Seconds from the last grant of a lock to its end."""
 
@@ -149,6 +151,8 @@ class RebalanceProcessor(Processor):
         @raise smartgo.errors.BadBody: the body cannot be read.
         @raise smartgo.errors.BadName: no group may have this name.
         """
+        if len(request.body) > BODY_LIMIT:
+            raise BadBody(f"queues to lock in {len(request.body)} B exceed the limit of {BODY_LIMIT} B")
         body = LockBatchBody.decode(request.body)
         check_group(body.consumer_group)
         if len(body.client_id) > ID_LIMIT:

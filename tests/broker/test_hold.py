@@ -70,6 +70,36 @@ class PullHoldTests(SynchronousTestCase):
         self.hold.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
         self.assertEqual(self.successResultOf(waiting), b"a")
 
+    def test_arrival_of_others(self) -> None:
+        """Messages that none of many pulls wants cost no look at each of them, but for the first."""
+        looks = []
+
+        class Codes(frozenset[int]):
+            """Hashes that tell when they are looked at."""
+
+            def isdisjoint(self, other: object) -> bool:
+                looks.append(other)
+                return True
+
+        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        waiting = [
+            self.hold.park(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"") for _ in range(500)
+        ]
+        for number in range(100):
+            self.hold.arrived("T", 0, 6 + number, [tag_code("B")], 1)
+        self.assertEqual((self.hold.count, looks), (500, []))
+        self.assertEqual(len(self.hold._by_queue["T", 0].fresh), 0)
+        self.hold.arrived("T", 0, 200, [tag_code("A"), tag_code("A")], 1)
+        for one in waiting:
+            self.assertEqual(self.successResultOf(one), b"")
+
+    def test_two_tags(self) -> None:
+        """A pull that wants two tags is woken once by messages of both."""
+        tags = TagFilter(frozenset({tag_code("A"), tag_code("B")}))
+        waiting = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"x")
+        self.hold.arrived("T", 0, 7, [tag_code("A"), tag_code("B")], 1)
+        self.assertEqual((self.successResultOf(waiting), self.hold.count, self.hold._by_queue), (b"x", 0, {}))
+
     def test_passed(self) -> None:
         """A pull that was passed by messages it does not want goes on behind them within 5.5 s, however many come."""
         waiting = self.park("a", tag="TagA")

@@ -127,6 +127,12 @@ class RebalanceProcessorTests(SynchronousTestCase):
         self.assertEqual(body_of(self.ask(RequestCode.LOCK_BATCH_MQ, "a", 4, -1)), {"lockOKMQSet": []})
         self.assertEqual(body_of(self.ask(RequestCode.LOCK_BATCH_MQ, "a", 0, topic="U")), {"lockOKMQSet": []})
 
+    def test_long(self) -> None:
+        """A request of more than a MiB is not read: reading it would hold up everybody."""
+        with self.assertRaises(BadBody):
+            self.ask(RequestCode.LOCK_BATCH_MQ, "a", *[0] * 25_000)
+        self.assertEqual(len(body_of(self.ask(RequestCode.LOCK_BATCH_MQ, "a", *range(4)))["lockOKMQSet"]), 4)
+
     def test_other_brokers(self) -> None:
         """Queues of made-up broker names are neither granted nor kept, nor can they release one of ours."""
         self.ask(RequestCode.LOCK_BATCH_MQ, "a", 0)
