@@ -21,7 +21,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar frame: longest frame, its length word excluded, in bytes (L1).
     @ivar connections: accepted connections of one listener (L8).
     @ivar per_address: of those, from one IP address; loopback has no such limit (L8).
-    @ivar spare_descriptors: with fewer than this many free, accepting pauses (L8).
+    @ivar spare_descriptors: with fewer than this many free, accepting pauses (L8); with fewer than a quarter of all
+        where that is less.
     @ivar first_frame: seconds from the connection, or from the end of the TLS handshake, to the first whole frame (L9).
     @ivar handshake: seconds for the TLS handshake (L9).
     @ivar partial: seconds after which a frame that was begun must have grown enough (L10).

@@ -218,14 +218,23 @@ class RemotingServer(Service):
         if self._waits:
             return False
         if self._budget <= 0:
-            host = self._env.host
-            spare = host.open_file_limit() - host.open_files() - self.limits.spare_descriptors
+            spare = self._free_descriptors() - self._kept_descriptors()
             if spare <= 0:
                 self._wait()
                 return False
             self._budget = max(_MEASURE_LEAST, spare // 2)
         self._budget -= 1
         return True
+
+    def _free_descriptors(self) -> int:
+        host = self._env.host
+        free: int = host.open_file_limit() - host.open_files()
+        return free
+
+    def _kept_descriptors(self) -> int:
+        """Return how many descriptors are not for connections: a quarter of all where the process may have few."""
+        limit: int = self._env.host.open_file_limit()
+        return min(self.limits.spare_descriptors, limit // 4)
 
     def _wait(self) -> None:
         self._waits = True
@@ -237,8 +246,7 @@ class RemotingServer(Service):
 
     def check(self, now: float) -> None:
         """See whether descriptors were freed."""
-        host = self._env.host
-        if host.open_file_limit() - host.open_files() < self.limits.spare_descriptors + _MEASURE_LEAST:
+        if self._free_descriptors() < self._kept_descriptors() + _MEASURE_LEAST:
             self.check_at = now + INTERVAL
             return
         self._waits = False

@@ -49,7 +49,7 @@ class Process:
         self.log = os.path.join(home, f"{name}.log")
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._on_line = on_line
-        self._log = open(self.log, "ab")  # noqa: SIM115  closed by the reader thread
+        self._log = open(self.log, "ab", buffering=0)  # noqa: SIM115  closed by the reader thread
         self._child = subprocess.Popen(
             command,
             cwd=home,

@@ -301,6 +301,18 @@ class LimitTests(Case):
         self.assertEqual(len(self.env.clock.getDelayedCalls()), 1)
         server.connections[0].abort()
 
+    def test_few_descriptors(self) -> None:
+        """A process that may have few keeps a quarter of them free, and takes connections with the others."""
+        server = self.serve(echo())
+        self.patch(self.env.host, "open_file_limit", lambda: 256)
+        self.env.host.files_open = 191
+        connection = self.arrive(server)
+        self.assertIsNotNone(connection)
+        self.env.host.files_open = 192
+        server._budget = 0
+        self.assertIsNone(self.arrive(server))
+        server.connections[0].abort()
+
     def test_descriptors_while_stopping(self) -> None:
         """A server that waits for descriptors stops like any other."""
         server = self.serve(echo())
