@@ -24,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar spare_descriptors: with fewer than this many free, accepting pauses (L8); with fewer than a quarter of all
         where that is less.
     @ivar first_frame: seconds from the connection, or from the end of the TLS handshake, to the first whole frame (L9).
+    @ivar first_rate: a first frame that is long may take longer while it grows by so many bytes a second over each
+        C{first_frame} seconds: 4 MiB need more than 10 s on many a line (L9).
     @ivar handshake: seconds for the TLS handshake (L9).
     @ivar partial: seconds after which a frame that was begun must have grown enough (L10).
     @ivar partial_rate: how much that is, in bytes a second over C{partial} seconds (L10).
@@ -45,6 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     per_address: int = 1_024
     spare_descriptors: int = 256
     first_frame: float = 10.0
+    first_rate: int = 16 * KIB
     handshake: float = 10.0
     partial: float = 30.0
     partial_rate: int = 1 * KIB

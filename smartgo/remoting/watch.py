@@ -20,8 +20,8 @@ class Watch:
     """
 
     __slots__ = (
-        "_due", "_late", "_limits", "_partial_at", "_partial_frames", "_partial_size", "full_since", "heard_at",
-        "look_at", "moved_at",
+        "_due", "_first", "_first_size", "_late", "_limits", "_partial_at", "_partial_frames", "_partial_size",
+        "full_since", "heard_at", "look_at", "moved_at",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -32,6 +32,8 @@ class Watch:
         self.look_at = AT_ONCE
         self._due = NEVER  # when what is expected first must have come
         self._late = ""
+        self._first = False  # it is the first frame that is expected
+        self._first_size = 0  # how much of it was there when its time was last over
         self._partial_at = NEVER  # when the frame that is unfinished was first seen, or last found growing
         self._partial_frames = 0
         self._partial_size = 0
@@ -44,10 +46,12 @@ class Watch:
     def expect_frame(self, now: float) -> None:
         """The first frame comes next."""
         self.heard_at = self.moved_at = now
+        self._first = True
         self._expect(now + self._limits.first_frame, f"no whole frame within {self._limits.first_frame:g} s")
 
     def expect_nothing(self) -> None:
         """The first frame has come."""
+        self._first = False
         self._expect(NEVER, "")
 
     def not_read(self, now: float) -> None:
@@ -73,7 +77,7 @@ class Watch:
         @param unsent: bytes that it has not taken.
         """
         limits = self._limits
-        if now >= self._due:
+        if now >= self._due and not self._goes_on(now, partial):
             return self._late
         if now - self.full_since >= limits.unsent_seconds:
             return f"{unsent} B unsent for {limits.unsent_seconds:g} s"
@@ -84,6 +88,19 @@ class Watch:
         else:
             self.look_at = min(self._due, max(self.heard_at, self.moved_at) + limits.idle)
         return ""
+
+    def _goes_on(self, now: float, partial: int) -> bool:
+        """
+        Whether the first frame is still coming, fast enough; then it gets its time once more.
+
+        Who sends it slower, or byte by byte, gets none; and no frame is longer than the limit, so it comes to an end.
+        """
+        grown = partial - self._first_size
+        if not self._first or grown < self._limits.first_rate * self._limits.first_frame:
+            return False
+        self._first_size = partial
+        self._due = now + self._limits.first_frame
+        return True
 
     def _dawdles(self, now: float, frames: int, partial: int) -> bool:
         """Whether a frame that was begun grows too slowly (L10)."""

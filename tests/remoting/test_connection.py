@@ -398,6 +398,29 @@ class TimeTests(SynchronousTestCase):
             self.assertTrue(accepted.wire.aborted)
             self.assertEqual(accepted.hearing.events, ["active", "failed"])
 
+    def test_long_first_frame(self) -> None:
+        """A first frame of 4 MiB over a line of 3 Mbit/s takes 11 s and is answered (L9)."""
+        accepted = Accepted([Doing(ECHO, lambda _, asked: asked.answer(body=b"%d" % len(asked.body)))])
+        data = encode(request(body=bytes(4 * MIB)))
+        step = 3_000_000 // 8
+        for start in range(0, len(data), step):
+            self.assertFalse(self.ended(accepted, 1), start)
+            accepted.protocol.dataReceived(data[start : start + step])
+        self.assertGreater(accepted.clock.seconds(), 11)
+        self.assertEqual([one.body for one in accepted.answers()], [b"%d" % (4 * MIB)])
+
+    def test_slow_first_frame(self) -> None:
+        """A first frame that comes slower than 16 KiB/s, at once or after a good beginning, is cut (L9)."""
+        for good, rest, seconds in ((0, 15 * KIB, 11), (12, 15 * KIB, 31), (12, 1, 21)):
+            accepted = Accepted()
+            accepted.protocol.dataReceived(b"\0\xff\xff\xff")
+            while accepted.connection.open:
+                self.assertLess(accepted.clock.seconds(), 60)
+                accepted.protocol.dataReceived(bytes(40 * KIB if accepted.clock.seconds() < good else rest))
+                accepted.clock.advance(1)
+            self.assertLessEqual(accepted.clock.seconds(), seconds)
+            self.assertTrue(accepted.wire.aborted)
+
     def test_idle(self) -> None:
         """A connection on which nothing happens for 120 s hears idle and is closed (L11)."""
         accepted = Accepted([echo()])
