@@ -76,6 +76,14 @@ class FileTests(Case):
                 SettingError, ClientTLS, self.env, trust=self.trust, certificate=certificate, key=key, password=password
             )
 
+    def test_password_unsaid(self) -> None:
+        """What is said of a key that cannot be read names its file, and not the password that was tried."""
+        place(self.env.files, "/locked.key", AUTHORITY.issue("a", password="geheim")[1])
+        for key, password in (("/locked.key", "wrong-word"), (self.key, "wrong-word"), ("/ca.pem", "wrong-word")):
+            said = str(self.assertRaises(SettingError, read_key, self.env.files, key, password))
+            self.assertIn(key, said)
+            self.assertNotIn("wrong-word", said)
+
     def test_half_settings(self) -> None:
         """A client certificate without key, or asking clients without trusting anybody, is refused."""
         self.assertRaises(SettingError, ClientTLS, self.env, certificate=self.certificate)
