@@ -142,7 +142,6 @@ class SessionApi:
 
         The answer sets a cookie (HttpOnly, SameSite=Strict, 8 hours) and says the CSRF token.
         """
-        self._gate.check_failures(call.address)
         begun = self._begun(call.body)
         if begun is None:
             self._gate.failed(call.address)

@@ -117,7 +117,10 @@ class Api:
         except UnicodeDecodeError:
             request.answer_problem(Problem(400, "the URL is not ASCII"))
             return
-        request.postpath = [unquote_to_bytes(part) for part in path.lstrip("/").split("/")]
+        if path.startswith("//"):  # werkzeug takes it for the same path; a proxy's rules need not
+            request.answer_problem(_nowhere())
+            return
+        request.postpath = [unquote_to_bytes(part) for part in path.removeprefix("/").split("/")]
         try:
             for part in request.postpath:
                 part.decode()
@@ -158,7 +161,7 @@ class Api:
         if isinstance(error, MethodNotAllowed):
             allowed = ", ".join(sorted(error.valid_methods or ()))
             return request.begin_problem(Problem(405, "this is not a method of this path", "", {"Allow": allowed}))
-        return request.begin_problem(Problem(404, "there is nothing at this path", "no-such-path"))
+        return request.begin_problem(_nowhere())
 
     # -- one request -------------------------------------------------------------------------------------------
 
@@ -290,6 +293,10 @@ class Api:
             self._audit.add(entry)
 
 
+def _nowhere() -> Problem:
+    return Problem(404, "there is nothing at this path", "no-such-path")
+
+
 def _to_its_end(serving: Deferred[None]) -> Deferred[None]:
     """Return what fires with this one and can be cancelled without it: a change whose client left is still done."""
     waiter: Deferred[None] = Deferred()
@@ -313,6 +320,7 @@ def _knock(request: OpsRequest) -> Knock:
         (getattr(host, "host", ""), getattr(host, "port", 0)),
         bool(request.isSecure()),
         _certificate_name(request),
+        request.clientproto == b"HTTP/1.0",
         len(request.requestHeaders.getRawHeaders(b"Host", [])),
     )
 
@@ -359,11 +367,13 @@ def _query(kind: type[msgspec.Struct] | None, request: OpsRequest) -> Any:
         if pairs:
             raise Problem(400, f"there is no parameter {pairs[0][0]!r}", "invalid-value")
         return None
-    lists = _list_fields(kind)
+    lists, nullable = _list_fields(kind), _nullable_fields(kind)
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in lists:
             values.setdefault(name, []).append(value)
+        elif name in nullable and value.lower() == "null":
+            raise Problem(400, f"the query: null is no value of {name!r}", "invalid-value")
         elif name in values:
             raise Problem(400, f"the parameter {name!r} is there twice", "invalid-value")
         else:
@@ -381,6 +391,25 @@ def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
         found = frozenset(one.encode_name for one in described.fields if _is_list(one.type))
         _lists[kind] = found
     return found
+
+
+_nullables: dict[type[msgspec.Struct], frozenset[str]] = {}
+
+
+def _nullable_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Parameters that may be left out, and are no text: nobody means the word C{null} by one of them."""
+    found = _nullables.get(kind)
+    if found is None:
+        described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
+        found = frozenset(one.encode_name for one in described.fields if _is_nullable(one.type))
+        _nullables[kind] = found
+    return found
+
+
+def _is_nullable(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _is_nullable(kind.type)
+    return isinstance(kind, msgspec.inspect.UnionType) and kind.includes_none
 
 
 def _is_list(kind: msgspec.inspect.Type) -> bool:

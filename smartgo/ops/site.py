@@ -57,6 +57,23 @@ SECURITY_HEADERS: Final = (
 """On every answer (reliability X12)."""
 
 
+def split_target(target: bytes) -> tuple[bytes | None, bytes]:
+    """
+    Return the authority that a request's target names, C{None} where it names none, and path and query.
+
+    >>> split_target(b"http://127.0.0.1:10913/api/v1/topics?limit=1")
+    (b'127.0.0.1:10913', b'/api/v1/topics?limit=1')
+    >>> split_target(b"/api/v1/topics")
+    (None, b'/api/v1/topics')
+    """
+    scheme, found, rest = target.partition(b"://")
+    if not found or scheme.lower() not in (b"http", b"https"):
+        return None, target
+    end = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
+    path = rest[end:]
+    return rest[:end], path if path.startswith(b"/") else b"/" + path
+
+
 class OpsRequest(Request):
     """
     One request.
@@ -101,6 +118,7 @@ class OpsRequest(Request):
         self.site = self.channel.site
         self.sitepath: list[bytes] = []
         self.prepath: list[bytes] = []
+        self.take_target()
         factory = self.channel.factory
         self.setHeader(b"Date", datetimeToString(factory.wall_seconds()))
         self.setHeader(b"X-Request-Id", self.id.encode())
@@ -122,6 +140,18 @@ class OpsRequest(Request):
         """Let go of the connection: what is left of a request may stay in memory for a while."""
         self.uncount()
         self.transport = None
+
+    def take_target(self) -> None:
+        """
+        Bring an absolute target (C{GET http://host/path}) into the usual form; its host counts, and not the header's.
+
+        Source: RFC 9112, section 3.2.2.
+        """
+        authority, path = split_target(self.uri)
+        if authority is not None:
+            self.uri = path
+            self.path = path.partition(b"?")[0]
+            self.requestHeaders.setRawHeaders(b"Host", [authority])
 
     def uncount(self) -> None:
         """Count no longer among the requests that are served at once."""
@@ -243,7 +273,7 @@ class Channel(HTTPChannel):
         self._stop_first()
         self.factory.table.used(self)
         request = self.requests[-1]
-        request.limit = self.factory.body_limit(self._command, self._path)
+        request.limit = self.factory.body_limit(self._command, split_target(self._path)[1])
         if self.length is not None and self.length > request.limit:
             request.parseCookies()
             self.refuse(413, f"the body is longer than {request.limit} B")

@@ -16,7 +16,7 @@ from smartgo.ops.connections import ConnectionTable, Limits
 from smartgo.ops.openapi import codes_of
 from smartgo.ops.problems import problem_of
 from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
-from smartgo.ops.site import FIRST_SECONDS
+from smartgo.ops.site import FIRST_SECONDS, split_target
 from tests.ops.front import HOST, Front, parsed
 
 
@@ -519,6 +519,43 @@ class Connection:
     def abort(self) -> None:
         """Note it."""
         self.ended = True
+
+
+class TargetTests(FrontCase):
+    """Which resource a request means."""
+
+    def status(self, target: str, host: str = HOST, version: str = "1.1") -> int:
+        """Ask for a target as it is; return the status."""
+        head = f"GET {target} HTTP/{version}\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        return self.front.raw(head.encode()).status
+
+    def test_slashes(self) -> None:
+        """A path with more slashes is another path: a proxy's rules for paths are not passed by."""
+        self.assertEqual(self.status("/api/v1/brokers"), 200)
+        for target in ("//api/v1/brokers", "///api/v1/brokers", "/api//v1/brokers", "/api/v1/brokers/", "//metrics"):
+            self.assertEqual(self.status(target), 404, target)
+
+    def test_absolute(self) -> None:
+        """A target may be absolute, as it is towards proxies; its host counts, and not the header's (RFC 9112)."""
+        for target in (f"http://{HOST}/api/v1/brokers?limit=1", f"HTTP://{HOST}/metrics", f"http://{HOST}/"):
+            self.assertEqual(self.status(target), 200, target)
+            self.assertEqual(self.status(target, host="elsewhere.example"), 200, target)
+        self.assertEqual(self.status("http://elsewhere.example/api/v1/brokers"), 403)
+        self.assertEqual(self.status(f"http://{HOST}@elsewhere.example/api/v1/brokers"), 403)
+        self.assertEqual(self.status(f"http://{HOST}//api/v1/brokers"), 404)
+        self.assertEqual(self.status("ftp://elsewhere.example/api/v1/brokers"), 404)
+        self.assertEqual(split_target(f"http://{HOST}?a=1".encode()), (HOST.encode(), b"/?a=1"))
+
+    def test_old(self) -> None:
+        """Who asks by HTTP/1.0 without a token may come through a proxy, and is not taken for local."""
+        self.assertEqual(self.status("/api/v1/brokers", version="1.0"), 401)
+        self.assertEqual(self.status("/api/v1/health", version="1.0"), 200)
+
+    def test_null(self) -> None:
+        """The word null is no value of a parameter that may be left out."""
+        for place in ("/clients?role=null", "/jobs?state=null", "/jobs?state=NULL", "/history?beginMs=null"):
+            answer = self.front.ask("GET", place)
+            self.assertEqual((answer.status, answer.code), (400, "invalid-value"), place)
 
 
 class TableTests(SynchronousTestCase):

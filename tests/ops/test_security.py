@@ -88,16 +88,30 @@ class TokenTests(SecurityCase):
             self.assertEqual((front.status, front.code), (401, "bad-token"), header)
 
     def test_failures(self) -> None:
-        """After five wrong tokens in a minute an address gets 429, with the right one too, until time has passed."""
+        """After five wrong tokens in a minute an address gets 429 for the next; the right one is let in."""
         secret = self.token("boss", ADMIN)
         for _ in range(5):
             self.assertEqual(self.front.ask("GET", "/topics", token="wrong").status, 401)
-        answer = self.front.ask("GET", "/topics", token=secret)
+        answer = self.front.ask("GET", "/topics", token="wrong")
         self.assertEqual(answer.status, 429)
         self.assertEqual(answer.headers["retry-after"], "12")
-        self.assertEqual(self.front.ask("POST", "/session", {"token": secret}).status, 429)
-        self.front.cluster.pump(13.0)
         self.assertEqual(self.front.ask("GET", "/topics", token=secret).status, 200)
+        self.assertEqual(self.front.ask("POST", "/session", {"token": "wrong"}).status, 429)
+        self.assertEqual(self.front.ask("POST", "/session", {"token": secret}).status, 200)
+        self.front.cluster.pump(13.0)
+        self.assertEqual(self.front.ask("GET", "/topics", token="wrong").status, 401)
+
+    def test_crowd(self) -> None:
+        """Whoever asks too often shuts out of his address nobody who shows a token, or has a session."""
+        secret = self.token("boss", ADMIN)
+        cookie = self.front.ask("POST", "/session", {"token": secret}).headers["set-cookie"].partition(";")[0]
+        gate = self.front.ops._gate
+        self.patch(gate, "_requests", Allowance(self.front.env.clock.seconds, 1.0, 2.0))
+        statuses = [self.front.ask("GET", "/health").status for _ in range(3)]
+        self.assertEqual(statuses, [200, 200, 429])
+        self.assertEqual(self.front.ask("GET", "/metrics", token=secret).status, 200)
+        self.assertEqual(self.front.ask("GET", "/topics", headers={"Cookie": cookie}).status, 200)
+        self.assertEqual(self.front.ask("GET", "/topics", token="wrong").status, 429)
 
     def test_kept(self) -> None:
         """What is kept of a token is its hash, in a file for us alone; it has 256 bits of chance."""
@@ -349,7 +363,9 @@ class PlaceTests(SecurityCase):
         front = Front(self.front.cluster, port=10914, opsHosts="ops.example;console.example:8443", opsPath="/other")
         self.addCleanup(front.stop_api)
         for host, status in (("ops.example:1", 200), ("console.example:8443", 200), ("console.example", 403)):
-            self.assertEqual(front.ask("GET", "/topics", headers={"Host": host}).status, status, host)
+            self.assertEqual(front.ask("GET", "/session", headers={"Host": host}).status, status, host)
+        # Somebody on this machine has no need of such a name: a proxy passes it on.
+        self.assertEqual(front.ask("GET", "/topics", headers={"Host": "ops.example:1"}).status, 401)
 
     def test_origin(self) -> None:
         """A request of another origin's page gets 403."""
@@ -414,7 +430,8 @@ class GateTests(SynchronousTestCase):
         self.assertIs(principal, NOBODY)
         self.assertRaises(Problem, gate.check_scope, principal, READ)
         for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "127.8.9.1"):
-            self.assertIs(gate.principal(self.knock(peer=peer)), LOCAL_READER, peer)
+            near = self.knock(peer=peer, headers={"Host": "localhost:10913"})
+            self.assertIs(gate.principal(near), LOCAL_READER, peer)
 
     def test_forwarded(self) -> None:
         """X-Forwarded-For is believed of trusted proxies alone (X13)."""
@@ -431,7 +448,18 @@ class GateTests(SynchronousTestCase):
         self.assertIs(self.gate().principal(self.knock(headers=claims)), NOBODY)
         for gate in self.gate(trusted_proxies=("127.0.0.1",)), self.gate():
             for name in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
-                self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers={name: "8.8.8.8"})), NOBODY)
+                headers = {"Host": "127.0.0.1:10913", name: "8.8.8.8"}
+                self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers=headers)), NOBODY)
+
+    def test_quiet_proxy(self) -> None:
+        """A proxy on this machine that adds no header is known by HTTP/1.0, or by the name that it passes on."""
+        gate = self.gate(hosts=("console.example",))
+        for host in ("127.0.0.1:10913", "localhost:10913", "[::1]:10913", "127.0.0.1"):
+            near = self.knock(peer="127.0.0.1", headers={"Host": host})
+            self.assertIs(gate.principal(near), LOCAL_READER, host)
+            self.assertIs(gate.principal(near._replace(old=True)), NOBODY, host)
+        for host in ("console.example", "10.0.0.1:10913", "", "127.0.0.1.example"):
+            self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers={"Host": host})), NOBODY, host)
 
     def test_failures_by_address(self) -> None:
         """Wrong tokens count by address, so that one who is wrong does not shut the others out."""

@@ -43,6 +43,8 @@ class Knock(NamedTuple):
     """Whether by TLS."""
     certificate: str | None = None
     """The name in the client certificate that TLS verified."""
+    old: bool = False
+    """Whether it speaks HTTP/1.0, as proxies do that were told nothing else (nginx before 1.29.7)."""
     hosts: int = 1
     """How many C{Host} headers there are: of two, a proxy before us may have looked at the other."""
 
@@ -95,7 +97,7 @@ class Gate:
 
         @raise Problem: 400 no C{Host}, or several; 403 another's, or another site's page; 429 too many requests.
         """
-        key = counted(self.address(knock))
+        key = self._counted_as(knock)
         wait = self._requests.wait(key)
         if wait:
             raise _slow_down(wait, "too many requests from this address")
@@ -115,6 +117,19 @@ class Gate:
         linked = not knock.changes and knock.header("Sec-Fetch-Dest") == "document"
         if knock.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not linked:
             raise Problem(403, "the request comes from a page of another site", "origin-not-allowed")
+
+    def _counted_as(self, knock: Knock) -> str:
+        """
+        Return whose requests are counted together: a token's, a session's, else an address's.
+
+        Others at an address, such as users of this machine, take nothing from those who showed who they are.
+        """
+        scheme, _, secret = (knock.header("Authorization") or "").partition(" ")
+        token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+        if token is not None:
+            return f"token {token.name}"
+        session = self._sessions.find(knock.cookie) if knock.cookie else None
+        return counted(self.address(knock)) if session is None else f"session {session.principal().session}"
 
     def _proxied(self, host: str, knock: Knock) -> Iterable[str]:
         """The origin as a browser sees it that speaks TLS with a trusted proxy."""
@@ -145,7 +160,6 @@ class Gate:
         address = self.address(knock)
         bearer = knock.header("Authorization")
         if bearer is not None:
-            self.check_failures(address)
             scheme, _, secret = bearer.partition(" ")
             token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
             if token is None:
@@ -164,7 +178,7 @@ class Gate:
         if knock.certificate is not None and scope is not None:
             scopes = {ADMIN: SCOPES}.get(scope, (scope,))
             return Principal(f"certificate {knock.certificate}", frozenset(scopes))
-        if not self._tokens.any and is_loopback(knock.peer) and not _is_forwarded(knock):
+        if not self._tokens.any and is_loopback(knock.peer) and not _may_be_forwarded(knock):
             return LOCAL_READER
         return NOBODY
 
@@ -201,13 +215,24 @@ class Gate:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
     def failed(self, address: str) -> None:
-        """Count that an address was wrong."""
+        """
+        Count that an address was wrong; who is right is let in however often others there were wrong.
+
+        @raise Problem: 429, it was wrong too often.
+        """
+        self.check_failures(address)
         self._failures.take(counted(address))
 
 
-def _is_forwarded(knock: Knock) -> bool:
-    """Whether a proxy says that it stands between: the one who asks may be anywhere then."""
-    return any(knock.header(name) is not None for name in _FORWARDED)
+def _may_be_forwarded(knock: Knock) -> bool:
+    """
+    Whether a proxy may stand between: the one who asks may be anywhere then.
+
+    One that says so by no header may show it by its HTTP/1.0, or by passing on the name that its own client used.
+    """
+    name, _ = _split_host((knock.header("Host") or "").lower(), 0)
+    local = name == "localhost" or is_loopback(name)
+    return knock.old or not local or any(knock.header(one) is not None for one in _FORWARDED)
 
 
 def _slow_down(seconds: float, sentence: str) -> Problem:
