@@ -300,6 +300,7 @@ class SendProcessor(Processor):
             raise MessageIllegal("a batch can be neither delayed nor transactional")
         shared[names.CLUSTER] = self._cluster
         tail = encode(shared)
+        tagged, tag = names.TAGS in shared, stored_tag_code(tail)  # it comes last, so it counts, as in a rebuild
         born_ms, born_host, store_host = header.born_timestamp, peer.host, self._store_host
         sys_flag, reconsumed = header.sys_flag & ~HOSTS_MASK, header.reconsume_times
         messages = [
@@ -307,7 +308,7 @@ class SendProcessor(Processor):
                 topic,
                 queue_id,
                 body,
-                properties,
+                join(own, tail),
                 flag,
                 sys_flag,
                 born_ms,
@@ -315,11 +316,9 @@ class SendProcessor(Processor):
                 store_host,
                 reconsumed,
                 0,
-                stored_tag_code(properties),  # as a rebuild of the queue reads it: the batch's tag comes last
+                tag if tagged else stored_tag_code(own),
             )
-            for flag, body, properties in (
-                (flag, body, join(own, tail)) for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
-            )
+            for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
         ]
         appended = self._store.append(messages)
         self._stats.stored(topic, len(messages), appended.end - appended.offset, calls=1)
