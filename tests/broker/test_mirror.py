@@ -18,10 +18,12 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
+from smartgo.schema.headers.topics import DeleteTopicRequest
 from smartgo.tablefile import TableFile
 from tests.broker.cluster import BROKER, FAST, Cluster
 from tests.broker.doubles import FakeStore
 from tests.remoting.doubles import rounds_of
+from tests.store.stores import killed
 
 _TABLES = (
     RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -364,6 +366,24 @@ class MirrorTests(SynchronousTestCase):
         self.patch(self.slave.client, "ask", slow)
         self.pump(10.1)
         self.assertEqual(self.slave.store.gone, [("OLD", 100)])
+
+    def test_master_killed(self) -> None:
+        """A topic that was made anew right before its master was killed is not deleted here when the master is back."""
+        self.cluster.send("T")
+        self.pump(2.0)
+        self.cluster.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="T")))
+        self.pump(2.0)
+        self.cluster.send("T")
+        known = self.master.topics.wrapper()
+        self.assertIn("T", known.topic_config_table)
+        again = Cluster(killed(self.cluster.env))
+        self.addCleanup(again.stop)
+        slave = Slave(again)
+        self.addCleanup(slave.stop)
+        slave.topics.replace_all(known.data_version, known.topic_config_table)
+        again.pump(15.0)
+        self.assertEqual(slave.topics.version, again.broker.topics.version)
+        self.assertEqual((slave.store.gone, "T" in slave.topics), ([], True))
 
     def test_owed(self) -> None:
         """What groups committed here is given to the master before its own counts; the larger wins, on both sides."""
