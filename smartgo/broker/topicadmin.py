@@ -138,22 +138,29 @@ class TopicAdmin(Processor):
         config = self._topics.get(topic)
         self._topics.delete(topic)
         self._stats.forget_topic(topic)
-        return Deferred.fromCoroutine(self._drop(request, topic, config, self._topics.durable(topic)))
+        # In the same turn: what comes for the topic from now on, while the answer waits, is of a new one and stays.
+        dropped = self._store.delete_topic(topic)
+        return Deferred.fromCoroutine(self._drop(request, topic, config, dropped, self._topics.durable(topic)))
 
     async def _drop(
-        self, request: Command, topic: str, config: TopicConfig | None, waiting: Deferred[None] | None
+        self,
+        request: Command,
+        topic: str,
+        config: TopicConfig | None,
+        dropped: Deferred[None],
+        saved: Deferred[None] | None,
     ) -> Answer:
-        if waiting is not None:
-            await waiting
-        if topic not in self._topics:  # a send may have brought it about again
-            try:
-                await self._store.delete_topic(topic)
-            except OSError as error:
-                self._restore(topic, config)
+        try:
+            await dropped
+        except (OSError, ServiceNotAvailable) as error:
+            if saved is not None:
+                saved.addErrback(lambda _: None)  # what is told is that the messages are there
+            self._restore(topic, config)
+            if isinstance(error, OSError):
                 raise RequestRefused(f"topic[{topic}] is not deleted, or not whole: {error}") from error
-            except ServiceNotAvailable:
-                self._restore(topic, config)
-                raise
+            raise
+        if saved is not None:
+            await saved
         return request.answer()
 
     def _restore(self, topic: str, config: TopicConfig | None) -> None:

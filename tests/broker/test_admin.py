@@ -351,7 +351,7 @@ class SyncTests(AdminCase):
     sync = True
 
     def test_durable_first(self) -> None:
-        """Changes are answered once they are on disk; queues go after the settings."""
+        """Changes are answered once they are on disk; the queues of a deleted topic go at once."""
         self.env.threads.held.add("tables")
         for code, body, fields in (
             (RequestCode.UPDATE_AND_CREATE_TOPIC, b"", {
@@ -364,20 +364,22 @@ class SyncTests(AdminCase):
             answer = self.raw(code, body, **fields)
             assert isinstance(answer, Deferred)
             self.assertNoResult(answer)
-            self.assertEqual(self.store.deleted, [])
+            self.assertEqual(self.store.deleted, ["T"] if code == RequestCode.DELETE_TOPIC_IN_BROKER else [])
             self.env.threads.release("tables")
             self.assertEqual(received(self.successResultOf(answer)).code, 0)
             self.store.deleted.clear()
 
     def test_created_again(self) -> None:
-        """A topic that a send brings about again while its deletion is written keeps its queues."""
+        """A topic that a send brings about again while its deletion is written keeps the queues it has anew."""
         self.topics.update(TopicConfig(topic_name="T"))
         self.env.threads.held.add("tables")
         answer = self.raw(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+        self.assertEqual(self.store.deleted, ["T"])
         self.topics.update(TopicConfig(topic_name="T"))
         self.env.threads.release("tables")
         self.assertEqual(received(self.successResultOf(answer)).code, 0)
-        self.assertEqual(self.store.deleted, [])
+        self.assertEqual(self.store.deleted, ["T"])
+        self.assertIn("T", self.topics)
 
 
 class BrokerAdminTests(AdminCase):

@@ -247,6 +247,27 @@ class SavedFirstTests(SynchronousTestCase):
         self.assertEqual(self.codes, [0, 0, 0, 0])
 
 
+class OvertakenTests(SynchronousTestCase):
+    """Under SYNC_FLUSH the answer to a deletion waits for the file of topics."""
+
+    def test_sent_meanwhile(self) -> None:
+        """A message that comes meanwhile is of a new topic: it stays, and those before the deletion go."""
+        cluster = Cluster(flushDiskType="SYNC_FLUSH")
+        self.addCleanup(cluster.stop)
+        cluster.send("T", b"old")
+        cluster.env.threads.held.add("tables")
+        codes: list[int] = []
+        for command in delete("T"), send_command("T", b"new"):
+            cluster.client.ask(BROKER, command, 30.0).addCallback(lambda answer: codes.append(answer.code))
+        cluster.pump()
+        self.assertEqual(codes, [])
+        cluster.env.threads.held.clear()
+        cluster.env.threads.release("tables")
+        cluster.pump()
+        self.assertEqual(codes, [0, 0])
+        self.assertEqual([(one.queue_offset, bytes(one.body)) for one in cluster.pull("T")[1]], [(0, b"new")])
+
+
 class NotSavedTests(SynchronousTestCase):
     """SYNC_FLUSH, and a file of topics that cannot be written."""
 
