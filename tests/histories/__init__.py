@@ -1,0 +1,1 @@
+"""Random histories of stores, brokers and replicas, judged against a plain model (docs/histories)."""

@@ -1,0 +1,250 @@
+"""
+A disk that can fail, and the state in which a crash leaves it.
+
+A killed process leaves everything that it wrote. A power cut keeps what was synced; of everything else it keeps blocks
+of 512 bytes at random. Names behave as in a journal: a power cut keeps the changes of directories up to some moment,
+which is never before the last change that was synced.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+import random
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from tests.fakes import BLOCK, FakeClock, FakeFile, FakeFiles, FakeMapping
+
+DISK: Final = 1 << 39  # bytes that are free on a disk that is not full
+
+_SYNCS: Final = ("sync", "sync_directory")
+
+
+class Names(NamedTuple):
+    """The names of a disk after one change of a directory."""
+
+    change: int
+    files: dict[str, FakeFile]
+    directories: set[str]
+
+
+class Mapping(FakeMapping):
+    """A mapping whose operations can fail."""
+
+    _files: Disk
+
+    def reserve(self, begin: int, end: int) -> None:
+        """Reserve blocks, or fail."""
+        self._files.fault("reserve", self.path)
+        super().reserve(begin, end)
+
+    def sync(self) -> None:
+        """Make the content durable, or fail."""
+        self._files.fault("sync", self.path)
+        super().sync()
+
+
+class Disk(FakeFiles):
+    """
+    A file system in memory that fails at random and can be cut off from power.
+
+    @ivar rate: probability that an operation fails.
+    @ivar failing: the operations that can fail; C{None}: all of them.
+    @ivar faults: how many operations failed.
+    @ivar stop_after: after this many further operations the state is copied to C{stopped}; 0 for never.
+    @ivar stopped: a copy of the disk in the middle of the work, as a crash at that moment leaves it.
+    """
+
+    def __init__(self, clock: FakeClock, chance: random.Random) -> None:
+        super().__init__(clock)
+        self.chance = chance
+        self.rate = 0.0
+        self.failing: Collection[str] | None = None
+        self.faults = 0
+        self.stop_after = 0
+        self.stopped: Disk | None = None
+        self._changes = 0
+        self._durable = 0  # changes of names up to this one are on the disk
+        self._last_change: dict[str, int] = {}  # by directory
+        self._journal = [Names(0, {}, {"/"})]
+
+    def fault(self, operation: str, path: str) -> None:
+        """Fail, if chance has it so. @raise OSError: EIO, ENOSPC or EMFILE."""
+        if self.stop_after:
+            self.stop_after -= 1
+            if not self.stop_after:
+                self.stopped = self.killed(self._clock, self.chance)
+        if self.rate and (self.failing is None or operation in self.failing) and self.chance.random() < self.rate:
+            self.faults += 1
+            number = errno.EIO
+            if operation not in _SYNCS:
+                number = self.chance.choice((errno.EIO, errno.ENOSPC, errno.EMFILE))
+            raise OSError(number, f"injected into {operation}", path)
+
+    def mend(self) -> None:
+        """Let nothing fail any more, and make room."""
+        self.rate = 0.0
+        self.failing = None
+        self.free = max(self.free, DISK)
+
+    @property
+    def sick(self) -> bool:
+        """Whether operations can fail."""
+        return self.rate > 0 or self.free < DISK // 2
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def _changed(self, *directories: str) -> None:
+        self._changes += 1
+        for directory in directories:
+            self._last_change[directory] = self._changes
+        self._journal.append(Names(self._changes, dict(self.files), set(self.directories)))
+
+    def _force(self, change: int) -> None:
+        if change > self._durable:
+            self._durable = change
+            self._journal = [one for one in self._journal if one.change >= change]
+
+    def _new(self, path: str, size: int) -> FakeFile:
+        file = super()._new(path, size)
+        self._changed(posixpath.dirname(path))
+        return file
+
+    def make_directories(self, path: str, sync: bool = True) -> None:
+        """Add directories."""
+        missing = []
+        while path not in self.directories:
+            missing.append(path)
+            path = posixpath.dirname(path)
+        if missing:
+            self.fault("make_directories", path)
+            self.directories.update(missing)
+            self._changed(*(posixpath.dirname(one) for one in missing))
+            if sync:
+                self._force(self._changes)
+
+    def create(self, path: str, data: bytes, sync: bool = True) -> None:
+        """Make a file, with its name on the disk where that is asked for."""
+        self.fault("create", path)
+        super().create(path, data, sync)
+        if sync:
+            self._force(self._changes)
+
+    def replace(self, path: str, data: bytes, backup: bool = True) -> None:
+        """Replace a file; durable when it returns."""
+        self.fault("replace", path)
+        super().replace(path, data, backup)
+        self._changed(posixpath.dirname(path))
+        self._force(self._changes)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename."""
+        self.fault("rename", source)
+        super().rename(source, target)
+        self._changed(posixpath.dirname(source), posixpath.dirname(target))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self.fault("remove", path)
+        super().remove(path)
+        self._changed(posixpath.dirname(path))
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory."""
+        self.fault("remove", path)
+        super().remove_directory(path)
+        self._changed(posixpath.dirname(path))
+
+    def remove_tree(self, path: str) -> None:
+        """Remove everything below a directory."""
+        self.fault("remove", path)
+        super().remove_tree(path)
+        self._changed(posixpath.dirname(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names of a directory durable, and with them, as a journal does, all changes before."""
+        self.fault("sync_directory", path)
+        super().sync_directory(path)
+        self._force(self._last_change.get(path, 0))
+
+    def allocate(self, path: str, size: int) -> None:
+        """Make a file with all its blocks."""
+        self.fault("allocate", path)
+        super().allocate(path, size)
+
+    def create_sparse(self, path: str, size: int) -> None:
+        """Make a file without blocks."""
+        self.fault("create_sparse", path)
+        super().create_sparse(path, size)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Make a file longer."""
+        self.fault("append", path)
+        super().append(path, data)
+
+    def overwrite(self, path: str, offset: int, data: bytes) -> None:
+        """Write over a part of a file."""
+        self.fault("overwrite", path)
+        super().overwrite(path, offset, data)
+
+    def map(self, path: str, writable: bool = True, scattered: bool = False) -> Mapping:
+        """Map a file."""
+        self.fault("map", path)
+        self._get(path)
+        return Mapping(self, path, writable)
+
+    # -- crashes -----------------------------------------------------------------------------------------------
+
+    def killed(self, clock: FakeClock, chance: random.Random) -> Disk:
+        """Return the disk as a killed process leaves it: with all that was written, synced or not."""
+        copies: dict[int, FakeFile] = {}
+
+        def copied(files: dict[str, FakeFile]) -> dict[str, FakeFile]:
+            found = {}
+            for path, file in files.items():
+                if id(file) not in copies:
+                    copies[id(file)] = _copy(file, bytes(file.data))
+                found[path] = copies[id(file)]
+            return found
+
+        after = Disk(clock, chance)
+        after.free = self.free
+        after.files = copied(self.files)
+        after.directories = set(self.directories)
+        after._journal = [Names(one.change, copied(one.files), set(one.directories)) for one in self._journal]
+        after._changes, after._durable = self._changes, self._durable
+        after._last_change = dict(self._last_change)
+        return after
+
+    def cut_off(self, clock: FakeClock, chance: random.Random) -> Disk:
+        """Return the disk as a power cut leaves it."""
+        after = Disk(clock, chance)
+        after.free = self.free
+        names = chance.choice(self._journal) if chance.random() < 0.7 else self._journal[-1]
+        kept = chance.choice((0.0, 1.0, 0.6, 0.6))
+        for path in sorted(names.files):
+            after.files[path] = _torn(names.files[path], kept, chance)
+        after.directories = set(names.directories)
+        after._journal = [Names(0, dict(after.files), set(after.directories))]
+        return after
+
+
+def _copy(file: FakeFile, data: bytes) -> FakeFile:
+    copy = FakeFile(data, file.modified_ms)
+    copy.synced = bytes(file.synced)
+    copy.holes = set(file.holes)
+    return copy
+
+
+def _torn(file: FakeFile, kept: float, chance: random.Random) -> FakeFile:
+    """Return a file of which unsynced blocks were kept with probability C{kept}."""
+    data = bytearray(file.data)
+    synced = bytes(file.synced).ljust(len(data), b"\0")[: len(data)]
+    for at in range(0, len(data), BLOCK):
+        block = slice(at, at + BLOCK)
+        if data[block] != synced[block] and (kept == 0 or chance.random() >= kept):
+            data[block] = synced[block]
+    torn = _copy(file, bytes(data))
+    torn.synced = bytes(data)
+    return torn
