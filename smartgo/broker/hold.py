@@ -86,9 +86,6 @@ class _Waiting:
         self.tagged: dict[int, dict[Parked, None]] = {}
         self.fresh: dict[Parked, None] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.plain or self.tagged)
-
     def add(self, held: Parked) -> None:
         """Let a pull wait here."""
         if held.codes is None:
@@ -117,9 +114,11 @@ class _Waiting:
     def woken_by(self, tag_codes: Sequence[int]) -> list[Parked]:
         """Return the pulls that want one of some messages; one may be there twice."""
         found = list(self.plain)
-        if self.tagged:
-            for code in set(tag_codes):
-                found += self.tagged.get(code, ())
+        tagged = self.tagged
+        if tagged:
+            for code in tag_codes if len(tag_codes) == 1 else set(tag_codes):
+                if code in tagged:
+                    found += tagged[code]
         return found
 
 
@@ -217,16 +216,15 @@ class PullHold:
             waiting = self._by_queue[held.queue] = _Waiting()
         waiting.add(held)
         self.count += 1
-        self._expire_in(held, min(seconds, self.longest))
+        if seconds > self.longest:
+            seconds = self.longest
+        self._expire_in(held, seconds)
         return held.answer
 
     def _take(self, pulls: _Pulls, places: int) -> bool:
         """Take places for a long poll; a connection gets what its address may still have, as an address does of all."""
         taken = pulls.places + places
-        polls = self._long_polls
-        if taken > self.peer_limit or taken > polls.limit - polls.total - polls.of(pulls.source):
-            return False
-        if not polls.take(pulls.source, places):
+        if taken > self.peer_limit or not self._long_polls.take(pulls.source, places, pulls.places):
             return False
         pulls.places = taken
         return True
@@ -294,7 +292,7 @@ class PullHold:
         self.count -= 1
         waiting = self._by_queue[held.queue]
         waiting.remove(held)
-        if not waiting:
+        if not waiting.plain and not waiting.tagged:
             del self._by_queue[held.queue]
         pulls = self._by_peer[held.peer]
         del pulls.parked[held]
@@ -313,7 +311,7 @@ class PullHold:
         return int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
 
     def _expire_in(self, held: Parked, seconds: float) -> None:
-        held.bucket = number = self._bucket(seconds)
+        held.bucket = number = int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
         bucket = self._buckets.get(number)
         if bucket is not None:
             bucket[held] = None

@@ -55,10 +55,15 @@ class Shares:
         """How many entries somebody may add now."""
         return max(0, (self.limit - self.total - self.of(source) + 1) // 2)
 
-    def take(self, source: str, count: int = 1) -> bool:
-        """Add entries, all or none."""
+    def take(self, source: str, count: int = 1, own: int = 0) -> bool:
+        """
+        Add entries, all or none.
+
+        @param own: how many of C{source}'s entries are of one connection: it may have as many as C{source} may add.
+        """
         taken = self._taken.get(source, 0)
-        if taken + 2 * count > self.limit - self.total + 1:
+        free = self.limit - self.total
+        if taken + 2 * count > free + 1 or own + count > free - taken:
             return False
         self._taken[source] = taken + count
         self.total += count
