@@ -194,9 +194,13 @@ class DelayQueues:
     async def _deliver_due(self, level: int) -> float | None:
         """Deliver some of what is due of one level; return the seconds until it is to be looked at again, if ever."""
         offset = self.offsets[level]
+        low, high = self._store.bounds(SCHEDULE_TOPIC, level - 1)
+        if offset < low:  # what is before is gone
+            self.offsets[level] = offset = low
+            self._changed()
         units = self._store.units(SCHEDULE_TOPIC, level - 1, offset, _TURN)
         if not units:
-            return self._skip(level, offset)
+            return None if offset >= high else _RETRY_SECONDS
         now = self._clock.wall_ms()
         try:
             for unit in units:
@@ -238,15 +242,6 @@ class DelayQueues:
             end = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
             self._deadlines[level] = end, now + delay_ms / 1000
         return left_ms / 1000
-
-    def _skip(self, level: int, offset: int) -> float | None:
-        """Step over entries that are gone; C{None} at the end of the queue."""
-        low, high = self._store.bounds(SCHEDULE_TOPIC, level - 1)
-        if offset < low:
-            self.offsets[level] = low
-            self._changed()
-            return 0.0
-        return None if offset >= high else _RETRY_SECONDS
 
     async def _deliver(self, unit: Unit) -> None:
         """

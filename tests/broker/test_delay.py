@@ -288,6 +288,19 @@ class DelayQueuesTests(SynchronousTestCase):
         waiting.callback(None)
         self.assertEqual((len(reading), self.delivered(), self.delay.offsets[1]), (1, 1, 1))
 
+    def test_gone(self) -> None:
+        """Messages that are gone from the front of a level's queue are passed, and no other with them."""
+        self.delay.start({})
+        for number in range(5):
+            self.schedule(1, KEYS=f"k{number}")
+        self.store._by_key[SCHEDULE_TOPIC, 0].minimum = 3
+        self.env.clock.advance(1)
+        self.assertEqual((self.delivered(), self.delay.offsets[1]), (2, 5))
+        self.schedule(1)
+        self.store._by_key[SCHEDULE_TOPIC, 0].minimum = 6
+        self.env.clock.advance(2)
+        self.assertEqual((self.delivered(), self.delay.offsets[1]), (2, 6))
+
     def test_discarded(self) -> None:
         """A message without a destination is left out with an error in the log, the next one is delivered."""
         self.delay.start({})
@@ -431,6 +444,7 @@ class DelayProgressTests(SynchronousTestCase):
         offsets[1] = 6
         self.progress.changed()
         stopping = self.progress.stop()
+        self.assertEqual(len(self.flushes), 1)
         self.flushes[0].callback(PutStatus.OK)
         self.assertNoResult(stopping)
         self.assertEqual(self.make().load(), {1: 5})
