@@ -29,6 +29,7 @@ from smartgo.broker.requests import Requests
 from smartgo.broker.terms import as_slave, durability, store_settings
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.slowturns import SlowTurns
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.audience import Audience
 from smartgo.remoting.client import RemotingClient
@@ -212,6 +213,11 @@ class Broker(Service):
         return self._rounds.budget
 
     @property
+    def slow_turns(self) -> SlowTurns:
+        """What held the reactor of this process up."""
+        return self._rounds.slow
+
+    @property
     def connection_counts(self) -> Counts | None:
         """What happened to connections since the ports were opened; C{None} before."""
         return None if self._server is None else self._server.rounds.counts
@@ -301,7 +307,7 @@ class Broker(Service):
             self._env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
-            Rounds(self._env.clock, self._rounds.budget),
+            Rounds(self._env.clock, self._rounds.budget, self._rounds.slow),
             listener,
             self._limits,
             self._tls,

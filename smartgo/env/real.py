@@ -51,6 +51,17 @@ class RealClock:
         # Stock Twisted follows the wall clock: set back by 3 s, a timer of 1 s takes 4 s (reliability H8).
         reactor.seconds = time.monotonic  # type: ignore[method-assign]
         self._reactor = reactor
+        self._around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], object] | None = None
+
+    def call_around(
+        self, around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], object] | None
+    ) -> None:
+        """
+        Let C{around(function, args, kwargs)} make the calls of all timers that are set from now on.
+
+        @param around: calls the function, and may measure it; C{None}: timers call for themselves.
+        """
+        self._around = around
 
     def seconds(self) -> float:
         """Seconds of a clock that is never set."""
@@ -58,6 +69,8 @@ class RealClock:
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kwargs: object) -> IDelayedCall:
         """Call once, C{delay} seconds from now."""
+        if self._around is not None:
+            return self._reactor.callLater(delay, self._around, callable, args, kwargs)
         return self._reactor.callLater(delay, callable, *args, **kwargs)
 
     def getDelayedCalls(self) -> Any:

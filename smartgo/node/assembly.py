@@ -166,6 +166,8 @@ def make_service(
     node = Node(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     services = checked(options.program, assemble, env, options, configuration, prepared, process)
+    for service in services[:1]:
+        env.clock.call_around(service.slow_turns.timed)
     stalls = StallWatch(env.clock)
     ops = checked(options.program, assemble_ops, env, options, configuration, services, stalls, process)
     if ops is not None:

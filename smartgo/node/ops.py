@@ -254,6 +254,7 @@ def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: S
         next((one.routes for one in services if isinstance(one, Registry)), None),
         None if stalls is None else lambda: Stalls(stalls.count, stalls.longest),
         next((one.memory_budget for one in services), None),
+        next((one.slow_turns for one in services), None),
     )
 
 

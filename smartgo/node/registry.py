@@ -35,6 +35,7 @@ class Registry(MultiService):
     @ivar ready: fires with this once clients can connect, or fails with why not.
     @ivar routes: who serves what; provides L{smartgo.registry.interfaces.IRoutes}.
     @ivar memory_budget: the memory that peers may make this process keep.
+    @ivar slow_turns: what held the reactor of this process up.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
 
@@ -65,6 +66,7 @@ class Registry(MultiService):
             tls,
         )
         self.memory_budget = rounds.budget
+        self.slow_turns = rounds.slow
         self._server.rounds.when_stood_still(self._registry.stood_still)
         self.routes = self._registry.routes
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [

@@ -25,6 +25,9 @@ STALL: Final = 0.25
 """Seconds of standstill that count as a stall."""
 
 _FRAMES: Final = 12
+_EVERY: Final = 60.0  # seconds between two stacks that end at the same place, and between two lines about stalls
+_PLACES: Final = 64  # whose stacks are remembered as shown
+_WAITS: Final = frozenset({"doPoll", "doSelect", "doIteration"})  # where Twisted's reactors wait for something to do
 
 
 class StallWatch(Service):
@@ -45,6 +48,9 @@ class StallWatch(Service):
         self._wind = wind or (lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds))
         self._call: IDelayedCall | None = None
         self._due = 0.0
+        self._shown: dict[tuple[str, int], float] = {}  # file and line -> when their stack was logged last
+        self._said_at = -_EVERY
+        self._said = 0  # the count then
         self.count = 0
         self.longest = 0.0
 
@@ -72,10 +78,36 @@ class StallWatch(Service):
         if late >= STALL:
             self.count += 1
             self.longest = max(self.longest, late)
-            self._log.warn("the reactor stood still for {seconds:.3f} s", seconds=late)
+            self._say(late)
         self._next()
 
+    def _say(self, late: float) -> None:
+        """Log a stall, once a minute with how many there were."""
+        now = self._clock.seconds()
+        if now - self._said_at < _EVERY:
+            return
+        self._log.warn(
+            "the reactor stood still for {seconds:.3f} s, stall {count} since this was last said",
+            seconds=late,
+            count=self.count - self._said,
+        )
+        self._said_at, self._said = now, self.count
+
     def alarm(self, number: int, frame: FrameType | None) -> None:
-        """Say what is running."""
-        stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
+        """Say what is running, for each place once a minute; nothing where the reactor waits: the process was held."""
+        if frame is None or _is_waiting(frame):
+            return
+        place = frame.f_code.co_filename, frame.f_lineno
+        now = self._clock.seconds()
+        if now - self._shown.get(place, -_EVERY) < _EVERY:
+            return
+        if len(self._shown) >= _PLACES:
+            self._shown.clear()
+        self._shown[place] = now
+        stack = "".join(traceback.format_stack(frame, _FRAMES))
         self._log.warn("the reactor stands still, in:\n{stack}", stack=stack)
+
+
+def _is_waiting(frame: FrameType) -> bool:
+    """Whether a reactor waits here for something to do."""
+    return frame.f_code.co_name in _WAITS and frame.f_globals.get("__name__", "").startswith("twisted.internet.")

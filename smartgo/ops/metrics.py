@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from smartgo.broker.broker import Broker
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.slowturns import SlowTurns
 from smartgo.ops.brokermetrics import BrokerMetrics
 from smartgo.registry.interfaces import IRoutes
 from smartgo.remoting.memorybudget import Kind, MemoryBudget
@@ -31,16 +32,20 @@ def metrics_of(
     routes: IRoutes | None = None,
     stalls: Callable[[], Stalls] | None = None,
     budget: MemoryBudget | None = None,
+    slow: SlowTurns | None = None,
 ) -> CollectorRegistry:
     """
     Return what Prometheus is to be shown of a process; ask for it on the reactor thread.
 
     @param routes: of the registry in this process.
     @param stalls: tells when the reactor stood still, where somebody watches that.
+    @param slow: what held the reactor up.
     @param budget: the memory that peers of the process may make it keep.
     """
     registry = CollectorRegistry()
     registry.register(ProcessMetrics(env, stalls))
+    if slow is not None:
+        registry.register(TurnMetrics(slow))
     if budget is not None:
         registry.register(MemoryMetrics(budget))
     if broker is not None:
@@ -68,6 +73,23 @@ class ProcessMetrics(Collector):
                 "smartgo_reactor_stalls", "How often the reactor stood still for 0.25 s or longer.", stalls.count
             )
             yield GaugeMetricFamily("smartgo_reactor_longest_stall_seconds", "The longest of these.", stalls.longest)
+
+
+class TurnMetrics(Collector):
+    """What held the reactor up."""
+
+    def __init__(self, slow: SlowTurns) -> None:
+        self._slow = slow
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        family = CounterMetricFamily(
+            "smartgo_reactor_slow_turns", "Turns of more than 50 ms, by what took them.", labels=("name",)
+        )
+        for name, count in self._slow.counts.items():
+            family.add_metric((name,), count)
+        yield family
+        yield CounterMetricFamily("smartgo_reactor_slow_turns_seconds", "How long these took.", self._slow.seconds)
 
 
 class MemoryMetrics(Collector):

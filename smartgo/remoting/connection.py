@@ -8,6 +8,7 @@ that of L{smartgo.remoting.watch}.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -17,6 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NoRoom, PeerTooSlow
+from smartgo.net.slowturns import LIMIT
 from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.dispatch import Dispatcher, Later
@@ -26,18 +28,31 @@ from smartgo.remoting.outflow import Outflow
 from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.states import TRANSITIONS, Event, State
 from smartgo.remoting.watch import AT_ONCE, Watch
-from smartgo.schema.command import Command
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import RESPONSE, Command, decode
 
 # Why no requests are taken from a connection just now; any number of these bits.
 _FULL: Final = 1  # too many in flight (L12)
 _CLOGGED: Final = 2  # too much unsent (L13)
 _ENDING: Final = 4  # draining or closing
 
+CODES: Final = frozenset(int(one) for one in RequestCode)
 FRAMES_A_TURN: Final = 64
 """Requests of one connection that are processed before it is another one's turn."""
 
 _LARGE: Final = 16384  # bytes in pieces; to copy as much together costs more than to have the kernel gather it
 _FEW: Final = 256  # pieces; a system has a limit to how many it gathers
+
+
+def _kind_of(frame: bytes) -> str:
+    """Name a frame that took long: one of a few names, whatever a peer makes up."""
+    try:
+        command = decode(frame)
+    except (FramingError, BadHeader):
+        return "unreadable request"
+    if command.flag & RESPONSE:
+        return "answer to a call of ours"
+    return f"request {command.code}" if command.code in CODES else "request of an unknown code"
 
 
 class Owner(Protocol):
@@ -246,7 +261,7 @@ class Connection:
         @param whole: whether the end of a frame came.
         """
         rounds = self._rounds
-        now = rounds.clock.seconds()
+        now = rounds.now = rounds.clock.seconds()
         if now > rounds.overdue:
             rounds.stood_still(now)
         self.chunks += 1
@@ -300,6 +315,9 @@ class Connection:
             self.fail(Failure(error))
         finally:
             self._running = False
+            took = self._rounds.clock.seconds() - self._rounds.now
+            if took >= LIMIT:
+                self._note_slow(frames, took)
         if not self.open:
             self._part()
             return taken
@@ -317,6 +335,7 @@ class Connection:
         """Answer frames until there are none, or something stops us; what is left waits."""
         self._running = True
         rounds = self._rounds
+        all_frames = frames
         try:
             while True:
                 taken = self._dispatcher.run(self, frames, rounds.begun)
@@ -337,10 +356,19 @@ class Connection:
             self._running = False
             if rounds.begun and not self._woken:
                 rounds.end_runs()
+            took = rounds.clock.seconds() - rounds.now
+            if took >= LIMIT:
+                self._note_slow(all_frames, took)
         if not self.open:
             self._part()
         elif self._stops:
             self._stand()
+
+    def _note_slow(self, frames: list[bytes], seconds: float) -> None:
+        """Count frames that held the reactor up, under the name that most of them have."""
+        names = Counter(map(_kind_of, frames))
+        detail = ", ".join(f"{count} of {name}" for name, count in names.most_common(3))
+        self._rounds.slow.note(names.most_common(1)[0][0], seconds, f"{detail}, with {self.address}")
 
     def heard(self, answer: Command) -> None:
         """Take an answer to a call of ours."""

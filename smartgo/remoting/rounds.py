@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from smartgo.net.slowturns import SlowTurns
 from smartgo.remoting.complaints import Complaints
 from smartgo.remoting.counts import Counts
 from smartgo.remoting.memorybudget import MemoryBudget
@@ -82,6 +83,8 @@ class Rounds:
 
     @ivar clock: the clock that all times here are of.
     @ivar budget: the memory that peers may make the process keep.
+    @ivar slow: what held the reactor up.
+    @ivar now: when a peer was last read, or a queue of requests last served.
     @ivar complaints: rationed warnings about peers.
     @ivar counts: what happened since the start.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
@@ -94,9 +97,11 @@ class Rounds:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, budget: MemoryBudget) -> None:
+    def __init__(self, clock: IReactorTime, budget: MemoryBudget, slow: SlowTurns | None = None) -> None:
         self.clock = clock
         self.budget = budget
+        self.slow = SlowTurns(clock) if slow is None else slow
+        self.now = clock.seconds()
         self.complaints = Complaints(clock)
         self.counts = Counts()
         self.stamp = clock.seconds() + INTERVAL
@@ -234,6 +239,7 @@ class Rounds:
         left = _SERVED
         served: list[Backlogged] = []
         for _ in range(len(self._backlog)):
+            self.now = self.clock.seconds()
             if left <= 0 or not self._backlog:
                 break
             who = self._backlog.popleft()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import types
 
 from twisted.logger import LogLevel, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
@@ -42,6 +43,39 @@ class StallWatchTests(SynchronousTestCase):
         with capturedLogs() as logged:
             self.watch.alarm(signal.SIGALRM, sys._getframe())
         self.assertIn("test_stack", logged[0]["stack"])
+
+    def test_stacks_limited(self) -> None:
+        """A place that holds the reactor up again and again is shown once a minute, another place at once."""
+        with capturedLogs() as logged:
+            for _ in range(100):
+                self.watch.alarm(signal.SIGALRM, sys._getframe())
+                self.clock.advance(0.1)
+            self.assertEqual(len([event for event in logged if "stack" in event]), 1)
+            self.watch.alarm(signal.SIGALRM, sys._getframe())
+            self.assertEqual(len([event for event in logged if "stack" in event]), 2)
+
+    def test_idle(self) -> None:
+        """A reactor that waits for something to do holds nobody up: the process was stopped, or the machine busy."""
+
+        def doPoll() -> None:
+            self.watch.alarm(signal.SIGALRM, sys._getframe())
+
+        waiting = types.FunctionType(doPoll.__code__, {"__name__": "twisted.internet.epollreactor", "signal": signal,
+            "sys": sys}, "doPoll", None, doPoll.__closure__)  # fmt: skip
+        with capturedLogs() as logged:
+            waiting()
+            self.assertEqual(logged, [])
+            doPoll()
+            self.assertEqual(len(logged), 1)
+
+    def test_lines_limited(self) -> None:
+        """A hundred stalls in a minute are one line, and the next line says how many there were."""
+        with capturedLogs() as logged:
+            for _ in range(100):
+                self.clock.advance(0.5)
+            self.clock.advance(20)
+        said = [event["count"] for event in logged if "count" in event]
+        self.assertEqual((said, self.watch.count), ([1, 100], 101))
 
     def test_stop(self) -> None:
         """After stopping there is neither timer nor alarm."""

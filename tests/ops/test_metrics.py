@@ -38,6 +38,7 @@ class MetricsCase(SynchronousTestCase):
             self.cluster.registry.routes,
             lambda: self.stalls,
             self.cluster.broker.memory_budget,
+            self.cluster.broker.slow_turns,
         )
 
     def fill(self) -> None:
@@ -231,6 +232,16 @@ class ProcessMetricsTests(MetricsCase):
         self.cluster.pump(5)
         self.assertAlmostEqual(self.value("smartgo_registry_broker_silence_seconds"), 5.0, 1)
         self.assertEqual(self.value("smartgo_registry_topics"), len(self.cluster.registry.routes.topics()))
+
+    def test_slow_turns(self) -> None:
+        """What held the reactor up, by name."""
+        self.cluster.broker.slow_turns.note("request 310", 0.25)
+        self.cluster.broker.slow_turns.note("timer Broker.sweep", 0.5)
+        counts = {
+            dict(labels)["name"]: count for labels, count in self.values("smartgo_reactor_slow_turns_total").items()
+        }
+        self.assertEqual(counts, {"request 310": 1, "timer Broker.sweep": 1})
+        self.assertEqual(self.value("smartgo_reactor_slow_turns_seconds_total"), 0.75)
 
     def test_memory(self) -> None:
         """The memory budget: how large it is, and what is used of it for what."""
