@@ -231,7 +231,7 @@ class Feed(Link):
         self.push()
 
     def stopProducing(self) -> None:
-        """The connection is gone; L{connectionLost} follows."""
+        """The connection is gone; L{ended} follows."""
 
     # -- time ----------------------------------------------------------------------------------------------------
 

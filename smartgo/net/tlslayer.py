@@ -1,7 +1,7 @@
 """
 The one place that knows how Twisted's TLS layer ends, so that a connection that is gone is freed at once.
 
-Twisted notes why TLS ended as a L{Failure} made where the error was caught. Its traceback refers to the frames of all
+Twisted notes why TLS ended as a C{Failure} made where the error was caught. Its traceback refers to the frames of all
 callers, one of which refers to the failure: a circle around layer, transport and protocol, made at each end without a
 C{close_notify} and at each certificate that is refused. Only the garbage collector would find it. The traceback says
 nothing about the peer, so it is dropped.
