@@ -137,6 +137,7 @@ class BrokerHistory(History):
         self.waiting: set[int] = set()  # messages whose sends are not answered
         self.commits: dict[Key, Committed] = {}
         self.recovered = ENDLESS  # where the log ended after the last crash
+        self.stopping = False
         self.stuck = False  # the store failed: sends are refused until the next start
         self.note("profile", sorted(self.flags.items()), sorted(self.sizes.items()), self.lazy)
         self.caller = Caller(self.world, self.port)
@@ -290,6 +291,8 @@ class BrokerHistory(History):
             return
         if answer.code not in (0, 10, 11, 12):
             self.note("refused", several[0].number, answer.code)
+            if self.stopping:  # what waited for the disk is refused, and stored
+                return
             for one in several:
                 self.model.answered(one, answer.code, -1, -1, -1)
             return
@@ -380,8 +383,12 @@ class BrokerHistory(History):
         self.queues[topic] = queues
 
     def set_clock(self) -> None:
-        """Set the wall clock."""
+        """Set the wall clock; what is on its way is stored by the old one or the new one."""
         self.machine.wall_offset_ms += self.chance.choice((-3_600_000, -5_000, 5_000, 86_400_000))
+        now_ms = self.machine.wall_offset_ms + round(self.world.clock.seconds() * 1000)
+        for number in self.waiting:
+            one = self.model.sent[number]
+            one.wall_ms = min(one.wall_ms, now_ms)
         self.note("clock", self.machine.wall_offset_ms)
 
     def break_disk(self) -> None:
@@ -576,6 +583,7 @@ class BrokerHistory(History):
         self.machine.disk.mend()
         self.world.lazy = False
         self.note("stop", self.end)
+        self.stopping = True
         found: list[object] = []
         self.broker.stopService().addBoth(found.append)
         for _ in range(30):
@@ -584,6 +592,7 @@ class BrokerHistory(History):
             self.world.run(1.0)
         if not found:
             raise Violation("stop", "the broker does not stop within 30 s")
+        self.stopping = False
         failed = self.stuck
         left = [one for one in self.machine.env.clock.getDelayedCalls() if one.active()]
         if left or self.machine.disk.mappings:
