@@ -53,6 +53,18 @@ class OffsetTableTests(SynchronousTestCase):
         table.merge(ConsumerOffsetTable({"T@h": {0: 5, 1: 5}, "V@k": {0: 1}}))
         self.assertEqual((table.count, sum(len(queues) for _, _, queues in table.items())), (4, 4))
 
+    def test_beyond_the_end(self) -> None:
+        """What lies beyond the end of its queue is taken back, and saved; a queue without messages tells nothing."""
+        table = self.table()
+        for queue_id, offset in enumerate((5, 6, 7, 8)):
+            table.commit("g", "T", queue_id, offset)
+        self.successResultOf(table.save())
+        table.keep_within(lambda topic, queue_id: (9, 6, 3, 0)[queue_id])
+        self.assertEqual(table.queues("g", "T"), {0: 5, 1: 6, 2: 3, 3: 8})
+        self.successResultOf(table.save())
+        again = self.table()
+        self.assertEqual(again.queues("g", "T"), table.queues("g", "T"))
+
     def test_commit(self) -> None:
         """The last commit counts, also when it goes back."""
         table = self.table()

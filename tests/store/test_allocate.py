@@ -45,6 +45,24 @@ class AheadTests(SpaceTestCase):
         self.fill_file(store)
         self.assertEqual((len(self.env.files.list(SPARE)), len(self.env.files.list(LOG))), (0, 2))
 
+    def test_not_mapped(self) -> None:
+        """A file that cannot be mapped, as too many are open, is taken back; another is made later."""
+        mapped = self.env.files.map
+
+        def refuse(path: str, writable: bool = True, scattered: bool = False) -> FakeMapping:
+            """Map everything but files made ahead of need."""
+            if path.startswith(SPARE):
+                raise OSError(errno.EMFILE, "Too many open files", path)
+            return mapped(path, writable, scattered)
+
+        self.patch(self.env.files, "map", refuse)
+        store = self.start()
+        self.assertEqual(self.env.files.list(SPARE), [])
+        self.patch(self.env.files, "map", mapped)
+        self.env.clock.advance(5)
+        self.assertEqual(len(self.env.files.list(SPARE)), 1)
+        self.send(store, message())
+
     def test_lane_too_slow(self) -> None:
         """A file that is not ready when it is needed is made at once; the one under way serves the next time."""
         self.env.threads.held.add("prepare")

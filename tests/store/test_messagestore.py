@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from smartgo.errors import ServiceNotAvailable, StoreHeld
 from smartgo.store.checkpoint import Checkpoints
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
+from smartgo.store.layout import DELETED
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import FakeEnvironment, FakeFile
 from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small
@@ -452,6 +453,7 @@ class DeleteTests(StoreTestCase):
         self.stopped(self.store)
         store = self.store = self.opened(self.env, small(sync_flush=True))
         self.env.threads.held.update(("flush", "checkpoint", "prepare"))
+        self.env.files.synced_directories.clear()
         store.delete_topic("T")
         appended = store.append([message(body=b"new")])
         store.end_run()
@@ -460,6 +462,7 @@ class DeleteTests(StoreTestCase):
         while not waiting.called:
             self.assertEqual(self.env.threads.release("flush", 1), 1)
         self.assertEqual(self.successResultOf(waiting), PutStatus.OK)
+        self.assertIn(posixpath.join(ROOT, DELETED), self.env.files.synced_directories)  # the name of its file, too
         self.assertEqual(self.bodies(self.opened(power_off(self.env))), [b"new"])
         self.env.threads.held.clear()
         for lane in ("flush", "checkpoint", "prepare"):
