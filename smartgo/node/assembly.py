@@ -22,7 +22,6 @@ from smartgo.node.process import PortTaken, Process, check_tables, checked, prob
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
-_THRESHOLDS: Final = (10_000, 20, 20)
 
 _log = Logger()
 
@@ -32,11 +31,10 @@ def settle_memory() -> None:
     Take what the start left in memory out of the garbage collector's sight.
 
     Some hundred thousand objects of the interpreter and its modules never die; looking through them again and again
-    cost a third of the time of a send.
+    held the reactor up for a tenth of a second and more.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
 
 
 class Node(MultiService):

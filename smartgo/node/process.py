@@ -204,7 +204,7 @@ def memory_budget(env: IEnvironment, config: LimitsConfig) -> MemoryBudget:
         raise SettingError(
             f"memoryBudget is {limit} B, which is less than four frames of frameMaxLength={config.frame_max_length} B"
         )
-    return MemoryBudget(env.clock, limit)
+    return MemoryBudget(env.clock, limit, config.frame_max_length)
 
 
 def process_rounds(env: IEnvironment, config: LimitsConfig) -> Rounds:

@@ -6,9 +6,10 @@ than its share is no longer read. The share is a part of what is free, so it shr
 that keep much are paused first, one that keeps nothing is always read. That is the dynamic threshold of shared-memory
 switches (Choudhury and Hahne, 1998).
 
-Part of the budget is a reserve, which shares are not reckoned from. It serves the paused holders, one after another:
-the one that has waited longest may read on until its frame is whole. So a budget full of unfinished frames does not
-stand still. A holder whose frame got no room in time is closed, and a holder that would pass the budget is closed too.
+Part of the budget is a reserve, which shares are not reckoned from. It serves the paused holders: those that have
+waited longest may read on until their frames are whole, as many as the reserve has room for. So a budget full of
+unfinished frames does not stand still. A holder whose frame got no room in time is closed, and a holder that would pass
+the budget is closed too.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ class MemoryBudget:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, limit: int = DEFAULT) -> None:
+    def __init__(self, clock: IReactorTime, limit: int = DEFAULT, frame: int = 16 * MIB) -> None:
         """
+        @param frame: the longest frame, in bytes.
         @param limit: the longest frame must not be longer than a quarter of it (L{SMALLEST_PART}).
         """
         self._clock = clock
@@ -100,8 +102,8 @@ class MemoryBudget:
         self.used = 0
         self._by_kind = [0] * len(Kind)
         self._paused: dict[Holder, float] = {}  # since when, in that order
-        self._favoured: Holder | None = None  # reads on at the cost of the reserve
-        self._favoured_until = 0.0
+        self._favoured: dict[Holder, float] = {}  # read on at the cost of the reserve, until then
+        self._places = max(1, limit // SMALLEST_PART // frame)
         self._given = 0  # bytes, since the last look
         self._timer: IDelayedCall | None = None
         self._soon = False  # the timer is set for the end of this turn
@@ -151,7 +153,7 @@ class MemoryBudget:
 
         A holder that is told so calls L{pause}, and is called back when it may go on.
         """
-        return not self._fits(holder) and holder is not self._favoured
+        return not self._fits(holder) and holder not in self._favoured
 
     def _fits(self, holder: Holder) -> bool:
         return holder.holds * _SHARE <= max(0, self._shared - self.used)
@@ -178,11 +180,9 @@ class MemoryBudget:
     def forget(self, holder: Holder) -> None:
         """This one is gone, or has finished its frame. Harmless when it was not paused."""
         self._paused.pop(holder, None)
-        if holder is self._favoured:
-            self._favoured = None
-            if self._paused and not self._soon:
-                self._look_soon()
-        if not self._paused and self._favoured is None and self._timer is not None:
+        if self._favoured.pop(holder, None) is not None and self._paused and not self._soon:
+            self._look_soon()
+        if not self._paused and not self._favoured and self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._soon = False
@@ -199,9 +199,8 @@ class MemoryBudget:
         self._soon = False
         self._given = 0
         now = self._clock.seconds()
-        favoured = self._favoured
-        if favoured is not None and now >= self._favoured_until:
-            self._favoured = None
+        for favoured in [one for one, until in self._favoured.items() if now >= until]:
+            del self._favoured[favoured]
             if favoured.unfinished:
                 self._close(favoured, f"its frame was not whole after {_TURN:g} s of reading at others' cost")
         for holder, since in list(self._paused.items()):
@@ -210,15 +209,14 @@ class MemoryBudget:
             if self._fits(holder):
                 del self._paused[holder]
                 holder.go_on()
-            elif self._favoured is None and holder.unfinished:
+            elif len(self._favoured) < self._places and holder.unfinished:
                 del self._paused[holder]
-                self._favoured = holder
-                self._favoured_until = now + _TURN
+                self._favoured[holder] = now + _TURN
                 holder.go_on()
             elif now - since >= _WAIT and holder.unfinished:
                 del self._paused[holder]
                 self._close(holder, f"there was no room for its frame for {_WAIT:g} s")
-        if (self._paused or self._favoured is not None) and self._timer is None:
+        if (self._paused or self._favoured) and self._timer is None:
             self._timer = self._clock.callLater(_INTERVAL, self._look)
 
     def _close(self, holder: Holder, why: str) -> None:

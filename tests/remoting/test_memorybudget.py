@@ -120,6 +120,19 @@ class MemoryBudgetTests(SynchronousTestCase):
         self.assertEqual(self.budget.refused, 30)
         self.assertEqual((self.budget.used, self.clock.getDelayedCalls()), (47 * MIB, []))
 
+    def test_several(self) -> None:
+        """As many holders read on as the reserve has room for: one frame of 16 MiB of 64 MiB, 16 frames of 1 MiB."""
+        budget = MemoryBudget(self.clock, 64 * MIB, MIB)
+        budget.take(Kind.ANSWERS, 30 * MIB)
+        holders = [Holding(budget, MIB) for _ in range(20)]
+        for one in holders:
+            budget.pause(one)
+        self.clock.advance(0.05)
+        self.assertEqual([one.went_on for one in holders], [1] * 16 + [0] * 4)
+        for one in holders:
+            one.release()
+        self.assertEqual((budget.paused, self.clock.getDelayedCalls()), (0, []))
+
     def test_must_close(self) -> None:
         """Who takes the last byte of the reserve is closed, unless he holds next to nothing."""
         self.budget.take(Kind.ANSWERS, 64 * MIB - 4096)
