@@ -51,6 +51,7 @@ class StoreModel:
 
     log: list[Entry] = field(default_factory=list)
     required: int = 0
+    _promised: int = 0
     _queues: dict[Key, list[Entry]] = field(default_factory=dict)
     _deletions: dict[str, list[Deletion]] = field(default_factory=dict)
 
@@ -153,13 +154,15 @@ class StoreModel:
                 raise Violation("half a batch", f"{one.key}: the log ends at {end}, its batch at {one.batch_end}")
         self.log = [one for one in self.log if one.end <= end]
         self.required = min(self.required, end)
+        self._promised = promised
 
     def settle(self, key: Key, low: int, found: Sequence[int]) -> None:
         """
         Take over what a recovered store has of a queue.
 
         The messages of its last generation must be there, from offset 0 on. If its topic was deleted after them they
-        must be gone once that was confirmed; before that both is right.
+        must be gone once that was confirmed; before that both is right. Messages that nobody was promised may be there
+        by chance, and the deletion before them not: then those that were deleted are back instead.
 
         @param low: its first offset; its next one where it has no messages.
         @param found: physical offsets of its messages, in order.
@@ -170,6 +173,17 @@ class StoreModel:
         deletions = self._deletions.get(key[0], [])
         survivors = [one for one in self.log if one.key == key]
         last = max((one.generation for one in survivors), default=0)
+        if list(found) != [one.physical for one in survivors if one.generation == last]:
+            before = [one for one in survivors if one.generation < last]
+            by_chance = all(one.end > self._promised for one in survivors if one.generation == last)
+            if (
+                before
+                and by_chance
+                and list(found) == [one.physical for one in before if one.generation == before[-1].generation]
+            ):
+                gone = {id(one) for one in survivors if one.generation == last}
+                self.log = [one for one in self.log if id(one) not in gone]
+                survivors, last = before, before[-1].generation
         queue = [one for one in survivors if one.generation == last]
         places = [one.physical for one in queue]
         if list(found) == places and not any(one.confirmed for one in deletions[last:]):

@@ -104,6 +104,19 @@ class StoreModelTests(JudgeCase):
         self.model.settle(KEY, 0, [400])
         self.model.check(KEY, 0, 1, [Found(0, 400, b"5:e")])
 
+    def test_made_anew_by_chance(self) -> None:
+        """One that nobody was promised may be there by chance, without the deletion: the old ones may come instead."""
+        for confirmed in (False, True):
+            self.setUp()
+            self.model.delete("T").confirmed = confirmed
+            self.model.append(KEY, [(5, b"5:e")], 0, [400], 500)
+            self.model.cut(500, 400)
+            if confirmed:
+                self.sees("deleted message", self.model.settle, KEY, 0, [0, 100, 200, 300])
+            else:
+                self.model.settle(KEY, 0, [0, 100, 200, 300])
+                self.model.check(KEY, 0, 4, self.found)
+
 
 class BrokerModelTests(JudgeCase):
     """Message 1 is answered, message 2 is delayed by 5 s, 3 and 4 are a batch; all sent at 10 s."""
