@@ -179,6 +179,11 @@ class Scene:
         result.after = self.taken()
         return result
 
+    def bystander(self, least: str) -> Mapping[str, Any]:
+        """Return the bystander's figures once it has so many."""
+        assert self._bystander is not None
+        return self._bystander.ask(least)
+
     def taken(self) -> dict[str, Taken]:
         """Return what each process takes."""
         return {name: _taken(node.pid, self._log(node)) for name, node in self._nodes.items()}
