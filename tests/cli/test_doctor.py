@@ -18,9 +18,6 @@ from smartgo.client.instance import Client
 from smartgo.config.loading import Surroundings, load
 from smartgo.node.registry import Registry
 from smartgo.schema.bodies import TopicConfig
-from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import Command
-from smartgo.schema.headers.registry import UnregisterBrokerRequest
 from tests.broker.cluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
 from tests.remoting.doubles import rounds_of
@@ -99,10 +96,7 @@ class DoctorTests(Examining):
         self.assertIn(
             "is it running", self.examine("--broker", "127.0.0.1:7001", status=1)["problem", "broker 127.0.0.1:7001"]
         )
-        header = UnregisterBrokerRequest(
-            broker_name="broker-a", broker_addr=BROKER, cluster_name="DefaultCluster", broker_id=0
-        )
-        self.cluster.ask(Command.request(RequestCode.UNREGISTER_BROKER, header), REGISTRY)
+        self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
         found = self.examine("--broker", BROKER, status=1)
         self.assertIn("do not know it", found["problem", f"broker {BROKER}"])
         self.assertIn("no broker is registered", found["problem", "registry"])
