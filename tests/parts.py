@@ -1,0 +1,101 @@
+"""
+The tests in parts, by what they need, several parts side by side: C{python -m tests.parts [PART ...]}.
+
+A part is one process of trial with a temporary directory and ports of its own. Most tests wait (for a JVM, a browser,
+a process), so parts that run side by side take much less time than one after another. What a part says is printed when
+it ends, whole. C{--coverage} measures branches, as C{tox} does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_PORTS: Final = 21000  # the first of 200 for the first part
+
+PARTS: Final = {
+    "interop": ("tests.interop",),
+    "spark": ("tests.spark",),
+    "console": ("tests.ops.console",),
+    "attack": ("tests.attack",),
+    "processes": (
+        "tests.benchmarks", "tests.chaos", "tests.cli", "tests.client.test_cluster", "tests.deploy", "tests.node",
+    ),
+    "unit": ("tests",),
+}  # fmt: skip
+"""Modules by the beginning of their names, the longest that fits; the parts that take long come first."""
+
+
+def modules() -> list[str]:
+    """Return the names of all test modules."""
+    found = (path.relative_to(_ROOT).with_suffix("") for path in (_ROOT / "tests").rglob("test_*.py"))
+    return sorted(".".join(path.parts) for path in found)
+
+
+def part_of(module: str) -> str:
+    """Return the part that a module belongs to."""
+    fits = [
+        (len(begin), part)
+        for part, begins in PARTS.items()
+        for begin in begins
+        if module == begin or module.startswith(f"{begin}.")
+    ]
+    return max(fits)[1]
+
+
+def command(part: str, coverage: bool) -> list[str]:
+    """
+    Return how a part is run.
+
+    @param part: its name, or what trial is to run in a part of its own, such as C{tests.store}.
+    """
+    runner = ["-m", "coverage", "run", "-m", "twisted.trial"] if coverage else ["-m", "twisted.trial"]
+    chosen = [module for module in modules() if part_of(module) == part] if part in PARTS else [part]
+    return [sys.executable, *runner, "--temp-directory", f"_trial_temp.{part}", *chosen]
+
+
+def run(part: str, coverage: bool) -> tuple[str, int, float, str]:
+    """Run a part; return its name, exit status, seconds and output."""
+    begin = time.monotonic()
+    ports = str(_PORTS + 200 * (list(PARTS).index(part) if part in PARTS else len(PARTS)))
+    done = subprocess.run(
+        command(part, coverage), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ}, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return part, done.returncode, time.monotonic() - begin, done.stdout.decode("utf-8", "replace")
+
+
+def main() -> int:
+    """Run the parts that are asked for; return 0 if all of them passed."""
+    parser = argparse.ArgumentParser("python -m tests.parts", description="Run the tests, several parts side by side.")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}, or what trial takes; all by default"
+    )
+    parser.add_argument("--jobs", type=int, default=4, help="how many parts at once (%(default)s)")
+    parser.add_argument("--coverage", action="store_true", help="measure branch coverage, a file a process")
+    given = parser.parse_args()
+    unknown = [part for part in given.parts if part not in PARTS and part.partition(".")[0] != "tests"]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]}")
+    chosen = given.parts or list(PARTS)
+    ended = []
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for done in [pool.submit(run, part, given.coverage) for part in chosen]:
+            part, status, seconds, output = done.result()
+            ended.append((part, status, seconds))
+            sys.stdout.write(f"\n======== part {part}\n{output}")
+            sys.stdout.flush()
+    for part, status, seconds in ended:
+        sys.stdout.write(f"part {part}: {'passed' if status == 0 else 'FAILED'} in {seconds:.0f} s\n")
+    return 1 if any(status for _, status, _ in ended) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
