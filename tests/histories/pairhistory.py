@@ -97,9 +97,10 @@ class PairHistory(BrokerHistory):
 
     def join(self) -> None:
         """Start the slave."""
-        arrivals, stuck, recovered = self.arrivals, self.stuck, self.recovered
+        arrivals, recovered = self.arrivals, self.recovered
         self.slave = self.start(self.other, self.slave_flags)
-        self.arrivals, self.stuck, self.recovered = arrivals, stuck, recovered
+        self.arrivals, self.recovered = arrivals, recovered
+        self.stuck = "failed" in (self.broker.store.refusal or "")  # the master's, perhaps meanwhile
 
     def _store_failed(self, reason: str) -> None:
         if self.broker.store.refusal is not None and reason in self.broker.store.refusal:
