@@ -406,6 +406,11 @@ class FakeHost:
         self.memory = 8 << 30
         self.variables: dict[str, str] = {}
         self.files_open = 10
+        self.returned_memory = 0
+
+    def return_memory(self) -> None:
+        """Count."""
+        self.returned_memory += 1
 
     def home(self) -> str:
         """A home."""

@@ -76,7 +76,8 @@ class IThreads(Interface):
 
         Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files),
         C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them),
-        C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry).
+        C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry),
+        C{memory} (returning what was freed).
         Cancelling is not supported.
         """
 
@@ -240,7 +241,7 @@ class IHost(Interface):
 
     pid = Attribute("Our process id.")
     name = Attribute("The host's name.")
-    memory = Attribute("Physical memory, in bytes.")
+    memory = Attribute("What this process may use, in bytes: physical memory, or less where a control group says so.")
 
     def home() -> str:
         """The user's home directory."""
@@ -253,6 +254,9 @@ class IHost(Interface):
 
     def open_files() -> int:
         """How many descriptors this process has now."""
+
+    def return_memory() -> None:
+        """Give memory that was freed and is kept for later back to the system; blocking, about 0.2 ms a MiB."""
 
     def resolve(name: str) -> str:
         """The IPv4 address of a host name; blocking, for the start. @raise OSError: there is none."""

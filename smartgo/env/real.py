@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import random
 import secrets
@@ -39,6 +41,8 @@ from smartgo.env.interfaces import (
 
 T = TypeVar("T")
 
+_libc = ctypes.CDLL(None)
+_UNLIMITED = 1 << 62
 _BACKLOG = 1024
 _GIVEN = 64  # free ports that are remembered: whoever asked for one may not listen there yet
 
@@ -240,13 +244,39 @@ class RealRandom:
         return secrets.token_bytes(size)
 
 
+def group_memory(root: str = "/sys/fs/cgroup", of_process: str = "/proc/self/cgroup") -> int:
+    """
+    Return how many bytes of memory the control groups of this process allow; a very large number without a limit.
+
+    @param root: where control groups are mounted: version 2, or version 1 with a directory C{memory}.
+    """
+    found = [_UNLIMITED]
+    try:
+        with open(of_process, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return _UNLIMITED
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds not in ("", "memory"):
+            continue
+        above, name = (root, "memory.max") if not kinds else (f"{root}/memory", "memory.limit_in_bytes")
+        while True:  # a limit holds for all groups below
+            with contextlib.suppress(OSError, ValueError), open(f"{above}{path.rstrip('/')}/{name}", "rb") as file:
+                found.append(int(file.read()))
+            if path in ("", "/"):
+                break
+            path = path.rpartition("/")[0]
+    return min(found)
+
+
 @implementer(IHost)
 class RealHost:
     """This machine."""
 
     def __init__(self) -> None:
         self.name = socket.gethostname()
-        self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.memory = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), group_memory())
 
     @property
     def pid(self) -> int:
@@ -268,6 +298,12 @@ class RealHost:
     def open_files(self) -> int:
         """Descriptors in use."""
         return len(os.listdir("/proc/self/fd"))
+
+    def return_memory(self) -> None:
+        """Ask glibc; other C libraries keep nothing that could be asked for."""
+        trim = getattr(_libc, "malloc_trim", None)
+        if trim is not None:
+            trim(0)  # a foreign call gives up the GIL
 
     def resolve(self, name: str) -> str:
         """Ask the system's resolver."""

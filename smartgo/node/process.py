@@ -204,7 +204,13 @@ def memory_budget(env: IEnvironment, config: LimitsConfig) -> MemoryBudget:
         raise SettingError(
             f"memoryBudget is {limit} B, which is less than four frames of frameMaxLength={config.frame_max_length} B"
         )
-    return MemoryBudget(env.clock, limit, config.frame_max_length)
+
+    def return_memory() -> None:
+        env.threads.run("memory", env.host.return_memory).addErrback(
+            lambda failure: _log.failure("memory cannot be given back to the system", failure=failure)
+        )
+
+    return MemoryBudget(env.clock, limit, config.frame_max_length, return_memory)
 
 
 def process_rounds(env: IEnvironment, config: LimitsConfig) -> Rounds:

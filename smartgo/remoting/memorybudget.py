@@ -14,6 +14,7 @@ the budget is closed too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Protocol
 
@@ -33,6 +34,9 @@ _STEP: Final = 64  # the budget divided by this: so much given back is reason to
 _TURN: Final = 3.0  # seconds that a holder may read on for, at the cost of the reserve
 _WAIT: Final = 30.0  # seconds that a holder with an unfinished frame is paused at most
 _EVERY: Final = 60.0  # seconds between two log lines about a budget that runs short
+_LARGE: Final = 32768  # bytes that are given back at once, from which on they are counted for the system
+_RETURN: Final = 64 * MIB  # bytes given back in large pieces after which the allocator is asked to return memory
+_RETURN_EVERY: Final = 10.0  # seconds between two such requests
 
 
 class Kind(IntEnum):
@@ -90,10 +94,18 @@ class MemoryBudget:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, limit: int = DEFAULT, frame: int = 16 * MIB) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        limit: int = DEFAULT,
+        frame: int = 16 * MIB,
+        return_memory: Callable[[], object] = lambda: None,
+    ) -> None:
         """
         @param frame: the longest frame, in bytes.
         @param limit: the longest frame must not be longer than a quarter of it (L{SMALLEST_PART}).
+        @param return_memory: called some time after much was given back in large pieces: what the allocator keeps of
+            them is to go back to the system. Must not block.
         """
         self._clock = clock
         self.limit = limit
@@ -108,6 +120,10 @@ class MemoryBudget:
         self._timer: IDelayedCall | None = None
         self._soon = False  # the timer is set for the end of this turn
         self._logged = -_EVERY
+        self._return_memory = return_memory
+        self._freed = 0  # bytes given back in large pieces since memory was last returned
+        self._returned = -_RETURN_EVERY
+        self._return_timer: IDelayedCall | None = None
         self.pauses = 0
         self.refused = 0
 
@@ -122,10 +138,24 @@ class MemoryBudget:
         """Count bytes that are kept no longer; paused holders hear of it."""
         self.used -= size
         self._by_kind[kind] -= size
+        if size >= _LARGE and kind is not Kind.ANSWERS:  # those are slices of mapped files
+            self._count_freed(size)
         if self._paused:
             self._given += size
             if self._given >= self._step and not self._soon:
                 self._look_soon()
+
+    def _count_freed(self, size: int) -> None:
+        self._freed += size
+        if self._freed >= _RETURN and self._return_timer is None:
+            wait = max(1.0, self._returned + _RETURN_EVERY - self._clock.seconds())
+            self._return_timer = self._clock.callLater(wait, self._return)
+
+    def _return(self) -> None:
+        self._return_timer = None
+        self._returned = self._clock.seconds()
+        self._freed = 0
+        self._return_memory()
 
     def taken(self, kind: Kind) -> int:
         """Return how many bytes are kept for one kind of thing."""

@@ -27,7 +27,7 @@ from smartgo.env.interfaces import (
     IRandom,
     IThreads,
 )
-from smartgo.env.real import RealClock, RealEnvironment, RealNetwork, RealThreads
+from smartgo.env.real import RealClock, RealEnvironment, RealHost, RealNetwork, RealThreads, group_memory
 from tests.fakes import FakeEnvironment
 
 
@@ -179,3 +179,50 @@ class RealNetworkTests(TestCase):
                 receiver.bind(address)
                 network.tell(name, b"READY=1")
                 self.assertEqual(receiver.recv(100), b"READY=1")
+
+
+class MemoryTests(SynchronousTestCase):
+    """What of the machine's memory is for this process, and what goes back."""
+
+    def setUp(self) -> None:
+        """A mount of control groups."""
+        self.root = self.mktemp()
+
+    def limit(self, path: str, text: str) -> None:
+        """Write a file of a control group."""
+        whole = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def found(self, lines: str) -> int:
+        """What a process in these groups may use."""
+        self.limit("process", lines)
+        return group_memory(self.root, os.path.join(self.root, "process"))
+
+    def test_groups(self) -> None:
+        """The lowest limit of a process's group and of those above counts, in both versions of control groups."""
+        self.limit("a/memory.max", "1000\n")
+        self.limit("a/b/memory.max", "max\n")
+        self.limit("memory/docker/memory.limit_in_bytes", "500")
+        self.assertEqual(self.found("0::/a/b\n"), 1000)
+        self.assertEqual(self.found("3:cpu:/x\n2:memory:/docker\n"), 500)
+        self.assertGreater(self.found("0::/c\n"), 1 << 60)
+        self.assertGreater(group_memory(self.root, os.path.join(self.root, "missing")), 1 << 60)
+
+    def test_returns(self) -> None:
+        """Freed pieces between others that stay go back to the system."""
+        host = RealHost()
+        pieces = [(bytearray(65536), bytes(600)) for _ in range(1000)]
+        small = [piece[1] for piece in pieces]
+        held = anonymous()
+        pieces.clear()
+        host.return_memory()
+        self.assertLess(anonymous(), held - (40 << 20))
+        self.assertEqual(len(small), 1000)
+
+
+def anonymous() -> int:
+    """Bytes of this process that no file stands behind."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon:"))

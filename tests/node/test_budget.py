@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.config.loading import Surroundings, load
 from smartgo.errors import SettingError
 from smartgo.node.process import memory_budget
+from smartgo.remoting.memorybudget import Kind
 from tests.fakes import FakeEnvironment
 
 MIB = 1 << 20
@@ -39,3 +40,13 @@ class MemoryBudgetTests(SynchronousTestCase):
         with self.assertRaisesRegex(SettingError, "memoryBudget is 33554432 B, which is less than four frames"):
             self.limit(memoryBudget="32MiB")
         self.assertEqual(self.limit(memoryBudget="32MiB", frameMaxLength="8MiB"), 32 * MIB)
+
+    def test_returns_memory(self) -> None:
+        """What was given back in large pieces goes back to the system, in a thread."""
+        env = FakeEnvironment()
+        budget = memory_budget(env, load(Surroundings("testhost", "/home/test", lambda _: None)).limits)
+        for _ in range(64):
+            budget.take(Kind.UNFINISHED_FRAMES, MIB)
+            budget.give(Kind.UNFINISHED_FRAMES, MIB)
+        env.clock.advance(1)
+        self.assertEqual(env.host.returned_memory, 1)

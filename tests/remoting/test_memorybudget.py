@@ -64,6 +64,22 @@ class MemoryBudgetTests(SynchronousTestCase):
             (self.budget.used, self.budget.taken(Kind.LOCKS), self.budget.taken(Kind.LONG_POLLS)), (47, 40, 7)
         )
 
+    def test_returns_memory(self) -> None:
+        """After 64 MiB were given back in large pieces memory goes back to the system, at most every 10 s."""
+        returned: list[float] = []
+        budget = MemoryBudget(self.clock, 64 * MIB, return_memory=lambda: returned.append(self.clock.seconds()))
+        for kind, size in ((Kind.UNFINISHED_FRAMES, 1000), (Kind.ANSWERS, MIB)):
+            for _ in range(100):
+                budget.take(kind, size)
+                budget.give(kind, size)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        for moment in range(20):
+            for _ in range(64):
+                budget.take(Kind.UNFINISHED_FRAMES, MIB)
+                budget.give(Kind.UNFINISHED_FRAMES, MIB)
+            self.clock.advance(1)
+            self.assertEqual(returned, [1.0] + [11.0] * (moment >= 10))
+
     def test_share_shrinks(self) -> None:
         """The share is a quarter of what is free, the reserve not counted; one that holds nothing is never paused."""
         self.assertEqual(self.budget.share, 12 * MIB)
