@@ -97,7 +97,7 @@ class BadBody(RequestRefused):
 
 
 class BadName(RequestRefused):
-    """A topic or group name outside the rules of C{reliability.md} L5."""
+    """A topic or group name outside the rules of reliability L5."""
 
 
 class SystemBusy(RequestRefused):

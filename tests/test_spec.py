@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
+from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -94,12 +95,15 @@ def expand(first: str, last: str) -> list[str]:
     return [f"{first[0]}{number}" for number in range(int(first[1:]), int(last[1:]) + 1)]
 
 
-def rules(path: str, text: str) -> set[str]:
+@cache
+def rules(path: str, text: str) -> frozenset[str]:
     """Return the ids of the rules that a file cites."""
+    if not _RULE.search(text):
+        return frozenset()  # most files: reading Python by its tokens takes a while
     found = {one for first, last in _RULE.findall(prose(path, text)) for one in expand(first, last)}
     for several in _NAMED.findall(" ".join(text.split())):
         found.update(re.findall(r"[A-Z]\d+", several))
-    return found
+    return frozenset(found)
 
 
 def offences(path: str, text: str, texts: Mapping[str, str], known: Set[str]) -> list[str]:

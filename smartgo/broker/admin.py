@@ -5,7 +5,7 @@ counters (315).
 Paths are shown to clients on this machine alone: the values of settings that are paths, and the figures by path of the
 runtime information.
 
-Rules: C{broker.md} section 14, C{reliability.md} X7, X8.
+Rules: docs/spec/broker#statistics, reliability X7, X8.
 """
 
 from __future__ import annotations

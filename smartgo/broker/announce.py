@@ -1,10 +1,10 @@
 """
 Registration with every registry: at start, every 30 s, after each new or changed topic; farewell at stop.
 
-Rules: C{broker.md} section 1, C{registry.md} section 3. Requests to one registry follow one another, so an older table
-never overtakes a newer one. No registry waits for another: one that does not answer, refuses, or whose connection ended
-is asked again after 1 s, 2 s, 4 s and so on to 10 s, less up to a half by chance, so that one that comes back is whole
-long before the next round and not asked by all brokers at once.
+Rules: docs/spec/broker#registration, docs/spec/registry#registration. Requests to one registry follow one another, so
+an older table never overtakes a newer one. No registry waits for another: one that does not answer, refuses, or whose
+connection ended is asked again after 1 s, 2 s, 4 s and so on to 10 s, less up to a half by chance, so that one that
+comes back is whole long before the next round and not asked by all brokers at once.
 
 A master that a registry refuses, as another has its name, takes no messages: see L{smartgo.broker.claim}.
 """

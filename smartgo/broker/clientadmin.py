@@ -1,7 +1,7 @@
 """
 Requests of administrators that connected consumers have a part in: 222 (220 to the members), 223 (221), 307.
 
-Rules: C{broker.md} section 11.
+Rules: docs/spec/broker#calls.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ClientAdmin(Processor):
         """
         Answer when the store or the clients have.
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

@@ -1,7 +1,7 @@
 """
 The connected consumers, by group: who is there, and what the group subscribes to.
 
-Rules: C{broker.md} section 10. There is one subscription table for each group, not for each member, as in RocketMQ:
+Rules: docs/spec/broker#clients. There is one subscription table for each group, not for each member, as in RocketMQ:
 where members list different topics, the last heartbeat wins; what a member listed stays when it leaves, until the
 group is empty.
 """

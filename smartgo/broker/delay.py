@@ -1,5 +1,5 @@
 """
-Delayed messages (C{broker.md} section 5): kept in C{SCHEDULE_TOPIC_XXXX}, one queue a level, delivered when due.
+Delayed messages (docs/spec/broker#delay): kept in C{SCHEDULE_TOPIC_XXXX}, one queue a level, delivered when due.
 
 The third field of a unit there is the deliver time. One timer waits for the earliest of the levels' next messages; an
 arrival sets it anew. It looks at the wall clock again each second at the latest while something waits, so that a clock

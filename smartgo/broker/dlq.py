@@ -1,5 +1,5 @@
 """
-Messages that consumers give back (36): %RETRY%, the delay before they come again, %DLQ% (C{broker.md} section 4).
+Messages that consumers give back (36): %RETRY%, the delay before they come again, %DLQ% (docs/spec/broker#send-back).
 
 Retry n, counted from 0, waits delay level 3 + n unless the consumer names a level.
 """

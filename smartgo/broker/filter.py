@@ -1,5 +1,5 @@
 """
-Which messages of a queue a subscription lets in (C{broker.md} section 8).
+Which messages of a queue a subscription lets in (docs/spec/broker#filters).
 
 The broker compares 32-bit tag hashes; the client compares the tags themselves once more. SQL92 expressions are
 answered as a RocketMQ broker with C{enablePropertyFilter=false} does.

@@ -2,7 +2,7 @@
 Requests of administrators about groups: their settings (200, 201, 207, 225, 352), and who is connected, wanting what
 (203, 204, 328, 345).
 
-Rules: C{broker.md} sections 12 and 14, C{reliability.md} D15.
+Rules: docs/spec/broker#groups and docs/spec/broker#statistics, reliability D15.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class GroupAdmin(Processor):
         """
         Answer at once, except where a change has to become durable.
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

@@ -1,7 +1,7 @@
 """
 Subscription groups: the settings of each consumer group, and how they are kept.
 
-Rules: C{broker.md} section 12, C{reliability.md} D15, L18. A L{SubscriptionGroupConfig} in the table is never changed
+Rules: docs/spec/broker#groups, reliability D15, L18. A L{SubscriptionGroupConfig} in the table is never changed
 in place but replaced. The file is RocketMQ's C{subscriptionGroup.json}. One member is smartgo's own, and RocketMQ
 ignores it: C{unusedGroupList} names the groups that came about by their use and were of none so far
 (L{smartgo.broker.groupexpiry}).

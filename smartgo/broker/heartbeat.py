@@ -2,7 +2,7 @@
 Requests by which clients come, stay and go: heartbeats (34), farewells (35), who else is there (38), and whether a
 filter expression would be understood (46).
 
-Rules: C{broker.md} section 10. A connection that ends takes its memberships with it; one that stays open without
+Rules: docs/spec/broker#clients. A connection that ends takes its memberships with it; one that stays open without
 heartbeats loses them after 120 s, and is closed once it has none left.
 """
 
@@ -100,7 +100,7 @@ class HeartbeatProcessor(Processor):
         """
         Answer at once, except a heartbeat whose new group has to be made durable first (D15).
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

@@ -1,5 +1,5 @@
 """
-Parked pulls (C{broker.md} section 7): woken by an arrival in their queue, answered when their time is over.
+Parked pulls (docs/spec/broker#pull): woken by an arrival in their queue, answered when their time is over.
 
 One timer serves all of them: deadlines are rounded up to half seconds, and pulls of the same half second lie in one
 bucket. A heap keeps the buckets in order, so that parking a pull costs the same however many are parked. With nothing

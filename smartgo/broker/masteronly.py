@@ -2,7 +2,7 @@
 What a slave refuses because it would write: sends (10, 310, 320), replies (324, 325), messages given back (36), ends of
 transactions (37).
 
-Rules: C{ha.md} section 1, C{reliability.md} H5.
+Rules: docs/spec/ha#roles, reliability H5.
 """
 
 from __future__ import annotations

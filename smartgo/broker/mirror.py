@@ -1,7 +1,7 @@
 """
 A slave's copy of its master's tables: topics (21), consumer offsets (43), delivery positions (45), groups (201).
 
-Rules: C{ha.md} section 4, C{reliability.md} H5. The master's main port is asked 3 s after the start and every 10 s,
+Rules: docs/spec/ha#tables, reliability H5. The master's main port is asked 3 s after the start and every 10 s,
 sooner for a topic that the log has and the table lacks. Three rules are stricter than RocketMQ's:
 
  - Tables come only from a master whose log is followed just now, and goes as far as ours (28). One that came back with

@@ -1,7 +1,7 @@
 """
 Requests about positions: consumer offsets (14, 15) and the bounds and times of queues (29, 30, 31, 32).
 
-Rules: C{broker.md} section 9, C{reliability.md} B3, X19: none of these creates anything but a
+Rules: docs/spec/broker#offsets, reliability B3, X19: none of these creates anything but a
 commit, which may bring about its group.
 """
 
@@ -73,7 +73,7 @@ class OffsetProcessor(Processor):
         """
         Answer at once, except where the store has to look up a time.
 
-        @raise RequestRefused: a field is missing or out of range; 17 and 22 as the code's row in C{broker.md} says.
+        @raise RequestRefused: a field is missing or out of range; 17 and 22 as docs/spec/broker says.
         """
         return self._handlers[RequestCode(request.code)](peer, request)
 

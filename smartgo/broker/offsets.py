@@ -1,7 +1,7 @@
 """
 Consumer offsets: how far each group has come in each queue.
 
-Rules: C{broker.md} section 9, C{reliability.md} D9: written at most every 5 s while something changes, and at stop; a
+Rules: docs/spec/broker#offsets, reliability D9: written at most every 5 s while something changes, and at stop; a
 saved offset may be older than the last commit, never newer. The file is RocketMQ's C{consumerOffset.json}.
 
 A slave's table is a copy of its master's. What groups committed here while the master was away is owed to it (H5): such

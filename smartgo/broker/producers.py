@@ -1,5 +1,5 @@
 """
-The connected producers, by group. Rules: C{broker.md} section 10.
+The connected producers, by group. Rules: docs/spec/broker#clients.
 """
 
 from __future__ import annotations

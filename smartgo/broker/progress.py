@@ -1,7 +1,7 @@
 """
 Where groups stand: their offsets beside the bounds and times of the queues.
 
-Rules: C{broker.md} section 14 (208, 303, 317). Times are looked up by the store's reader threads, many queues at a
+Rules: docs/spec/broker#statistics (208, 303, 317). Times are looked up by the store's reader threads, many queues at a
 time.
 """
 

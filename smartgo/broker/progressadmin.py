@@ -1,7 +1,7 @@
 """
 Requests of administrators about where groups stand: 43, 45, 208, 303, 308, 314, 317, 343.
 
-Rules: C{broker.md} sections 9 and 14.
+Rules: docs/spec/broker#offsets and docs/spec/broker#statistics.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ProgressAdmin(Processor):
         """
         Answer at once, except where the store is asked for times.
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

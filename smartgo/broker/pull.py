@@ -1,5 +1,5 @@
 """
-Pulls (11, 361): checked, read, held when there is nothing yet (C{broker.md} section 7, for a slave C{ha.md} section 5).
+Pulls (11, 361): checked, read, held when there is nothing yet (docs/spec/broker#pull; slaves: docs/spec/ha#reading).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class PullProcessor(Processor):
         """
         Answer a pull, or hold it.
 
-        @raise RequestRefused: one of the checks of C{broker.md} section 7 failed.
+        @raise RequestRefused: one of the checks of docs/spec/broker#pull failed.
         """
         header: PullRequest = request.read(PullRequest)
         if not self.readable:

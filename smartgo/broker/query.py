@@ -1,7 +1,7 @@
 """
 Single messages: by key (12), by their place in the CommitLog (33), and consumed once more by a member of a group (309).
 
-Rules: C{broker.md} sections 11 and 13, C{search.md} sections 2 to 4.
+Rules: docs/spec/broker#calls and docs/spec/broker#queries, docs/spec/search.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Requests of administrators about the queues themselves: their units (321), and what is of no use any more (306, 316).
 
-Rules: C{broker.md} sections 13 and 14.
+Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class QueueAdmin(Processor):
         """
         Answer at once, except where queues are removed.
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

@@ -1,7 +1,7 @@
 """
 Queue locks of orderly consumers, and the requests that take and release them (41, 42).
 
-Rules: C{broker.md} section 10. A lock belongs to a client id of a group and lives 60 s from its last grant; a lost
+Rules: docs/spec/broker#clients. A lock belongs to a client id of a group and lives 60 s from its last grant; a lost
 connection does not release it.
 """
 

@@ -1,7 +1,7 @@
 """
 What replication adds to a broker: to a master the port for slaves, to a slave whom it follows.
 
-Rules: C{ha.md} sections 1 to 4, C{reliability.md} H5, X6.
+Rules: docs/spec/ha, reliability H5, X6.
 """
 
 from __future__ import annotations

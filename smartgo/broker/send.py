@@ -1,4 +1,4 @@
-"""Sends (10, 310, 320): checked, rewritten, appended, answered (C{broker.md} section 3)."""
+"""Sends (10, 310, 320): checked, rewritten, appended, answered (docs/spec/broker#send)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class SendProcessor(Processor):
         """
         Store one message or one batch.
 
-        @raise RequestRefused: one of the checks of C{broker.md} section 3 failed; nothing was stored.
+        @raise RequestRefused: one of the checks of docs/spec/broker#send failed; nothing was stored.
         """
         code = request.code
         header: SendRequest = request.read(SendRequest if code == _LONG else SendRequestV2)

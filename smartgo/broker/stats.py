@@ -1,7 +1,7 @@
 """
 What passed through the broker: totals, rates, and flows by topic and by group (see L{smartgo.broker.rates}).
 
-Names and windows are those that C{mqadmin} and the dashboard read (C{broker.md} section 14).
+Names and windows are those that C{mqadmin} and the dashboard read (docs/spec/broker#statistics).
 """
 
 from __future__ import annotations

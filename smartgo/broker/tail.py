@@ -1,7 +1,7 @@
 """
 The question that a slave asks a master's main port before it follows its log (30001), and its answer.
 
-Rules: C{reliability.md} H3, X6: only those who may replicate are answered; where the master has a key, who has it, too
+Rules: reliability H3, X6: only those who may replicate are answered; where the master has a key, who has it, too
 (L{smartgo.ha.guard}). A RocketMQ broker answers 3 to it.
 """
 

@@ -1,7 +1,7 @@
 """
 Requests of administrators about topics: 17, 18, 21, 202, 215, 300, 305, 351.
 
-Rules: C{broker.md} sections 2 and 14, C{reliability.md} D15, B6, X19.
+Rules: docs/spec/broker#topics and docs/spec/broker#statistics, reliability D15, B6, X19.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TopicAdmin(Processor):
         """
         Answer at once, except where a change has to become durable or the store is asked for times.
 
-        @raise RequestRefused: as the code's row in C{broker.md} says.
+        @raise RequestRefused: as docs/spec/broker says.
         """
         return self._handlers[request.code](peer, request)
 

@@ -1,7 +1,7 @@
 """
 The broker's topics: their settings, who may bring one about, and how they are kept.
 
-Rules: C{broker.md} section 2, C{reliability.md} D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
+Rules: docs/spec/broker#topics, reliability D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
 in place but replaced, so that a snapshot can be written by another thread.
 
 The file is RocketMQ's C{topics.json}. Three members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has
@@ -153,7 +153,7 @@ class TopicTable:
         self, topic: str, template: str | None, queue_nums: int, sys_flag: int, peer: IPeer
     ) -> TopicConfig:
         """
-        Bring about an unknown topic that is sent to, or return the known one (C{broker.md} section 2).
+        Bring about an unknown topic that is sent to, or return the known one (docs/spec/broker#topics).
 
         @param template: the topic to take permission and filter type from; it must have the inherit bit.
         @param queue_nums: how many queues the sender would like; the template's number is the limit.
@@ -343,7 +343,7 @@ class TopicTable:
         delay_levels: int = 18,
     ) -> None:
         """
-        Bring about the system topics of C{broker.md} section 2, after L{load}; saved settings of theirs are kept,
+        Bring about the system topics of docs/spec/broker#topics, after L{load}; saved settings of theirs are kept,
         except that the template topics are templates exactly while C{auto_create} is on.
 
         @param trace_topic: its name, where the broker takes message traces.

@@ -3,7 +3,7 @@ Stored messages found at brokers: by their place in a log, and by the index.
 
 Brokers find by hashes of keys, and know times to the second alone: what they bring is looked through here.
 
-Source: C{client/impl/MQAdminImpl.java}; C{search.md} sections 2 to 5.
+Source: C{client/impl/MQAdminImpl.java}; docs/spec/search.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Names that are not settings of smartgo: those that mean nothing here, those that must not be ignored, and BoltMQ's; and
 the settings that nothing follows yet.
 
-Sources: the setters of the configuration classes of RocketMQ 4.9.7 and 5.3.3; C{smartgo-differences.md} section 5.
+Sources: the setters of the configuration classes of RocketMQ 4.9.7 and 5.3.3; docs/spec/smartgo-differences#settings.
 """
 
 from __future__ import annotations

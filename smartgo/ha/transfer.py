@@ -2,7 +2,7 @@
 What the two ends of a replication say, and what they make of what they hear; no socket, no clock.
 
 A slave reports how far its log goes; a master sends what comes after it, in pieces, and heartbeats while there is
-nothing. The messages are those of L{smartgo.schema.hatransfer}, the rules those of C{ha.md} section 2 and of
+nothing. The messages are those of L{smartgo.schema.hatransfer}, the rules those of docs/spec/ha#wire and of
 reliability H1 and H2. Times are seconds of any clock that is never set. When a method raises, the connection is over:
 L{PeerTooSlow} for silence, other kinds of L{FramingError} for what cannot be true.
 """

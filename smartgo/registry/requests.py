@@ -1,5 +1,5 @@
 """
-The registry's answers: request codes to the tables and back (C{registry.md} section 2).
+The registry's answers: request codes to the tables and back (docs/spec/registry#requests).
 
 Codes that the registry does not know are answered 3 by the dispatcher. 217 means something else in every release: it is
 answered where it asks for keys by their value, and 3 where it is the REGISTER_TOPIC_IN_NAMESRV of 5.x.

@@ -1,7 +1,7 @@
 """
 Who serves which topic: the registry's tables and their rules, without any socket.
 
-C{registry.md} sections 1 to 5, after C{RouteInfoManager} of RocketMQ 4.9.8. Stricter than that (reliability H6): one
+docs/spec/registry, after C{RouteInfoManager} of RocketMQ 4.9.8. Stricter than that (reliability H6): one
 master for a broker name, one name for an address, as long as the first is alive. A master that lost its connection
 and shows a lease takes its name back (L{smartgo.registry.leases}). The tables keep these promises:
 

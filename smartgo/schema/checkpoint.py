@@ -9,8 +9,8 @@ Layout, big-endian, then zeros up to 4096 bytes::
     24  master_flushed   int64  5.x: physical offset the master has flushed; 0 in 4.9
     32  confirmed        int64  5.x: physical offset confirmed by the replicas; 0 in 4.9
 
-Source: C{store/StoreCheckpoint.java} of RocketMQ 4.9 and 5.x; C{store.md} section 6. It is written for RocketMQ's
-sake and not trusted by smartgo (C{reliability.md} S9).
+Source: C{store/StoreCheckpoint.java} of RocketMQ 4.9 and 5.x; docs/spec/store#checkpoint. It is written for RocketMQ's
+sake and not trusted by smartgo (reliability S9).
 """
 
 from __future__ import annotations

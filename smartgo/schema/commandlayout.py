@@ -21,7 +21,8 @@ The word at 4 is what the sources call serialize type and header length in one i
     17+R   fields_length  int32   bytes of the fields that follow, 0 for none
     21+R   fields                 repeated: int16 length, name, int32 length, value
 
-Sources: C{RemotingCommand.encode}, C{RocketMQSerializable} of 4.9.8; C{remoting.md} sections 1 and 2.
+Sources: C{RemotingCommand.encode}, C{RocketMQSerializable} of 4.9.8; docs/spec/remoting#frame and
+docs/spec/remoting#command.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Delay levels: from a level to how long its messages wait. Stores, when they make
 A delayed message lies in C{SCHEDULE_TOPIC_XXXX}, queue level - 1, and its ConsumeQueue unit holds the due time in place
 of the tag hash: store timestamp plus the delay of the queue's level. Source:
 C{store/schedule/ScheduleMessageService.java} and C{CommitLog.checkMessageAndReturnSize} of RocketMQ 4.9, which look at
-the DELAY property for that, the same number; C{store.md} section 4, C{broker.md} section 5.
+the DELAY property for that, the same number; docs/spec/store#queue-unit, docs/spec/broker#delay.
 """
 
 from __future__ import annotations

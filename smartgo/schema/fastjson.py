@@ -4,7 +4,7 @@ JSON as fastjson 1.2 writes it, which is not always JSON.
 Java bodies hold maps with bare integer keys (C{{0:"10.0.0.1:10911"}}) and with whole objects as keys
 (C{{{"brokerName":"b","queueId":0,"topic":"T"}:12}}). Both become strings here, an object key the string that holds its
 JSON, and msgspec reads the rest. The other way there is nothing to do: fastjson takes the quoted forms
-(C{remoting.md} section 4).
+(docs/spec/remoting#json).
 
 Reliability B4: UTF-8 only; of duplicate keys the last wins; no C{NaN}, no lone surrogates, no number of more than 19
 digits. The meaning of C{@type} is none.

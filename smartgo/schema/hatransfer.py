@@ -15,7 +15,7 @@ Ticket, slave to master, 32 bytes, once before the first report where the master
     0   mark    int64  C{TICKET_MARK}: less than any offset
     8   word    24 B   what the master gave us at its main port (L{smartgo.schema.headers.ha})
 
-Source: C{store/ha/HAConnection.java}, C{HAService.java} of RocketMQ 4.9; C{ha.md} section 2.
+Source: C{store/ha/HAConnection.java}, C{HAService.java} of RocketMQ 4.9; docs/spec/ha#wire.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ TICKET_MARK: Final = int.from_bytes(b"\xffsmartgo", "big", signed=True)
 """How a ticket begins: its first byte tells it from a report."""
 
 TRANSFER_LIMIT: Final = 4 * 1024 * 1024
-"""A slave believes no longer piece, in bytes (C{reliability.md} H2)."""
+"""A slave believes no longer piece, in bytes (reliability H2)."""
 TRANSFER_BATCH: Final = 32768
 """A master sends no longer piece unless told to (C{haTransferBatchSize}), in bytes."""
 TAIL_LIMIT: Final = 65536
-"""A slave compares so much of its log with the master's before it follows, in bytes (C{reliability.md} H3)."""
+"""A slave compares so much of its log with the master's before it follows, in bytes (reliability H3)."""
 
 
 def last_report(data: bytes | memoryview) -> tuple[int | None, int]:

@@ -54,7 +54,7 @@ class Header(Struct, kw_only=True, gc=False):
     """
     What every header value class is made of.
 
-    The fields here may come with any request: hints of 5.x clients and the signature of C{remoting.md} section 10.
+    The fields here may come with any request: hints of 5.x clients and the signature of docs/spec/remoting#acl.
     C{None} stands for a field that is absent, on input and on output. Attributes are the wire names in snake case.
 
     @ivar ns: 5.x: the client's namespace; C{nsd} whether names carry it already, C{oway} one-way, C{lo} logical queue.

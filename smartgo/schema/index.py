@@ -23,7 +23,7 @@ Entry, 20 bytes::
     12  seconds       int32  store time, from the file's begin
     16  previous      int32  number of the entry before it in the same slot; 0 for none
 
-Source: C{store/index/IndexFile.java}, C{IndexHeader.java}, C{IndexService.java} of RocketMQ 4.9; C{store.md} section 5.
+Source: C{store/index/IndexFile.java}, C{IndexHeader.java}, C{IndexService.java} of RocketMQ 4.9; docs/spec/store#index.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ RESERVED: Final = frozenset(
 ) - {TRANSIENT_PREFIX}
 """Names that are not the application's own."""
 
-# -- limits (reliability.md L4) ----------------------------------------------------------------------------
+# -- limits (reliability L4) ----------------------------------------------------------------------------
 
 SIZE_LIMIT: Final = 32767
 """Encoded, in bytes."""

@@ -30,7 +30,7 @@ The blank, at least 8 bytes::
     4   magic            int32  L{BLANK_MAGIC}; what follows means nothing
 
 Source: C{store/CommitLog.java} (C{checkMessageAndReturnSize}, C{DefaultAppendMessageCallback}) of RocketMQ 4.9;
-C{store.md} section 2. Fewer than C{HEAD_SIZE} bytes may follow a blank's first: read L{start_struct} before all else.
+docs/spec/store#record. Fewer than C{HEAD_SIZE} bytes may follow a blank's first: read L{start_struct} before all else.
 
 Two dialects are read: RocketMQ's and BoltMQ's (the public SmartGo descendant), whose magics differ in one byte and
 whose CRC keeps its top bit; CRCs are compared on 31 bits. Only RocketMQ's, with L{MAGIC}, is written.
@@ -281,7 +281,7 @@ def check(
     """
     Read the record that starts at byte C{at} and is to lie at C{physical_offset} of the log; check all of it.
 
-    These are the rules of C{reliability.md} S7, but for the birth timestamp, which is whatever the client sent.
+    These are the rules of reliability S7, but for the birth timestamp, which is whatever the client sent.
 
     @param verify_crc: false leaves out the CRCs of body and whole record.
     @param limit: the longest record believed, in bytes.

@@ -4,7 +4,7 @@ The signature of RocketMQ's access control: who sent a request has the secret of
 Two ext fields are added: C{AccessKey}, the key's public name, and C{Signature}: Base64 of the HMAC-SHA1, under the
 secret, of the values of all other ext fields in the order of their names with nothing between them, then the body.
 
-Source: C{AclUtils}, C{AclSigner} and C{AclClientRPCHook} of RocketMQ 4.9; C{remoting.md} section 10.
+Source: C{AclUtils}, C{AclSigner} and C{AclClientRPCHook} of RocketMQ 4.9; docs/spec/remoting#acl.
 """
 
 from __future__ import annotations

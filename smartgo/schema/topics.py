@@ -1,7 +1,7 @@
 """
 Topic and group names: the reserved ones, the prefixes, and which names are allowed.
 
-Limits are C{reliability.md} L5; sets and remarks are those of C{common/topic/TopicValidator.java} and
+Limits are reliability L5; sets and remarks are those of C{common/topic/TopicValidator.java} and
 C{client/Validators.java} of RocketMQ 4.9.7. C{DEFAULT_TOPIC} is smartgo's own second template topic.
 """
 

@@ -4,7 +4,8 @@ The CommitLog: every message of every topic, one after another, in files of one 
 An append is one C{struct.pack}, one join and one slice assignment into the mapped file; all of a run, a few
 milliseconds at most, have one store timestamp. A record is written where
 record + 8 bytes fit into the file; else a blank fills the file up and the record begins the next one. A batch is never
-split over two files. Source: C{store/CommitLog.java}, C{DefaultAppendMessageCallback}; C{store.md} sections 2 and 8.
+split over two files. Source: C{store/CommitLog.java}, C{DefaultAppendMessageCallback};
+docs/spec/store#record and docs/spec/store#append.
 
 Batches, all or none (reliability D12): RocketMQ's format has no mark for "these records belong together", so one is
 made from a byte that every reader skips. The properties of each record of a batch but the last end with the separator

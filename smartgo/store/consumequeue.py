@@ -4,7 +4,7 @@ The units of one queue, in its files, and the table of all queues.
 A unit is written once, behind the last one, and can always be made again from the CommitLog (reliability S10). Blocks
 are reserved in steps before the first byte is written there: a mapped write into a hole of a full disk would end the
 process (S1). A queue whose first unit is not number 0 is filled up from the start of its first file with
-L{PREFILL<smartgo.schema.consumequeue.PREFILL>}. Source: C{store/ConsumeQueue.java}; C{store.md} section 4.
+L{PREFILL<smartgo.schema.consumequeue.PREFILL>}. Source: C{store/ConsumeQueue.java}; docs/spec/store#queue-unit.
 """
 
 from __future__ import annotations

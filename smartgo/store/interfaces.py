@@ -14,7 +14,7 @@ from smartgo.schema.message import Message, StoredMessage
 
 
 class PutStatus(IntEnum):
-    """How an append ended, with the response code that tells the client (C{broker.md} section 3)."""
+    """How an append ended, with the response code that tells the client (docs/spec/broker#send)."""
 
     OK = 0
     FLUSH_DISK_TIMEOUT = 10
@@ -23,7 +23,7 @@ class PutStatus(IntEnum):
 
 
 class ReadStatus(IntEnum):
-    """How a read ended (C{store.md} section 12). The names are sent as remarks."""
+    """How a read ended (docs/spec/store#read). The names are sent as remarks."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1
@@ -173,7 +173,7 @@ class IMessageStore(Interface):
 
     def offset_at(topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None) -> Deferred[int]:
         """
-        The logical offset whose store time is nearest (C{store.md} section 12).
+        The logical offset whose store time is nearest (docs/spec/store#read).
 
         @param boundary: C{LOWER} or C{UPPER} pick a side (5.x), C{None} the nearer neighbour.
         """
@@ -192,7 +192,7 @@ class IMessageStore(Interface):
 
     def query(topic: str, key: str, count: int, begin_ms: int, end_ms: int) -> Deferred[QueryResult]:
         """
-        Messages that may have a key, or a unique key: their hash is the same (C{search.md} section 3).
+        Messages that may have a key, or a unique key: their hash is the same (docs/spec/search#broker).
 
         Where there are more than C{count} the newest are taken. What was readable before the call is found, unless the
         index is far behind. A time is exact to the second, cut off: ask from 1 s before a known one.
@@ -224,7 +224,7 @@ class IMessageStore(Interface):
         """
         Acknowledge messages only when this policy agrees, too (SYNC_MASTER); both are waited for side by side.
 
-        Where both fall short the status of this one is told, not that of the disk (C{ha.md} section 3).
+        Where both fall short the status of this one is told, not that of the disk (docs/spec/ha#synchronous).
         """
 
 

@@ -4,7 +4,7 @@ Reading a queue: units from an offset, what the filter leaves of them, the recor
 What lies within a share of memory from the log's end is handed out as slices of the mapped file, at once; records that
 lie side by side are one slice. What lies further back is read through the file by a thread, as a page that is not in
 memory would hold up the reactor (reliability S4). Source of the table of answers: C{DefaultMessageStore.getMessage};
-C{store.md} section 12.
+docs/spec/store#read.
 
 A unit that was found on the disk is believed only as far as its record bears it out: size, queue, logical and physical
 offset. What does not agree is left out, and said once in the log. Units that this process wrote are believed.

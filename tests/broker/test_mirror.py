@@ -1,4 +1,4 @@
-"""A slave's copy of its master's tables (C{ha.md} section 4, reliability H5)."""
+"""A slave's copy of its master's tables (docs/spec/ha#tables, reliability H5)."""
 
 from __future__ import annotations
 

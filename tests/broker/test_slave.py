@@ -1,4 +1,4 @@
-"""A broker in the role SLAVE: what it serves, what it refuses, and what it never writes (C{ha.md} sections 1 and 5)."""
+"""A broker in the role SLAVE: what it serves, what it refuses, and what it never writes (docs/spec/ha)."""
 
 from __future__ import annotations
 

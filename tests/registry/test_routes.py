@@ -93,7 +93,7 @@ def check(table: RouteTable) -> None:
 
 
 class RegisterTests(RouteTests):
-    """Registrations (C{registry.md} section 3)."""
+    """Registrations (docs/spec/registry#registration)."""
 
     def test_interface(self) -> None:
         """The table shows itself to others by its interface."""
@@ -340,7 +340,7 @@ class RivalTests(RouteTests):
 
 
 class LeaveTests(RouteTests):
-    """Farewells, ends of connections, silence (C{registry.md} section 4)."""
+    """Farewells, ends of connections, silence (docs/spec/registry#expiry)."""
 
     def test_unregister(self) -> None:
         """The last address of a name takes name, cluster and topics with it."""
@@ -418,7 +418,7 @@ class LeaveTests(RouteTests):
 
 
 class AdministrationTests(RouteTests):
-    """What tools do to the tables (C{registry.md} section 2)."""
+    """What tools do to the tables (docs/spec/registry#requests)."""
 
     def test_wipe(self) -> None:
         """Wiping takes the write bit from every topic of that broker alone, and counts them."""

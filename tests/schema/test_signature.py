@@ -27,7 +27,7 @@ class CredentialsTests(SynchronousTestCase):
     """Who signed what."""
 
     def test_rocketmq(self) -> None:
-        """A signature is the one that RocketMQ's client makes (C{remoting.md} section 11)."""
+        """A signature is the one that RocketMQ's client makes (docs/spec/remoting#vectors)."""
         request = signed(
             a="PG", b="TopicTest", c="TBW102", d="4", e="0", f="0", g="1600000000000", h="0", i="TAGS\x01TagA",
             j="0", k="false", m="false",

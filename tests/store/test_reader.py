@@ -71,7 +71,7 @@ class ReadTestCase(StoreTestCase):
 
 
 class TableTests(ReadTestCase):
-    """The table of store.md section 12."""
+    """The table of docs/spec/store#read."""
 
     def expect(self, result: ReadResult, status: ReadStatus, next_offset: int, *bounds: int) -> None:
         """An answer without messages."""

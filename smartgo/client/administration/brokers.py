@@ -94,7 +94,7 @@ class Brokers:
 
     @deferred
     async def runtime(self, broker: str) -> dict[str, str]:
-        """Return what a broker tells about itself; the names are in C{broker.md} section 14."""
+        """Return what a broker tells about itself; the names are in docs/spec/broker#statistics."""
         answer = await self._asking.broker(await self._address(broker), RequestCode.GET_BROKER_RUNTIME_INFO)
         return body_of(KVTable, answer).table
 

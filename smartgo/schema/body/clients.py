@@ -261,7 +261,7 @@ class ConsumerRunningInfo(Body):
     """
     What a consumer tells about itself (307).
 
-    @ivar properties: C{PROP_...} names of C{client.md} section 7.
+    @ivar properties: C{PROP_...} names of docs/spec/client#calls.
     @ivar mq_pop_table: 5.x, as is C{user_consumer_info}.
     @ivar jstack: the stacks of its threads, as text.
     """

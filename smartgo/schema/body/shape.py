@@ -4,7 +4,7 @@ What all JSON bodies have in common: how they are read leniently and written str
 Reading takes what fastjson and Go write: bare integer and object keys, null for an absent member, integers spelled as
 text, numbers for enum names, and SmartGo's other spellings. Writing gives compact standard JSON: wire names in camel
 case, null members left out, integer keys quoted, L{MessageQueue} keys as a string that holds their JSON. Rules:
-C{remoting.md} section 4, C{smartgo-differences.md} section 1, reliability B4.
+docs/spec/remoting#json, docs/spec/smartgo-differences#wire, reliability B4.
 """
 
 from __future__ import annotations

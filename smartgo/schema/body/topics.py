@@ -214,7 +214,7 @@ class RegisterBrokerBody(RegisteredTopics):
     filter_server_list: list[str] = always([])
 
     def encode(self, compressed: bool = False) -> bytes:
-        """Write the body, as JSON or in the compressed form of C{broker.md} section 1."""
+        """Write the body, as JSON or in the compressed form of docs/spec/broker#registration."""
         return _deflated(self) if compressed else super().encode()
 
     @classmethod

@@ -2,7 +2,7 @@
 Headers of the registry: 100 to 105, 205, 216 to 219, 224, 322, 327.
 
 Source: C{RegisterBrokerRequestHeader} and its neighbours in C{header.namesrv}, 4.9.8 and 5.3.3; 217 and 218 by
-C{smartgo-differences.md} section 2.
+docs/spec/smartgo-differences#codes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class SendRequest(Header, kw_only=True, gc=False, forbid_unknown_fields=True):
     @ivar default_topic: the template for creating the topic, C{TBW102}.
     @ivar queue_id: negative for "any".
     @ivar born_timestamp: the client's wall clock, in ms.
-    @ivar properties: the text of C{remoting.md} section 6.
+    @ivar properties: the text of docs/spec/remoting#messages.
     @ivar max_reconsume_times: C{None} where the client did not say.
     """
 
