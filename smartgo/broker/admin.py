@@ -19,11 +19,11 @@ from zope.interface import implementer
 from smartgo.broker.changes import Asked, Who
 from smartgo.broker.livesettings import LiveSettings
 from smartgo.broker.queuestats import QueueStats
-from smartgo.broker.shares import is_local
 from smartgo.broker.stats import BrokerStats, Counted
 from smartgo.config.properties import parse, render
 from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.origin import is_local
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import BrokerStatsData, KVTable, StatsItem
 from smartgo.schema.codes import VERSION, RequestCode, Version

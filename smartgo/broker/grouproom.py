@@ -6,10 +6,11 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import Pace
-from smartgo.broker.shares import is_local, source_of
+from smartgo.broker.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.origin import is_local
 
 _BURST: Final = 100
 """New groups that one address may use at once: those of a large application."""

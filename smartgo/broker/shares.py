@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 
-from smartgo.remoting.interfaces import IPeer
-
 _V6_NETWORK = 8  # bytes: whoever has one IPv6 address usually has the whole /64
 
 
@@ -23,12 +21,6 @@ def source_of(address: str) -> str:
         return host
     network = ipaddress.IPv6Address(host[1:-1]).packed[:_V6_NETWORK]
     return f"{ipaddress.IPv6Address(network + bytes(16 - _V6_NETWORK))}/64"
-
-
-def is_local(peer: IPeer) -> bool:
-    """Tell whether a client runs on this machine: its address is a loopback address, or the one that it dialled."""
-    host = peer.address.rpartition(":")[0].strip("[]")
-    return host == peer.local_ip or ipaddress.ip_address(host).is_loopback
 
 
 class Shares:

@@ -11,10 +11,11 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import Pace
-from smartgo.broker.shares import is_local, source_of
+from smartgo.broker.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.origin import is_local
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX
 
 _BURST: Final = 1000

@@ -53,3 +53,8 @@ def asker(peer: IPeer) -> Asker:
     """Return both ends of a connection."""
     host, _, _ = peer.address.rpartition(":")
     return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
+
+
+def is_local(peer: IPeer) -> bool:
+    """Whether a client runs on this machine: its address is a loopback address, or the one that it dialled."""
+    return is_this_machine(asker(peer))

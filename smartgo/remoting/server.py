@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -21,15 +20,12 @@ from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.origin import is_loopback
 from smartgo.remoting.protocol import RemotingProtocol, peer_address
 from smartgo.remoting.rounds import INTERVAL, Rounds
 
 _MEASURE_LEAST: Final = 16  # connections between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over
-
-
-def _is_loopback(ip: str) -> bool:
-    return ipaddress.ip_address(ip).is_loopback
 
 
 class _Once:
@@ -103,7 +99,7 @@ class Door(Factory):
         _, ip, _ = peer_address(addr)
         if (
             len(self.connections) >= limits.connections
-            or (self._by_ip.get(ip, 0) >= limits.per_address and not _is_loopback(ip))
+            or (self._by_ip.get(ip, 0) >= limits.per_address and not is_loopback(ip))
             or not server.may_accept()
         ):
             server.rounds.counts.turned_away += 1

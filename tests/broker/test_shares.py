@@ -7,8 +7,7 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker import shares
-from smartgo.broker.shares import Shares, is_local, source_of
-from tests.broker.doubles import FakePeer
+from smartgo.broker.shares import Shares, source_of
 
 __doctests__ = [shares]
 
@@ -85,9 +84,3 @@ class SourceTests(SynchronousTestCase):
         self.assertEqual(source_of("[2001:db8:0:1::5]:1"), source_of("[2001:db8:0:1:ffff::]:2"))
         self.assertNotEqual(source_of("[2001:db8:0:1::5]:1"), source_of("[2001:db8:0:2::5]:1"))
         self.assertNotEqual(source_of("192.0.2.1:5"), source_of("192.0.2.2:5"))
-
-    def test_local(self) -> None:
-        """Loopback addresses are this machine, and so is the address that was dialled."""
-        local = ("127.9.9.9:1", "[::1]:5", "192.0.2.1:5")
-        self.assertEqual([is_local(FakePeer(address)) for address in local], [True] * 3)
-        self.assertEqual([is_local(FakePeer(address)) for address in ("[2001:db8::1]:5", "192.0.2.2:5")], [False] * 2)
