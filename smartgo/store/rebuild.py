@@ -422,8 +422,10 @@ class Rebuild:
 
     def _behind_fillers(self, queue: ConsumeQueue, offset: int) -> int:
         """Return the logical offset of the first message from C{offset} on, or the queue's end."""
+        count = 1  # nearly every queue begins with a message
         while offset < queue.visible:
-            units = queue.units(offset, _FLUSH_UNITS)
+            units = queue.units(offset, count)
+            count = _FLUSH_UNITS
             for unit in units:
                 if not unit.is_filler:
                     return offset

@@ -12,6 +12,7 @@ from smartgo.schema.message import PREPARED
 from smartgo.schema.record import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.checkpoint import Checkpoints, QueueEntry
+from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, content, killed, message, small
@@ -356,6 +357,21 @@ class OffsetTests(RebuildTestCase):
         store = self.reopened(killed(self.env))
         self.assertEqual(store.bounds("T", 0), (5000, 5002))
         self.assertEqual(self.bodies(store), [b"one", b"two"])
+
+    def test_begins_with_messages(self) -> None:
+        """Of a queue that begins with a message one unit is read to find that: a store may have many queues."""
+        self.fill(self.store, 30)
+        asked: list[int] = []
+        units = ConsumeQueue.units
+
+        def counting(queue: ConsumeQueue, offset: int, count: int) -> list[Unit]:
+            asked.append(count)
+            return units(queue, offset, count)
+
+        self.patch(ConsumeQueue, "units", counting)
+        store = self.reopened(killed(self.env))
+        self.assertEqual(asked, [1])
+        self.assertEqual(store.bounds("T", 0), (0, 30))
 
     def test_endless_gap(self) -> None:
         """A jump that cannot be does not fill the disk."""
