@@ -89,9 +89,10 @@ class TopicRoom:
         """
         ordinary = [topic for topic in topics if not of_group(topic)]
         first = next(iter(topics), "")
-        if self._of_groups + len(topics) - len(ordinary) > self._group_limit:
+        group_topics = len(topics) - len(ordinary)
+        if group_topics and self._of_groups + group_topics > self._group_limit:
             raise RequestRefused(f"topic[{first}] is not created: more than {self._group_limit} topics of groups")
-        if len(self.explicit) + len(ordinary) > self.limit:
+        if ordinary and len(self.explicit) + len(ordinary) > self.limit:
             raise RequestRefused(
                 f"topic[{first}] is not created: administrators may create {self.limit} topics (maxTopics)"
             )

@@ -386,6 +386,21 @@ class AdministratorTests(TopicTableCase):
         self.failureResultOf(second, RequestRefused)
         self.assertEqual(len(table), 609)
 
+    def test_limits_passed(self) -> None:
+        """Where there are more topics of one kind than there may be, others are created, and all are changed."""
+        local = FakePeer("127.0.0.1:5")
+        topics = {f"%RETRY%g{number}": {"readQueueNums": 1, "writeQueueNums": 1} for number in range(3)}
+        self.put(PATH, msgspec.json.encode({"topicConfigTable": topics}).decode())
+        table = self.table(group_limit=2, limit=5)
+        self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="%RETRY%new"), local)
+        self.successResultOf(self.changed(table, 3, local))
+        table.room.limit = 1
+        self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="T"), local)
+        self.successResultOf(self.changed(table, 3, local))
+        table.delete("%RETRY%g0")
+        table.delete("%RETRY%g1")
+        table.update(TopicConfig(topic_name="%RETRY%new"), local)
+
     def test_system_topics(self) -> None:
         """No system topic is changed or deleted: 1."""
         table = self.table()
