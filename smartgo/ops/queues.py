@@ -52,7 +52,7 @@ class QueueReader(reading.QueueReader):
         self, queues: Sequence[MessageQueue], from_ms: int, go_on: Callable[[str, CallFailed], object]
     ) -> list[Span]:
         """
-        Return what L{spans} does of those queues whose broker answers.
+        Return what C{spans} does of those queues whose broker answers.
 
         @param go_on: is told which broker is left out, and why.
         @raise CallFailed: none answers.
