@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeD
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from smartgo.broker.adoption import adopt
 from smartgo.broker.announce import Announcer
 from smartgo.broker.announcement import Identity
 from smartgo.broker.connections import ClientConnections
@@ -294,7 +295,7 @@ class Broker(Service):
             delay_levels=DelayLevels.parse(self._configuration.store.message_delay_level).highest,
         )
         self.groups.create_built_in()
-        self.topics.adopt(self.store.queues(), self.store.last_at)
+        adopt(self.topics, self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         if self.delay.start(self.progress.load()):
             await self.progress.save()

@@ -28,6 +28,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.broker.adoption import adopt
 from smartgo.broker.announce import Ask
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsets import OffsetTable, Owed
@@ -179,7 +180,7 @@ class Mirror(Service):
             self._whole = False  # from now on the master may make topics that we hear of by their messages alone
         elif not self._whole:
             self._whole = True
-            self._topics.adopt(self._store.queues(), self._store.last_at)
+            adopt(self._topics, self._store.queues(), self._store.last_at)
         if self.running:
             self._timer = self._clock.callLater(PERIOD if copied else AGAIN, self._round)
 

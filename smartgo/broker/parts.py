@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
+from functools import partial
 
+from smartgo.broker.adoption import adopt_destination
 from smartgo.broker.consumers import ConsumerTable
 from smartgo.broker.delay import DelayProgress, DelayQueues
 from smartgo.broker.groupexpiry import GroupExpiry
@@ -90,7 +92,11 @@ class Parts:
         )
         self.progress = DelayProgress(clock, self.store, progress_file, configuration.store.flush_delay_offset_interval)
         self.delay = DelayQueues(
-            clock, self.store, settings.delay_levels, self.progress.changed, self.topics.adopt_destination
+            clock,
+            self.store,
+            settings.delay_levels,
+            self.progress.changed,
+            partial(adopt_destination, self.topics),
         )
         self.progress.offsets = self.delay.offsets
         self.store.subscribe(self.hold)

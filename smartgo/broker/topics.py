@@ -12,7 +12,7 @@ take the room of those that sends create.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -29,7 +29,6 @@ from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerialize
 from smartgo.schema.topics import (
     BENCHMARK_TOPIC,
     DEFAULT_TOPIC,
-    LMQ_PREFIX,
     OFFSET_MOVED_EVENT,
     QUEUE_LIMIT,
     REPLY_SUFFIX,
@@ -70,6 +69,8 @@ class TopicTable:
     @ivar version: changes with every change of the table; registries compare it.
     @ivar room: how many topics there may be, and who may create how many.
     @ivar queue_limit: queues that a topic may have; changed while the broker runs.
+    @ivar default_queues: queues of a topic that is re-created from what the store has.
+    @ivar removed: queues that were taken away on purpose.
     """
 
     _log = Logger()
@@ -96,7 +97,7 @@ class TopicTable:
         @param per_second: how many a second one address may.
         @param group_limit: how many retry and dead letter topics there may be.
         @param queue_limit: the most queues of a topic.
-        @param default_queues: queues of a topic that is re-created from what the store has.
+        @param default_queues: queues of the template topic, and of a topic that is re-created (L{default_queues}).
         @param log_end: returns the physical offset at which the store's log ends.
         """
         self._clock = clock
@@ -105,9 +106,9 @@ class TopicTable:
         self._sync = sync
         self.room = TopicRoom(clock, limit, per_second, group_limit)
         self.queue_limit = queue_limit
-        self._default_queues = default_queues
+        self.default_queues = default_queues
         self._table: dict[str, TopicConfig] = {}
-        self._removed = RemovedQueues(log_end)
+        self.removed = RemovedQueues(log_end)
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._unsaved: dict[str, int] = {}
         self._listeners: list[Callable[[str], None]] = []
@@ -198,7 +199,7 @@ class TopicTable:
             return known
         check_topic(topic)
         self.room.admit_group(topic)
-        return self._put(_config(topic, min(queues, QUEUE_LIMIT), perm, sys_flag))
+        return self._put(topic_config(topic, min(queues, QUEUE_LIMIT), perm, sys_flag))
 
     def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
         """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
@@ -209,7 +210,7 @@ class TopicTable:
         if known is not None:
             return known
         check_topic(name)
-        return self._put(_config(name, queues, perm, 0))
+        return self._put(topic_config(name, queues, perm, 0))
 
     def update(self, config: TopicConfig, peer: IPeer | None = None) -> None:
         """
@@ -266,12 +267,12 @@ class TopicTable:
         if config is None:
             return False
         self.room.count(name, -1)
-        self._removed.remember(config)
+        self.removed.remember(config)
         self._changed(name)
         return True
 
     def restore(self, config: TopicConfig) -> None:
-        """Bring back a topic that was deleted, as the store could not delete it."""
+        """Bring back a topic, or queues of it, that the store has: no limit refuses that."""
         self._put(config)
 
     def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:
@@ -281,7 +282,7 @@ class TopicTable:
         @param end_of: the next offset of a queue (topic, queue id).
         """
         config = self._table.get(name)
-        if config is None or self.is_system(name) or name in self._removed:
+        if config is None or self.is_system(name) or name in self.removed:
             return
         queues = max(config.read_queue_nums, config.write_queue_nums)
         if not any(end_of(name, queue_id) for queue_id in queue_ids(queues)):
@@ -309,7 +310,7 @@ class TopicTable:
     def replace_all(self, version: DataVersion, table: Mapping[str, TopicConfig]) -> None:
         """Become a copy of a master's table, version included; names that are not allowed are left out."""
         self._table.clear()
-        self._removed.clear()  # what was taken away on purpose is the master's affair now
+        self.removed.clear()  # what was taken away on purpose is the master's affair now
         self._fill(table)
         self.version = version
         self._saving.changed()
@@ -328,7 +329,7 @@ class TopicTable:
         if saved is not None:
             self._fill(saved.topic_config_table)
             self.version = saved.data_version
-            self._removed.load(saved.removed_queue_table, saved.removed_at_table)
+            self.removed.load(saved.removed_queue_table, saved.removed_at_table)
             self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
 
     def create_built_in(
@@ -351,7 +352,7 @@ class TopicTable:
         """
         self.create_system(SELF_TEST_TOPIC, 1)
         if auto_create:
-            self.create_system(TEMPLATE_TOPIC, self._default_queues, READ | WRITE | INHERIT)
+            self.create_system(TEMPLATE_TOPIC, self.default_queues, READ | WRITE | INHERIT)
             self.create_system(DEFAULT_TOPIC, 16, READ | WRITE | INHERIT)
         self.create_system(BENCHMARK_TOPIC, 1024)
         self.create_system(cluster, 16, READ | WRITE | INHERIT if cluster_topic else INHERIT)
@@ -359,7 +360,7 @@ class TopicTable:
         self.create_system(OFFSET_MOVED_EVENT, 1)
         schedule = self.create_system(SCHEDULE_TOPIC, delay_levels)
         if schedule.read_queue_nums < delay_levels:
-            self._put(_config(SCHEDULE_TOPIC, delay_levels, schedule.perm, schedule.topic_sys_flag))
+            self._put(topic_config(SCHEDULE_TOPIC, delay_levels, schedule.perm, schedule.topic_sys_flag))
         if trace_topic is not None:
             self.create_system(trace_topic, 1)
         self.create_system(cluster + REPLY_SUFFIX, 1)
@@ -372,76 +373,10 @@ class TopicTable:
             if config is not None and bool(config.perm & INHERIT) != enabled:
                 self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
 
-    def adopt(self, queues: Iterable[tuple[str, int]], last: Callable[[str, int], int]) -> None:
-        """
-        Re-create what the store has and the table lost (D15), each with a warning.
-
-        An unknown topic gets the default settings; a known one becomes readable as far as the store has queues. Queues
-        that were taken away on purpose, and not used since, stay away. No topic gets more queues than the limit: a
-        higher queue id is not readable (L18). The broker's own topics come back silently: RocketMQ never had some of
-        them in its table. Light queues and what 5.x keeps for itself (C{rmq_sys_}) are no topics.
-
-        @param queues: (topic, queue id) of every queue that the store has.
-        @param last: returns the physical offset of the last message of such a queue.
-        """
-        if self._removed.keep_within_log():
+    def keep_within_log(self) -> None:
+        """Fit what is known of removed queues to a log that a power failure cut."""
+        if self.removed.keep_within_log():
             self._saving.changed()
-        highest: dict[str, int] = {}
-        for topic, queue_id in queues:
-            config = self._table.get(topic)
-            if topic.startswith(LMQ_PREFIX) or (config is not None and self.is_system(topic)):
-                continue
-            if config is not None and queue_id < config.read_queue_nums:
-                continue
-            if queue_id >= self.queue_limit:
-                self._log.warn(
-                    "the store has queue {queue} of topic {topic}, which is not readable: a topic has at most {limit}"
-                    " queues (maxQueuesPerTopic)",
-                    topic=topic,
-                    queue=queue_id,
-                    limit=self.queue_limit,
-                )
-                continue
-            if not self._removed.holds(topic, queue_id, last):
-                highest[topic] = max(queue_id, highest.get(topic, 0))
-        for topic, queue_id in sorted(highest.items()):
-            self._readopt(topic, queue_id + 1)
-
-    def adopt_destination(self, topic: str, queue_id: int, offset: int) -> None:
-        """
-        Make the queue readable that a delayed message was delivered to.
-
-        Its topic may be unknown: the message was acknowledged, and the broker killed, before the table was saved. Or it
-        was deleted meanwhile: the next start would re-create it, as it was used since.
-
-        @param offset: physical offset of the delivered message.
-        """
-        config = self._table.get(topic)
-        if config is None or queue_id >= config.read_queue_nums:
-            self.adopt([(topic, queue_id)], lambda topic, queue_id: offset)
-
-    def _readopt(self, topic: str, queues: int) -> None:
-        """Re-create a topic that has so many queues in the store, or make as many readable."""
-        config = self._table.get(topic)
-        if topic in self._system:
-            self.create_system(topic, queues)
-        elif is_system(topic):
-            self._log.debug("the store has queues of {topic}, which this broker does not serve", topic=topic)
-        elif not is_topic(topic):
-            self._log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
-        elif config is None:
-            count = queues if of_group(topic) else max(queues, self._default_queues)
-            self._log.warn(
-                "topic {topic} was in the store but not in the table; it has {count} queues again",
-                topic=topic,
-                count=count,
-            )
-            self._put(_config(topic, count, READ | WRITE, 0))
-        else:
-            self._log.warn(
-                "topic {topic} had {count} queues in the store; they can be read again", topic=topic, count=queues
-            )
-            self._put(msgspec.structs.replace(config, read_queue_nums=queues))
 
     # -- durability ----------------------------------------------------------------------------------------
 
@@ -473,7 +408,7 @@ class TopicTable:
 
     def _snapshot(self) -> _TopicsFile:
         return _TopicsFile(
-            self._table, self.version, self._removed.counts(), self._removed.places(), list(self.room.explicit)
+            self._table, self.version, self.removed.counts(), self.removed.places(), list(self.room.explicit)
         )
 
     def _fill(self, table: Mapping[str, TopicConfig]) -> None:
@@ -512,8 +447,8 @@ class TopicTable:
             if not self.is_system(name):
                 self.room.count(name, 1)
         elif max(old.read_queue_nums, old.write_queue_nums) > max(config.read_queue_nums, config.write_queue_nums):
-            self._removed.remember(old)
-        self._removed.settle(config)
+            self.removed.remember(old)
+        self.removed.settle(config)
         self._table[name] = config
         self._changed(name)
         return config
@@ -530,7 +465,8 @@ class TopicTable:
         self._saving.changed()
 
 
-def _config(name: str, queues: int, perm: int, sys_flag: int) -> TopicConfig:
+def topic_config(name: str, queues: int, perm: int, sys_flag: int) -> TopicConfig:
+    """Return settings with as many queues to read as to write."""
     return TopicConfig(
         topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
     )

@@ -6,6 +6,7 @@ import msgspec
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.adoption import adopt
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.offsets import OffsetTable
 from smartgo.broker.topics import TopicTable
@@ -81,6 +82,6 @@ class GoldenTableTests(SynchronousTestCase):
         table.load()
         before = set(table.names())
         with capturedLogs() as logs:
-            table.adopt(((topic, queue_id) for topic, queue_id, _, _ in store.queues()), lambda topic, queue_id: 0)
+            adopt(table, ((topic, queue_id) for topic, queue_id, _, _ in store.queues()), lambda topic, queue_id: 0)
         self.assertEqual(set(table.names()) - before, {OP_HALF_TOPIC})
         self.assertEqual([one for one in logs if one["log_level"].name == "warn"], [])

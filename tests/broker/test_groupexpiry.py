@@ -58,7 +58,7 @@ class GroupExpiryTests(SynchronousTestCase):
         self.wait(4)
         self.assertEqual((len(self.groups), len(self.topics)), (0, 0))
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertEqual(self.topics._removed.counts(), {})  # what is remembered there of others is not pushed out
+        self.assertEqual(self.topics.removed.counts(), {})  # what is remembered there of others is not pushed out
 
     def test_twenty_thousand(self) -> None:
         """Heartbeats of 1,000 groups on 20 connections do not fill the table, nor what they fill of it for good."""

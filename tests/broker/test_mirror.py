@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker import mirror
+from smartgo.broker.adoption import adopt
 from smartgo.broker.groups import GroupTable
 from smartgo.broker.mirror import Mirror
 from smartgo.broker.offsets import OffsetTable, Owed
@@ -216,7 +217,7 @@ class MirrorTests(SynchronousTestCase):
         """What has come to topics or groups here goes again, though the master's answers are those of the last time."""
         self.cluster.send("T")
         self.pump(3.1)
-        self.slave.topics.adopt([("U", 0)], lambda topic, queue_id: 0)
+        adopt(self.slave.topics, [("U", 0)], lambda topic, queue_id: 0)
         self.slave.groups.update(SubscriptionGroupConfig(group_name="OURS"))
         self.pump(10.1)
         self.assertEqual(self.slave.topics.wrapper(), self.master.topics.wrapper())
