@@ -13,6 +13,8 @@ from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.config.known import NOT_BUILT
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SPEC = os.path.join("docs", "spec")
 
@@ -176,6 +178,11 @@ class SpecificationTests(SynchronousTestCase):
         listed = set(re.findall(r":doc:`([a-z-]+)`", texts["index"]))
         self.assertEqual(listed, set(texts) - {"index"})
         self.assertIn(":doc:`spec/index`", read(os.path.join("docs", "index.rst")))
+
+    def test_without_effect(self) -> None:
+        """The settings that nothing follows yet are those that the specification names as such."""
+        section = pages()["broker"].split(".. _broker-without-effect:")[1].split("\n.. _")[0]
+        self.assertEqual(set(re.findall(r"``(\w+)``", section)), NOT_BUILT)
 
 
 class CheckerTests(SynchronousTestCase):
