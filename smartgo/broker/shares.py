@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import ipaddress
+from typing import Final
 
-_V6_NETWORK = 8  # bytes: whoever has one IPv6 address usually has the whole /64
+_V6_GROUPS: Final = 8  # of 16 bits each
+_V6_NETWORK: Final = 4  # groups: whoever has one IPv6 address usually has the whole /64
 
 
 def source_of(address: str) -> str:
     """
     Return whose share a client uses: its IPv4 address, or the /64 network of its IPv6 address.
 
+    Every long poll asks, so an IPv6 address is not read, but only cut: the system writes each in one way.
+
     @param address: C{host:port}, as of C{IPeer.address}.
 
     >>> source_of("192.0.2.7:40001"), source_of("[2001:db8::1]:40001"), source_of("[2001:db8::2]:7")
-    ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
+    ('192.0.2.7', '2001:db8:0:0::/64', '2001:db8:0:0::/64')
     """
     host = address.rpartition(":")[0]
     if host[:1] != "[":
         return host
-    network = ipaddress.IPv6Address(host[1:-1]).packed[:_V6_NETWORK]
-    return f"{ipaddress.IPv6Address(network + bytes(16 - _V6_NETWORK))}/64"
+    before, _, after = host[1:-1].partition("::")
+    groups = before.split(":") if before else []
+    if len(groups) < _V6_NETWORK:
+        last = after.split(":") if after else []
+        zeros = _V6_GROUPS - len(groups) - len(last) - ("." in after)  # an IPv4 address at the end stands for two
+        groups += ["0"] * zeros + last
+    return ":".join(groups[:_V6_NETWORK]) + "::/64"
 
 
 class Shares:

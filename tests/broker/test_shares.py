@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from socket import AF_INET6, inet_ntop
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -84,3 +85,16 @@ class SourceTests(SynchronousTestCase):
         self.assertEqual(source_of("[2001:db8:0:1::5]:1"), source_of("[2001:db8:0:1:ffff::]:2"))
         self.assertNotEqual(source_of("[2001:db8:0:1::5]:1"), source_of("[2001:db8:0:2::5]:1"))
         self.assertNotEqual(source_of("192.0.2.1:5"), source_of("192.0.2.2:5"))
+
+    def test_every_network(self) -> None:
+        """However the system writes an IPv6 address, its network is that of its first 8 bytes."""
+        random = Random(6)
+        addresses = [b"\0" * 16, b"\0" * 15 + b"\1", b"\0" * 10 + b"\xfe\xff\1\2\3\4"]
+        for _ in range(2000):
+            groups = [random.choice((0, 0, 1, 0xABC, 0xFFFF)).to_bytes(2, "big") for _ in range(8)]
+            addresses.append(b"".join(groups))
+        networks: dict[bytes, str] = {}
+        for raw in addresses:
+            found = source_of(f"[{inet_ntop(AF_INET6, raw)}]:5")
+            self.assertEqual(networks.setdefault(raw[:8], found), found)
+        self.assertEqual(len(set(networks.values())), len(networks))
