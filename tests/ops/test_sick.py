@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 
 from twisted.internet.protocol import Factory, Protocol
 
-from smartgo.ops.partial import VIEW_SECONDS
+from smartgo.client.administration.asking import TIMEOUT
+from smartgo.ops.partial import CALL_SECONDS, VIEW_SECONDS
 from smartgo.schema.bodies import (
     RegisterBrokerBody,
     SubscriptionGroupConfig,
@@ -81,6 +82,8 @@ class SickBroker(Protocol):
     """A broker that is not well."""
 
     kind = ""
+    delay = 0.0
+    clock: Any
 
     def __init__(self) -> None:
         self._received = b""
@@ -100,7 +103,7 @@ class SickBroker(Protocol):
             if len(self._received) < 4 + length:
                 return
             request, self._received = decode(self._received[4 : 4 + length]), self._received[4 + length :]
-            self._write(self.answer(request))
+            self.clock.callLater(self.delay, self._write, self.answer(request))
 
     def answer(self, request: Command) -> bytes:
         """Return the answer to a request, as a frame."""
@@ -130,9 +133,10 @@ class SickBroker(Protocol):
 class SickCase(LetterCase):
     """Two brokers: one is well and has messages, members and dead letters, the other is sick."""
 
-    def join(self, kind: str) -> None:
-        """Register a sick broker."""
-        factory = Factory.forProtocol(type("Sick", (SickBroker,), {"kind": kind}))
+    def join(self, kind: str, delay: float = 0.0) -> None:
+        """Register a sick broker, which takes so many seconds for an answer."""
+        told = {"kind": kind, "delay": delay, "clock": self.front.env.clock}
+        factory = Factory.forProtocol(type("Sick", (SickBroker,), told))
         factory.noisy = False
         if kind != "dead":
             self.front.env.network.listen(f"tcp:{PORT}", factory)
@@ -287,3 +291,39 @@ class LookupTests(SickCase):
         job = self.get(f"/jobs/{job['id']}")
         self.assertEqual((job["state"], job["rows"], job["result"]["found"]), ("done", 4, 4))
         self.assertEqual([one["broker"] for one in job["result"]["missing"]], [SICK])
+
+
+class SlowTests(SickCase):
+    """Brokers that are well, and slow."""
+
+    def test_alone(self) -> None:
+        """For the only broker a view waits: there is nothing to show without it."""
+        self.join("well", 4.0)
+        for _ in range(2):
+            self.cluster.registry.routes.unregister(BROKER, "broker-a", 0)
+            self.cluster.pump(1.1)
+            self.front.ops.view.forget()
+            answer, took = self.timed("/topics")
+            self.assertEqual((answer.status, answer.json["missing"]), (200, []))
+            self.assertEqual([one["name"] for one in answer.json["items"]], ["Orders"])
+            self.assertGreater(took, 4.0)
+
+    def test_alone_and_silent(self) -> None:
+        """The only broker that hangs is asked once a view."""
+        self.join("silent")
+        self.cluster.registry.routes.unregister(BROKER, "broker-a", 0)
+        self.cluster.pump(1.1)
+        self.front.ops.view.forget()
+        answer, took = self.timed("/topics?amounts=true")
+        self.assertEqual(answer.status, 504)
+        self.assertIn(SICK, answer.json["detail"])
+        self.assertLess(took, TIMEOUT + 0.5)
+
+    def test_beside(self) -> None:
+        """For one that is slower than the other a view waits for a moment, and the next view not at all."""
+        self.join("well", 4.0)
+        for limit in (CALL_SECONDS + 0.5, 0.5):
+            self.front.ops.view.forget()
+            answer, took = self.timed("/topics")
+            self.assertEqual((answer.status, [one["broker"] for one in answer.json["missing"]]), (200, [SICK]))
+            self.assertLessEqual(took, limit)
