@@ -40,6 +40,7 @@ from smartgo.errors import (
     SubscriptionParseFailed,
 )
 from smartgo.node import ending
+from smartgo.node.loglimit import LogLimit
 from smartgo.schema.codes import ResponseCode
 
 FAILED: Final = 1
@@ -100,7 +101,7 @@ def refusal(error: SmartgoError) -> Refusal:
 
 def begin_logging(verbose: bool) -> None:
     """
-    Write the log to standard error.
+    Write the log to standard error; peers cannot flood it, where the command runs nodes (L{LogLimit}).
 
     @param verbose: everything; else warnings and worse.
     """
@@ -113,7 +114,7 @@ def begin_logging(verbose: bool) -> None:
             click.echo(failure.getTraceback(), err=True)
 
     least = LogLevel.info if verbose else LogLevel.warn
-    observer = FilteringLogObserver(write, [LogLevelFilterPredicate(defaultLogLevel=least)])
+    observer = FilteringLogObserver(LogLimit(write), [LogLevelFilterPredicate(defaultLogLevel=least)])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
 
 
