@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections import Counter
 from typing import Any, Final, NamedTuple, cast
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -36,8 +37,8 @@ LARGE: Final = 64 * 1024
 """Bytes of a body that are read on the reactor thread, at most."""
 LARGE_COMPRESSED: Final = 4 * 1024
 """The same where they are compressed."""
-READING: Final = 16
-"""Large registrations that are read or wait for it, at most."""
+READING: Final = 32
+"""Large registrations that are read or wait for it, at most; of one address at most as many as places are left."""
 READ_RATE, READ_BURST = 4 * 1024 * 1024, 64 * 1024 * 1024
 """Bytes of large registrations that are read for one address: in a second, and at once."""
 ANSWER: Final = 3.0
@@ -72,7 +73,7 @@ class Registrar:
         self._kv = kv
         self._access = access
         self._leases = leases
-        self._reading = 0
+        self._reading: Counter[str] = Counter()  # large registrations, by IP address
         self._bytes = TokenBuckets(READ_RATE, READ_BURST)
         self._locks: dict[IPeer, DeferredLock] = {}  # of connections whose registrations are being read
         self._asked: set[IPeer] = set()  # whether they are alive
@@ -98,12 +99,14 @@ class Registrar:
     async def _read_later(
         self, peer: IPeer, request: Command, header: headers.RegisterBrokerRequest, digest: bytes
     ) -> Answer:
-        if self._reading >= READING:
-            raise TooManyRegistrations(f"{READING} large registrations are being read; try again")
         ip, size = asker(peer).ip, len(request.body)
+        if self._reading[ip] >= READING - self._reading.total():
+            raise TooManyRegistrations(
+                f"{self._reading.total()} large registrations are being read, {self._reading[ip]} of {ip}; try again"
+            )
         if not self._bytes.take(ip, self._env.clock.seconds(), size):
             raise TooManyRegistrations(f"more than {READ_RATE} B of registrations a second from {ip}; try again")
-        self._reading += 1
+        self._reading[ip] += 1
         lock = self._locks.setdefault(peer, DeferredLock())
         try:
             await lock.acquire()
@@ -113,7 +116,9 @@ class Registrar:
             finally:
                 lock.release()
         finally:
-            self._reading -= 1
+            self._reading[ip] -= 1
+            if not self._reading[ip]:
+                del self._reading[ip]
             if not lock.locked:
                 self._locks.pop(peer, None)
         return await answer if isinstance(answer, Deferred) else answer

@@ -42,9 +42,6 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers import registry as headers
 
-_TYPED_BODY_FROM: Final = 37
-"""Request version from which the body of 103 is a RegisterBrokerBody (V3_0_11)."""
-
 _LOGGED: Final = 256
 """Characters of a name that nobody has checked which the log repeats, at most (reliability B9)."""
 

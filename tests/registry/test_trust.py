@@ -438,10 +438,14 @@ class LargeTests(TrustTests):
         self.assertEqual(self.service.routes.brokers(), [])
 
     def test_too_many(self) -> None:
-        """Of more than 16 that wait the rest is answered 2."""
+        """Of more than 16 of one address that wait the rest is answered 2; another address finds room."""
         waiting = [self.begin(*self.LONG, counter=number) for number in range(16)]
         refused = self.failureResultOf(self.begin(*self.LONG, counter=17))
         self.assertEqual(refused.value.code, 2)
+        broker, self.broker = self.broker, self.stranger
+        self.assertNoResult(self.begin(*self.LONG, counter=18))
+        self.lose(self.stranger)
+        self.broker = broker
         while self.work:
             self.read()
         for one in waiting:
