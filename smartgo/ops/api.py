@@ -117,10 +117,11 @@ class Api:
         except UnicodeDecodeError:
             request.answer_problem(Problem(400, "the URL is not ASCII"))
             return
-        if path.startswith("//"):  # werkzeug takes it for the same path; a proxy's rules need not
+        request.postpath = [unquote_to_bytes(part) for part in path.removeprefix("/").split("/")]
+        # Routing takes these for the path with one plain slash; the rules of a proxy in front need not.
+        if path.startswith("//") or any(b"/" in part for part in request.postpath):
             request.answer_problem(_nowhere())
             return
-        request.postpath = [unquote_to_bytes(part) for part in path.removeprefix("/").split("/")]
         try:
             for part in request.postpath:
                 part.decode()

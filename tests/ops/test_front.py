@@ -534,6 +534,8 @@ class TargetTests(FrontCase):
         self.assertEqual(self.status("/api/v1/brokers"), 200)
         for target in ("//api/v1/brokers", "///api/v1/brokers", "/api//v1/brokers", "/api/v1/brokers/", "//metrics"):
             self.assertEqual(self.status(target), 404, target)
+        for target in ("/api%2Fv1/brokers", "/api/v1%2fbrokers", "/%2fapi/v1/brokers", "/%2Fmetrics"):
+            self.assertEqual(self.status(target), 404, target)
 
     def test_absolute(self) -> None:
         """A target may be absolute, as it is towards proxies; its host counts, and not the header's (RFC 9112)."""
