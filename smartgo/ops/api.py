@@ -29,12 +29,13 @@ from smartgo.ops.openapi import PREFIX, document
 from smartgo.ops.pages import docs_pages
 from smartgo.ops.partial import fill
 from smartgo.ops.problems import Problem, problem_of
+from smartgo.ops.request import OpsRequest
 from smartgo.ops.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
 from smartgo.ops.security.sessions import COOKIE
-from smartgo.ops.site import REQUEST_SECONDS, OpsRequest
+from smartgo.ops.site import REQUEST_SECONDS
 from smartgo.ops.streams import Streams
 
 _GZIP_FROM: Final = 1024  # bytes

@@ -15,7 +15,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.openapi import LINES
 from smartgo.ops.patience import Patience
 from smartgo.ops.problems import Problem, problem_of
-from smartgo.ops.site import OpsRequest
+from smartgo.ops.request import OpsRequest
 
 
 @implementer(IPushProducer)

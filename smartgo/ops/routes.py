@@ -26,6 +26,8 @@ __all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Lines", "Raw", "Route"
 
 BODY_LIMIT: Final = 64 * 1024
 """Bytes of a request's body (reliability L22)."""
+BODIES: Final = 64 * 1024 * 1024
+"""Bytes of bodies that are not whole yet, of all requests together: nobody has been asked yet who he is."""
 PUBLISH_LIMIT: Final = 4 * 1024 * 1024 + BODY_LIMIT
 """Bytes of a body that holds a message: its 4 MiB, and what stands around it."""
 

@@ -14,7 +14,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.lines import LineStream
 from smartgo.ops.patience import Patience
 from smartgo.ops.problems import Problem
-from smartgo.ops.site import OpsRequest
+from smartgo.ops.request import OpsRequest
 
 STREAMS: Final = 64
 """At once, where nothing else is said."""

@@ -15,8 +15,9 @@ from smartgo.ops import site
 from smartgo.ops.connections import ConnectionTable, Limits
 from smartgo.ops.openapi import codes_of
 from smartgo.ops.problems import problem_of
+from smartgo.ops.request import split_target
 from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
-from smartgo.ops.site import FIRST_SECONDS, split_target
+from smartgo.ops.site import FIRST_SECONDS
 from tests.ops.front import HOST, Front, parsed
 
 

@@ -19,7 +19,8 @@ from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
 from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.httpslayer import HttpsLayer
-from smartgo.ops.site import Channel, OpsRequest
+from smartgo.ops.request import OpsRequest
+from smartgo.ops.site import Channel
 from smartgo.ops.streams import EventStream
 from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
