@@ -522,6 +522,7 @@ class Connection:
         """Give up the connection: there is no room for what it sends."""
         self.fail(Failure(NoRoom(why)))
         self._cut()
+        self._account.unsent(0)  # nothing of it is kept until the transport is gone
 
     def _go_on(self, why: int) -> None:
         """This reason is gone; go on next turn where it was the last."""

@@ -8,8 +8,8 @@ switches (Choudhury and Hahne, 1998).
 
 Part of the budget is a reserve, which shares are not reckoned from. It serves the paused holders: those that have
 waited longest may read on until their frames are whole, as many as the reserve has room for. So a budget full of
-unfinished frames does not stand still. A holder whose frame got no room in time is closed, and a holder that would pass
-the budget is closed too.
+unfinished frames does not stand still. A holder whose frame got no room in time is closed; and where the budget is
+passed the one is closed that holds most.
 """
 
 from __future__ import annotations
@@ -189,8 +189,19 @@ class MemoryBudget:
         return holder.holds * _SHARE <= max(0, self._shared - self.used)
 
     def must_close(self, holder: Holder) -> bool:
-        """Whether more is kept than may be, and this holder, which took last, is to be closed."""
-        return self.used > self.limit and holder.holds > _SMALL
+        """
+        Whether more is kept than may be, and this holder, which took last, is to be closed for that.
+
+        Where a paused one holds more, such as answers that its peer does not take, that one is closed in its place.
+        """
+        if self.used <= self.limit or holder.holds <= _SMALL:
+            return False
+        largest = max(self._paused, key=lambda one: one.holds, default=holder)
+        if largest.holds <= holder.holds:
+            return True
+        del self._paused[largest]
+        self._close(largest, "the memory budget is used up")
+        return False
 
     def pause(self, holder: Holder) -> None:
         """Call C{holder.go_on()} when it has room, or C{holder.no_room()} when it had none for too long."""

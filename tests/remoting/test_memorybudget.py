@@ -157,6 +157,17 @@ class MemoryBudgetTests(SynchronousTestCase):
         self.assertTrue(self.budget.must_close(Holding(self.budget, 4097)))
         self.assertFalse(self.budget.must_close(tiny), "however much others hold")
 
+    def test_largest_is_closed(self) -> None:
+        """Who holds most is closed for whoever passes the budget."""
+        holders = [Holding(self.budget, size * MIB) for size in (10, 30, 20)]
+        for one in holders:
+            self.budget.pause(one)
+        last = Holding(self.budget, 5 * MIB)
+        self.assertFalse(self.budget.must_close(last))
+        self.assertEqual([len(one.closed) for one in holders], [0, 1, 0])
+        self.assertEqual((self.budget.used, self.budget.refused), (35 * MIB, 1))
+        self.assertTrue(self.budget.must_close(Holding(self.budget, 30 * MIB)), "it holds most itself")
+
 
 class ConnectionsTests(SynchronousTestCase):
     """Connections under a budget of 64 MiB."""
@@ -252,6 +263,31 @@ class ConnectionsTests(SynchronousTestCase):
         while accepted.connection.unsent:
             accepted.wire.drained()
         self.assertEqual(self.budget.taken(Kind.ANSWERS), 0)
+
+    def test_readers_that_take_nothing(self) -> None:
+        """Peers that ask for long answers and take none are closed, and not those who send meanwhile."""
+        long = Doing(ECHO, lambda _, asked: asked.answer(body=bytes(4 * MIB if asked.opaque < 15 else 60_000)))
+        lates = Lates()
+        bystander = self.accept(Doing(LATE, lates))
+        attackers = []
+        for number in range(100):  # the short ones use up what the long ones leave
+            attackers.append(self.accept(long))
+            attackers[-1].wire.full = True
+            attackers[-1].hear(request(opaque=number))
+            attackers[-1].turn()
+            bystander.hear(request(LATE, number, bytes(100_000)))
+            bystander.turn()
+            if lates.pending:  # it was read at once
+                lates.fire()
+            self.clock.advance(0.05)
+            bystander.turn()
+        self.assertLessEqual(self.budget.used, 64 * MIB)
+        self.assertTrue(bystander.connection.open)
+        self.assertEqual(len(bystander.answers()), 100)
+        self.assertTrue(any(one.wire.aborted for one in attackers[:15]))
+        for one in (*attackers, bystander):
+            one.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual((self.budget.used, self.clock.getDelayedCalls()), (0, []))
 
     def test_long_polls_keep_no_body(self) -> None:
         """A held request is kept without its body and its header."""
