@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
@@ -35,6 +36,9 @@ _STATUSES: Final[Mapping[int, int]] = {
     504: TRY_AGAIN,
 }  # fmt: skip
 """What a problem of the API ends with; others with L{FAILED}."""
+
+_CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*(?:\r\n|$)", re.IGNORECASE)
+_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*")
 
 T = TypeVar("T")
 
@@ -126,14 +130,15 @@ class Api:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
-        # As of HTTP/1.0 the answer comes whole, and not in chunks, from a proxy too.
-        lines = [f"{method} /api/v1{path} HTTP/1.0", *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [f"{method} /api/v1{path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         answer = await self._exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
         head, _, found = answer.partition(b"\r\n\r\n")
         words = head.split(b" ", 2)
         if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
             raise self._strange()
         status = int(words[1])
+        if _CHUNKED.search(head) is not None:
+            found = self._joined(found)
         if status >= 400:
             hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
             raise Refusal(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
@@ -141,6 +146,18 @@ class Api:
             return msgspec.json.decode(found) if found else None
         except msgspec.DecodeError:
             raise self._strange() from None
+
+    def _joined(self, content: bytes) -> bytes:
+        """Put chunks together (RFC 9112, 7.1), in which a proxy may answer."""
+        chunks: list[bytes] = []
+        at = 0
+        while (end := content.find(b"\r\n", at)) >= 0 and _SIZE.fullmatch(size := content[at:end].partition(b";")[0]):
+            at = end + 2 + int(size, 16)
+            if at == end + 2:
+                return b"".join(chunks)
+            chunks.append(content[end + 2 : at])
+            at += 2
+        raise self._strange()
 
     def _strange(self) -> Refusal:
         return Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)

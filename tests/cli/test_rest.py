@@ -48,6 +48,29 @@ class Cut(Protocol):
         transport.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"items": [')
 
 
+class Chunked(Protocol):
+    """Answers as a proxy may: in chunks."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Answer."""
+        transport: Any = self.transport
+        transport.write(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"
+            b'A;a=b\r\n{"items":[\r\n0b \r\n],"total":0\r\n1\r\n}\r\n0\r\n\r\n'
+        )
+        transport.loseConnection()
+
+
+class CutChunk(Protocol):
+    """Ends in the middle of a chunk."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Answer."""
+        transport: Any = self.transport
+        transport.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA\r\n{"items":')
+        transport.loseConnection()
+
+
 class RestCase(ClusterCase):
     """A registry, a broker and their API."""
 
@@ -180,8 +203,24 @@ class ApiTests(RestCase):
                 (Silent, "no answer within 30 s"),
                 (Page, "that is no REST API"),
                 (Cut, "no answer within 30 s"),
+                (CutChunk, "that is no REST API"),
             )
         ):
             self.env.network.listen(f"tcp:{20000 + number}", Factory.forProtocol(protocol))
             said = self.refused("alert", "list", "--api", f"http://127.0.0.1:{20000 + number}", status=75)
             self.assertIn(words, said)
+
+    def test_chunks(self) -> None:
+        """What comes in chunks is put together."""
+        self.env.network.listen("tcp:20100", Factory.forProtocol(Chunked))
+        self.assertEqual(self.out("alert", "list", "--api", "http://127.0.0.1:20100", "-o", "json"), "[]\n")
+
+
+class LocalTests(ClusterCase):
+    """A machine where nobody has made a token."""
+
+    def test_reader(self) -> None:
+        """Who is on the machine reads without a token."""
+        front = Front(self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker]))
+        self.addCleanup(front.stop_api)
+        self.assertIn("broker-down", self.out("alert", "rules"))
