@@ -99,13 +99,13 @@ class MemoryBudget:
         clock: IReactorTime,
         limit: int = DEFAULT,
         frame: int = 16 * MIB,
-        return_memory: Callable[[], object] = lambda: None,
+        return_memory: Callable[[], object] | None = None,
     ) -> None:
         """
         @param frame: the longest frame, in bytes.
         @param limit: the longest frame must not be longer than a quarter of it (L{SMALLEST_PART}).
         @param return_memory: called some time after much was given back in large pieces: what the allocator keeps of
-            them is to go back to the system. Must not block.
+            them is to go back to the system. Must not block. C{None}: nobody is asked to.
         """
         self._clock = clock
         self.limit = limit
@@ -147,15 +147,15 @@ class MemoryBudget:
 
     def _count_freed(self, size: int) -> None:
         self._freed += size
-        if self._freed >= _RETURN and self._return_timer is None:
+        if self._freed >= _RETURN and self._return_timer is None and self._return_memory is not None:
             wait = max(1.0, self._returned + _RETURN_EVERY - self._clock.seconds())
-            self._return_timer = self._clock.callLater(wait, self._return)
+            self._return_timer = self._clock.callLater(wait, self._return, self._return_memory)
 
-    def _return(self) -> None:
+    def _return(self, return_memory: Callable[[], object]) -> None:
         self._return_timer = None
         self._returned = self._clock.seconds()
         self._freed = 0
-        self._return_memory()
+        return_memory()
 
     def taken(self, kind: Kind) -> int:
         """Return how many bytes are kept for one kind of thing."""
