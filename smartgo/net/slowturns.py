@@ -50,7 +50,7 @@ class SlowTurns:
         last, before = self._logged.get(name, (-_EVERY, 0))
         if now - last >= _EVERY:
             self._logged[name] = now, count
-            self._log.warn(
+            self._log.info(  # a stall is a warning; this is for who looks for its cause
                 "{name} held up the reactor for {seconds:.3f} s ({detail}), {count} times since this was last said",
                 name=name,
                 seconds=seconds,

@@ -40,7 +40,7 @@ class SlowTurnsTests(SynchronousTestCase):
                 accepted.turns(3)
         slow = accepted.rounds.slow
         self.assertEqual((slow.counts, round(slow.seconds, 3)), ({"request 310": 1}, 0.2))
-        self.assertEqual([event["log_level"] for event in logged], [LogLevel.warn])
+        self.assertEqual([event["log_level"] for event in logged], [LogLevel.info])
         self.assertEqual(logged[0]["detail"], "1 of request 310, with 10.1.2.3:5000")
 
     def test_backlog(self) -> None:
