@@ -1,5 +1,5 @@
 """
-Deletion of consumer groups that came about by their mere use and were never of any (reliability L18).
+Deletion of consumer groups that were created by their first use and hold nothing (reliability L18).
 
 A group that nobody created on purpose, that committed no offset and had no dead letters holds nothing but default
 settings: once it has had no member for some minutes it is deleted, with its empty retry topic. The next use brings it

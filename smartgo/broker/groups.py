@@ -3,7 +3,7 @@ Subscription groups: the settings of each consumer group, and how they are kept.
 
 Rules: docs/spec/broker#groups, reliability D15, L18. A L{SubscriptionGroupConfig} in the table is never changed
 in place but replaced. The file is RocketMQ's C{subscriptionGroup.json}. One member is smartgo's own, and RocketMQ
-ignores it: C{unusedGroupList} names the groups that came about by their use and were of none so far
+ignores it: C{unusedGroupList} names the groups that were created by their first use and hold nothing so far
 (L{smartgo.broker.groupexpiry}).
 """
 
@@ -53,7 +53,7 @@ _READ = holding(_GroupsFile.decode, "subscriptionGroupTable", "tables")
 
 class Unused:
     """
-    A group that came about by its use, and was of none so far.
+    A group that was created by its first use, and holds nothing but default settings so far.
 
     @ivar since: when that was, in seconds of the monotonic clock, or when the broker was started.
     @ivar alone_since: when it had a member last, as far as is known.
@@ -72,7 +72,7 @@ class GroupTable:
     @ivar get: C{get(name)} returns the L{SubscriptionGroupConfig} or C{None}, and never creates; a dict lookup.
     @ivar version: changes with every change of the table; slaves compare it.
     @ivar auto_create: whether a group comes into being when it is first used.
-    @ivar unused: groups that came into being so, until they are of use; read it, do not change it.
+    @ivar unused: groups that were created so and hold nothing yet; read it, do not change it.
     """
 
     _log = Logger()

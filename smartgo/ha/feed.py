@@ -104,7 +104,7 @@ class Feed(Link):
         self._master.connected(self)
 
     def _sniff(self, tls: ServerTLS, data: bytes) -> None:
-        """Look at the first byte of all."""
+        """Tell by the first byte whether the slave speaks TLS."""
         if not self.open:
             return
         if data[0] == CLIENT_HELLO:
@@ -265,6 +265,6 @@ class Refused(Link):
         self._master.connected(self)
 
     def ended(self, reason: Failure) -> None:
-        """It is over."""
+        """Tell the master that the connection is gone."""
         super().ended(reason)
         self._master.gone(self, reason)

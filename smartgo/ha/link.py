@@ -97,7 +97,11 @@ class Link(Protocol):
             self.ended(reason)
 
     def ended(self, reason: Failure) -> None:
-        """It is gone. @param reason: may be of TLS; L{smartgo.net.tls.readable} has words for it."""
+        """
+        Note that the connection is gone.
+
+        @param reason: may be of TLS; L{smartgo.net.tls.readable} has words for it.
+        """
         self.open = False
         if self._cut is not None:
             self._cut.cancel()

@@ -120,7 +120,7 @@ class Stream(Link):
         self.close()
 
     def ended(self, reason: Failure) -> None:
-        """Say so."""
+        """Set no more timers, and tell why the stream is over."""
         self._alarm.end()
         during = self._no_handshake()
         super().ended(reason)
