@@ -172,7 +172,6 @@ class CommitLog:
         if offset + size > self._limit:
             self._roll(size)
             offset = self.end
-        stored_ms = self._now_ms or self._read_clock()
         sys_flag = message.sys_flag
         if sys_flag & PREPARED:  # prepared and rollback: not in any queue
             queue_offset = 0
@@ -180,6 +179,7 @@ class CommitLog:
             queue_offset = queue.next_offset
             if queue_offset >= queue.reserved:
                 queue.extend(1)
+        stored_ms = self._now_ms or self._read_clock()  # last of what may fail: see _unpackable
         try:
             head = pack_head(
                 size,
@@ -199,7 +199,7 @@ class CommitLog:
                 body_size,
             )
         except struct.error as error:
-            raise MessageIllegal(f"a field of the message is out of range: {error}") from None
+            raise self._unpackable(error) from None
         end = offset + size
         base = self._base
         self._view[offset - base : end - base] = b"".join(
@@ -295,7 +295,7 @@ class CommitLog:
                 offset += size
                 queue_offset += 1
         except struct.error as error:
-            raise MessageIllegal(f"a field of the message is out of range: {error}") from None
+            raise self._unpackable(error) from None
         base = self._base
         self._view[begin - base : offset - base] = b"".join(pieces)
         self.end = offset
@@ -310,7 +310,6 @@ class CommitLog:
 
     def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[Message]) -> Appended:
         """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
-        stored_ms = self._now_ms or self._read_clock()
         place = {"topic": queue.topic, "queue_id": queue.queue_id}
         changed = [
             msgspec.structs.replace(one, properties=tail, **place) for one, tail in zip(messages, tails, strict=True)
@@ -322,6 +321,7 @@ class CommitLog:
         listed = not messages[0].sys_flag & PREPARED
         if listed and queue.next_offset + len(messages) > queue.reserved:
             queue.extend(len(messages))
+        stored_ms = self._now_ms or self._read_clock()
         begin = offset = self.end
         first_offset = queue.next_offset if listed else 0
         offsets: list[int] = []
@@ -329,7 +329,11 @@ class CommitLog:
         codes: list[int] = []
         units: list[bytes] = []
         for number, (message, size) in enumerate(zip(changed, sizes, strict=True)):
-            records.append(encode(message, first_offset + number, offset, stored_ms))
+            try:
+                records.append(encode(message, first_offset + number, offset, stored_ms))
+            except MessageIllegal:
+                self._now_ms = 0
+                raise
             code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
             offsets.append(offset)
             codes.append(code)
@@ -407,6 +411,16 @@ class CommitLog:
         queue.codes.append(code)
         queue.stored_ms = stored_ms
         queue.next_offset += 1
+
+    def _unpackable(self, error: struct.error) -> MessageIllegal:
+        """
+        Return what to raise for a message that cannot be packed.
+
+        The clock was read for it, and perhaps no run ends that would forget the time: the next append, however much
+        later, is to read it again.
+        """
+        self._now_ms = 0
+        return MessageIllegal(f"a field of the message is out of range: {error}")
 
     # -- runs and files ----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 from typing import Any
 
@@ -140,6 +141,25 @@ class AppendTests(LogTestCase):
         self.store.end_run()
         self.env.clock.advance(60)
         self.assertEqual(self.store.append([message()]).stored_ms, EPOCH_MS + 60_000)
+
+    def test_clock_without_a_run(self) -> None:
+        """A refused append leaves no time behind either where no run ends after it, whatever it was refused for."""
+        illegal = [message(born_ms=2**63)]
+        for refused in (illegal, illegal * 2, [message(born_ms=2**63, born_host=pack_host("fe80::1", 1))]):
+            self.assertRaises(MessageIllegal, self.store.append, refused)
+            self.env.clock.advance(60)
+            now_ms = EPOCH_MS + round(self.env.clock.seconds() * 1000)
+            self.assertEqual(self.store.append([message()]).stored_ms, now_ms)
+            self.store.end_run()
+        for queue_id, host in enumerate((pack_host("127.0.0.1", 1), pack_host("fe80::1", 1)), 1):
+            path = f"{ROOT}/consumequeue/T/{queue_id}/{0:020d}"
+            self.env.files.fail[path] = errno.ENOSPC
+            self.assertRaises(ServiceNotAvailable, self.store.append, [message(queue_id=queue_id, born_host=host)])
+            del self.env.files.fail[path]
+            self.env.clock.advance(60)
+            now_ms = EPOCH_MS + round(self.env.clock.seconds() * 1000)
+            self.assertEqual(self.store.append([message(queue_id=queue_id, born_host=host)]).stored_ms, now_ms)
+            self.store.end_run()
 
     def test_clock_set_back(self) -> None:
         """Store timestamps follow the clock; set back, it takes no offset back with it (H9)."""
