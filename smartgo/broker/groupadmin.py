@@ -93,29 +93,29 @@ class GroupAdmin(Processor):
 
     # -- settings ------------------------------------------------------------------------------------------
 
-    def _update(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+    def _update(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master()
         self._groups.update(SubscriptionGroupConfig.decode(request.body), peer)
-        return self._once_durable(request)
+        return self._once_saved(request)
 
     def _update_list(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master()
         configs = SubscriptionGroupList.decode(request.body).group_config_list
         changing = Deferred.fromCoroutine(self._groups.update_all(configs, peer))
-        return changing.addCallback(lambda _: self._once_durable(request))
+        return changing.addCallback(lambda _: self._once_saved(request))
 
-    def _delete(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+    def _delete(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master()
         header = request.read(DeleteGroupRequest)
         self._groups.delete(header.group_name)
         self._stats.forget_group(header.group_name)
         if header.remove_offset or header.clean_offset:
             self._offsets.remove_group(header.group_name)
-        return self._once_durable(request)
+        return self._once_saved(request)
 
-    def _once_durable(self, request: Command) -> Answer | Deferred[Answer]:
-        waiting = self._groups.durable()
-        return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
+    def _once_saved(self, request: Command) -> Deferred[Answer]:
+        """Answer when the change is in the file, whatever the flush mode."""
+        return self._groups.save().addCallback(lambda _: request.answer())
 
     def _all(self, peer: IPeer, request: Command) -> Answer:
         return request.answer(body=self._groups.wrapper().encode())

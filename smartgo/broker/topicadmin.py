@@ -100,7 +100,7 @@ class TopicAdmin(Processor):
         """
         return self._handlers[request.code](peer, request)
 
-    def _update(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+    def _update(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
         header = request.read(CreateTopicRequest)
         config = TopicConfig(
@@ -113,7 +113,7 @@ class TopicAdmin(Processor):
             order=header.order,
         )
         self._topics.update(config, peer)
-        return self._once_settled(request, header.topic)
+        return self._once_settled(request)
 
     def _update_list(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
@@ -121,15 +121,13 @@ class TopicAdmin(Processor):
         changing = Deferred.fromCoroutine(self._topics.update_all(configs, peer))
         return changing.addCallback(lambda _: self._once_settled(request))
 
-    def _once_settled(self, request: Command, topic: str | None = None) -> Answer | Deferred[Answer]:
-        """Answer when the change is on disk, as the flush mode has it, and registries give the new routes."""
+    def _once_settled(self, request: Command) -> Deferred[Answer]:
+        """Answer when the change is in the file, whatever the flush mode, and registries give the new routes."""
         told = self._told()
-        waiting = self._topics.durable(topic)
-        if waiting is None:
-            waiting = told
-        elif told is not None:
+        waiting = self._topics.save()
+        if told is not None:
             waiting.addCallback(lambda _: told)
-        return request.answer() if waiting is None else waiting.addCallback(lambda _: request.answer())
+        return waiting.addCallback(lambda _: request.answer())
 
     def _delete(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")

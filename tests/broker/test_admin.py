@@ -345,6 +345,26 @@ class SlaveTests(AdminCase):
         self.assertEqual((len(self.topics), len(self.groups), self.store.deleted), (0, 0, []))
 
 
+class SavedTests(AdminCase):
+    """A broker under ASYNC_FLUSH."""
+
+    def test_saved_first(self) -> None:
+        """A topic or group that an administrator makes is in its file before the answer: a kill takes none (D15)."""
+        for code, body, fields in (
+            (RequestCode.UPDATE_AND_CREATE_TOPIC, b"", {
+                "topic": "T", "defaultTopic": "", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+                "topicFilterType": "SINGLE_TAG", "order": "false"}),
+            (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {"groupName": "g"}, {}),
+            (RequestCode.DELETE_SUBSCRIPTIONGROUP, b"", {"groupName": "g"}),
+        ):  # fmt: skip
+            self.env.threads.held.add("tables")
+            answer = self.raw(code, body, **fields)
+            assert isinstance(answer, Deferred)
+            self.assertNoResult(answer)
+            self.env.threads.release("tables")
+            self.assertEqual(received(self.successResultOf(answer)).code, 0)
+
+
 class SyncTests(AdminCase):
     """A broker under SYNC_FLUSH."""
 
