@@ -87,7 +87,8 @@ class Checkpointer:
         self._running = False
         self._stopping = False
         self._waiting: list[Deferred[None]] = []
-        self._table_wanted = False
+        self._table_asked = 0  # how often the table of queues was to be written; which of these the file holds
+        self._table_done = 0
         self.doubtful_from: int | None = None
         self.deleted: dict[str, int] = {}
 
@@ -99,7 +100,8 @@ class Checkpointer:
         @param index_ms: RocketMQ's timestamp of the index, kept as it is where the store keeps none.
         """
         self._saved = position
-        self._table_wanted = position < self._commitlog.end
+        if position < self._commitlog.end:
+            self._table_asked += 1
         self._marked_from = marked_from
         self._index_ms = index_ms
         self.deleted = deleted
@@ -119,7 +121,7 @@ class Checkpointer:
 
     def index_changed(self) -> None:
         """An index file was filled or removed: the next checkpoint is to say so."""
-        self._table_wanted = True
+        self._table_asked += 1
         if not self._running and not self._stopping and self._flusher.failed is None and self._timer is None:
             self._timer = self._clock.callLater(max(0.0, self._next - self._clock.seconds()), self._due)
 
@@ -130,14 +132,20 @@ class Checkpointer:
         @param table: write the table of queues too.
         @return: OK, or FLUSH_DISK_TIMEOUT where that failed, or the last checkpoint is being written.
         """
-        self._table_wanted = self._table_wanted or table
+        if table:
+            self._table_asked += 1
+        wanted = self._table_asked if table else 0
         target = min(self._dispatch.end, self._flusher.whole)
         await self.idle()
-        if self._flusher.failed is None and not self._stopping and (self._saved < target or self._table_wanted):
+        if self._flusher.failed is None and not self._stopping and (self._saved < target or self._wants_table):
             self._start()
             await self.idle()
-        done = self._flusher.failed is None and self._saved >= target and not self._table_wanted
+        done = self._flusher.failed is None and self._saved >= target and self._table_done >= wanted
         return PutStatus.OK if done else PutStatus.FLUSH_DISK_TIMEOUT
+
+    @property
+    def _wants_table(self) -> bool:
+        return self._table_done < self._table_asked
 
     async def idle(self) -> None:
         """Return when no checkpoint is under way."""
@@ -180,7 +188,8 @@ class Checkpointer:
             self._timer = None
         dirty = self._take_dirty()
         directories = fresh_directories(dirty)
-        wants_table = self._table_wanted or bool(directories)
+        asked = self._table_asked
+        wants_table = self._wants_table or bool(directories)
         end = min(self._dispatch.end, self._flusher.whole)
         files = dirty
         if wants_table and end < self._dispatch.end:
@@ -199,12 +208,11 @@ class Checkpointer:
             self._later(error)
             return
         self._running = True
-        self._table_wanted = False
         table = self._table(end) if wants_table else None
         checkpoint = self._checkpoint(end, False, OFF if self._index is None else self._index.durable)
         work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
         work.addBoth(self._unpin, files)
-        work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint))
+        work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint, asked if wants_table else 0))
         work.addBoth(self._worked)
 
     def _take_dirty(self) -> list[MappedFile]:
@@ -275,14 +283,15 @@ class Checkpointer:
             self._mappings.unpin(file)
         return result
 
-    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: Checkpoint) -> None:
+    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: Checkpoint, asked: int) -> None:
         self._running = False
         for file in dirty:
             file.fresh = False
-        if error is not None:
-            self._table_wanted = True
+        if error is not None:  # the table's: it is wanted still, also where nobody had asked for it
+            self._table_asked = max(self._table_asked, self._table_done + 1)
             self._later(error)
             return
+        self._table_done = max(self._table_done, asked)
         self._saved = checkpoint.position
         self._next = self._clock.seconds() + self._settings.checkpoint_interval
         self.advance()

@@ -232,6 +232,20 @@ class CheckpointerTests(StoreTestCase):
         self.assertEqual(self.position(), store.log_bounds()[1])
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
+    def test_index_meanwhile(self) -> None:
+        """A flush is answered when its checkpoint is written, though the index asks for another table meanwhile."""
+        store = self.start()
+        self.send(store, message())
+        self.env.threads.held.add("checkpoint")
+        flushed = store.flush()
+        self.env.clock.advance(0.5)
+        self.assertNoResult(flushed)
+        for _ in range(3):
+            store._checkpointer.index_changed()
+            self.env.threads.release("checkpoint", 1)
+        self.assertEqual(self.successResultOf(flushed), PutStatus.OK)
+        self.assertEqual(self.position(), store.log_bounds()[1])
+
     def test_too_many_open_files(self) -> None:
         """A queue file that cannot be opened to be synced makes the checkpoint wait, not fail."""
         store = self.start(open_mappings=1)
