@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.broker.terms import durability
 from smartgo.cli.embedded import Embedded, configuration_of, surroundings
-from smartgo.cli.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, plan, settings_in
+from smartgo.cli.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, names_in, plan, settings_in
 from smartgo.cli.nodes import NodeProcess, Nodes
 from smartgo.cli.output import Columns, print_table
 from smartgo.cli.running import STORE_FAILED, Refusal
@@ -239,6 +239,6 @@ def configured(
     flags.setdefault("storePathRootDir", store)
     flags.setdefault("kvConfigPath", os.path.join(root, "registry", "kvConfig.json"))
     # A store that is there has its own file size; a file's setting counts too.
-    if content is None and not env.files.list(os.path.join(store, "commitlog")):
+    if content is None and not names_in(env, os.path.join(store, "commitlog")):
         flags.setdefault("mappedFileSizeCommitLog", LOG_FILE)
     return configuration_of(env, flags, config or "", content)

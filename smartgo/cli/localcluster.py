@@ -156,9 +156,22 @@ def _brokers(
         store = posixpath.join(folder, "store")
         log = posixpath.join(store, "commitlog")
         settings = {**flags, **own, "storePathRootDir": store, "storePathCommitLog": log}
-        if not env.files.list(log):  # one that is there has its own file size
+        if not names_in(env, log):  # one that is there has its own file size
             settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
         yield Node(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
+
+
+def names_in(env: IEnvironment, directory: str) -> list[str]:
+    """
+    Return the names in a directory of a store; none where it is not there yet.
+
+    @raise SettingError: it cannot be read, or something above it is no directory.
+    """
+    try:
+        found: list[str] = env.files.list(directory)
+    except OSError as error:
+        raise SettingError(f"the store directory {directory} cannot be used: {error.strerror or error}") from None
+    return found
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, int]]:

@@ -221,6 +221,16 @@ class ProcessTests(SynchronousTestCase):
                 _, errors = process.communicate(timeout=240)
             self.assertEqual((process.returncode, errors), (0, b""))
 
+    def test_dev_file(self) -> None:
+        """A file in place of the directory of data ends with 78 and one sentence."""
+        path = self.mktemp()
+        with open(path, "wb"):
+            pass
+        for words in ([], ["--masters", "2"]):
+            result = smartgo("dev", "--data", path, *words)
+            self.assertEqual((result.returncode, result.stderr.count(b"\n")), (78, 1), result.stderr)
+            self.assertIn(b"Not a directory", result.stderr)
+
     def test_no_registry(self) -> None:
         """Without a registry a command ends with 75 and one sentence, no traceback."""
         for words in (["send", "T", "x"], ["topic", "ls"], ["consume", "T"]):
