@@ -9,9 +9,10 @@ from typing import Final
 import click
 from rich.console import Console
 from rich.table import Table
-from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
+from twisted.internet.defer import Deferred
 
 from smartgo.cli.embedded import Embedded, configuration_of
+from smartgo.cli.parallel import call_each
 from smartgo.cli.running import Refusal
 from smartgo.cli.session import do
 from smartgo.cli.texts import examples
@@ -133,14 +134,13 @@ class Demo:
     async def _send(self, client: Client) -> None:
         producer = Producer(client, GROUP, timeout=30.0)
         await producer.start()
-        gate = DeferredSemaphore(_AT_A_TIME)
 
-        def one(number: int) -> Deferred[SendResult]:
+        async def one(number: int) -> None:
             message = Message(topic=TOPIC, body=b"message %d" % number, tag="demo", keys=[f"key-{number}"])
-            return producer.send(message)
+            result = await producer.send(message)
+            self._sent[result.message_id] = result
 
-        results = await gatherResults([gate.run(one, number) for number in range(self._count)], consumeErrors=True)
-        self._sent = {result.message_id: result for result in results}
+        await call_each(one, self._count, _AT_A_TIME)
 
     async def _wait(self) -> None:
         """Wait until all messages were consumed, or for long enough; what is missing is told in the end."""

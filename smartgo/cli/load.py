@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred
 
+from smartgo.cli.parallel import gather
 from smartgo.cli.progress import Progress
 from smartgo.cli.session import Connected, pause
 from smartgo.client.producer import Producer
@@ -102,7 +103,7 @@ class Load:
     async def run(self) -> None:
         """Send all of it."""
         self._begin = self._clock.seconds()
-        await gatherResults([Deferred.fromCoroutine(self._lane()) for _ in range(self._in_flight)], consumeErrors=True)
+        await gather(self._lane() for _ in range(self._in_flight))
         self.took = max(self._clock.seconds() - self._begin, 1e-6)
 
     async def _lane(self) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import click
-from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
+from twisted.internet.defer import Deferred
 
 from smartgo.cli.load import producer_of
 from smartgo.cli.output import OUTPUT, TEXT, print_streamed, print_value, printable
+from smartgo.cli.parallel import call_each
 from smartgo.cli.progress import Progress
 from smartgo.cli.running import refusal
 from smartgo.cli.session import Cluster, Connected, cluster_options
@@ -28,7 +29,6 @@ from smartgo.schema.properties import RETRY_TOPIC
 GROUP: Final = "smartgo-cli"
 
 _AT_A_TIME: Final = 256  # sends that wait for their answers
-_PORTION: Final = 10_000  # sends that are begun together
 
 
 def read_properties(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -146,19 +146,14 @@ async def _send_all(
     """
     result = await producer.send(message)  # alone: it creates the topic
     statuses = Counter([result.status.name])
-    gate = DeferredSemaphore(_AT_A_TIME)
-    left = count - 1
 
-    def sent(result: SendResult) -> SendResult:
+    async def one(_: int) -> None:
+        nonlocal result
+        result = await producer.send(message)
         statuses[result.status.name] += 1
         progress.advance()
-        return result
 
-    while left:
-        portion = min(left, _PORTION)
-        sends = [gate.run(producer.send, message).addCallback(sent) for _ in range(portion)]
-        result = (await gatherResults(sends, consumeErrors=True))[-1]
-        left -= portion
+    await call_each(one, count - 1, _AT_A_TIME)
     return result, dict(statuses)
 
 

@@ -9,7 +9,7 @@ from typing import IO, Any, Final, NoReturn
 
 import click
 from twisted.internet import task
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, FirstError
 from twisted.logger import (
     FilteringLogObserver,
     ILogObserver,
@@ -39,7 +39,7 @@ from smartgo.errors import (
     StoreError,
     SubscriptionParseFailed,
 )
-from smartgo.node import ending
+from smartgo.node import ending, stalls
 from smartgo.node.loglimit import LogLimit
 from smartgo.schema.codes import ResponseCode
 
@@ -103,7 +103,8 @@ def begin_logging(verbose: bool) -> None:
     """
     Write the log to standard error; peers cannot flood it, where the command runs nodes (L{LogLimit}).
 
-    @param verbose: everything; else warnings and worse.
+    @param verbose: everything; else warnings and worse, without stalls of the reactor: a busy machine has many, and
+        whoever runs a command can do nothing about them. They are counted all the same.
     """
 
     @provider(ILogObserver)
@@ -114,7 +115,10 @@ def begin_logging(verbose: bool) -> None:
             click.echo(failure.getTraceback(), err=True)
 
     least = LogLevel.info if verbose else LogLevel.warn
-    observer = FilteringLogObserver(LogLimit(write), [LogLevelFilterPredicate(defaultLogLevel=least)])
+    levels = LogLevelFilterPredicate(defaultLogLevel=least)
+    if not verbose:
+        levels.setLogLevelForNamespace(stalls.__name__, LogLevel.error)
+    observer = FilteringLogObserver(LogLimit(write), [levels])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
 
 
@@ -147,6 +151,7 @@ def run(work: Work, verbose: bool = False) -> bool:
 
         def over(result: object) -> Deferred[None]:
             if isinstance(result, Failure):
+                result = _cause(result)
                 (interruptions if ended and result.check(CancelledError) else failures).append(result)
             return env.threads.stop()
 
@@ -170,12 +175,20 @@ def run(work: Work, verbose: bool = False) -> bool:
     return bool(interruptions)
 
 
+def _cause(failure: Failure) -> Failure:
+    """Return the failure itself of one among several Deferreds."""
+    while isinstance(failure.value, FirstError):
+        failure = failure.value.subFailure
+    return failure
+
+
 def raise_from(failure: Failure) -> NoReturn:
     """
     Raise what a command ends with.
 
     @raise Refusal: the work failed with one of our errors, which is told in a sentence.
     """
+    failure = _cause(failure)
     if isinstance(failure.value, SmartgoError):
         raise refusal(failure.value) from None
     if isinstance(failure.value, click.ClickException):
