@@ -253,6 +253,9 @@ class StoreHistory(History):
         topic = self.chance.choice(self.queues)[0]
         self.note("delete", topic)
         waiting = self.store.delete_topic(topic)
+        if isinstance(waiting.result if waiting.called else None, Failure):  # refused before anything was changed
+            waiting.addErrback(self._not_deleted, topic)
+            return
         if any(self.store.bounds(*key) != (0, 0) for key in sorted(self.model.keys()) if key[0] == topic):
             waiting.addCallbacks(self._false_success, self._not_deleted, callbackArgs=(topic,), errbackArgs=(topic,))
             return

@@ -144,11 +144,12 @@ class StoreModel:
         """
         A crash left the log with this end; call L{settle} for each queue afterwards.
 
-        @param promised: physical offset below which it must have everything.
+        @param promised: physical offset below which it must have every message; the blank behind the last one may go.
         @raise Violation: it has lost what it must have, or half of a batch.
         """
-        if end < promised:
-            raise Violation("lost", f"the log ends at {end}, and everything below {promised} had to survive")
+        needed = max((one.end for one in self.log if one.end <= promised), default=0)
+        if end < needed:
+            raise Violation("lost", f"the log ends at {end}, and everything below {needed} had to survive")
         for one in self.log:
             if one.end <= end < one.batch_end:
                 raise Violation("half a batch", f"{one.key}: the log ends at {end}, its batch at {one.batch_end}")
