@@ -184,7 +184,8 @@ class BrokerModel:
         self.crashes += 1
         for one in self.everything():
             one.copies = -1  # the slave may have an older copy of the positions
-            if one.state is State.GONE and one.key[0] in deleted and first <= one.physical < end:
+            is_there = one.physical < 0 or first <= one.physical < end  # unknown where nobody was answered
+            if one.state is State.GONE and one.key[0] in deleted and is_there:
                 one.state = State.DOUBTFUL
             if one.state is State.GONE or (0 <= one.below <= end and one.physical >= first):
                 continue
