@@ -26,6 +26,7 @@ from smartgo.errors import SettingError
 from smartgo.node.process import PortTaken
 from tests.cli.test_command import ROOT, smartgo
 from tests.fakes import FakeEnvironment, FakePort
+from tests.interop.case import PORTS
 
 DEV = [sys.executable, "-m", "smartgo.cli.main", "dev"]
 
@@ -303,8 +304,8 @@ class ChildTests(SynchronousTestCase):
 class DevTests(SynchronousTestCase):
     def dev(self, *words: str) -> tuple[subprocess.Popen[str], list[str], str]:
         """Start a cluster on ports of its own; return what it said until it was ready, and a registry."""
-        network = RealNetwork(None)
-        registry, broker = network.free_port(), network.free_port()
+        registry = PORTS.take(40)  # a broker takes the ports beside its own, and the next one begins ten further on
+        broker = registry + 4
         self.data = os.path.abspath(self.mktemp())
         command = [*DEV, "--data", self.data, "--listen", str(broker), "--registry-listen", str(registry)]
         command += ["--set", "mappedFileSizeCommitLog=1MiB", "--ops", "off", *words]
