@@ -366,6 +366,7 @@ class PagesTests(ConsoleCase):
         """Chosen dead letters, or all, are sent again by a job whose result is told."""
         self.do(self.fill)
         self.go(page, "dlq/mailer")
+        page.locator("tbody tr").nth(1).wait_for()
         page.get_by_label("Choose all of this page").check()
         page.get_by_role("button", name="Send 2 again").click()
         page.get_by_role("dialog").get_by_role("button", name="Send again").click()
