@@ -30,7 +30,7 @@ LANE = "tables"
 SIZE_LIMIT = 256 * 1024 * 1024
 """The longest file that is read, in bytes."""
 
-_UNREADABLE = (SmartgoError, OSError, ValueError, TypeError, KeyError, AttributeError)
+_UNREADABLE = (SmartgoError, OSError, msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError)
 
 
 def read_object(data: bytes) -> dict[str, Any]:
