@@ -24,9 +24,9 @@ from smartgo.schema.index import FIRST_ENTRY, Geometry, Header
 from smartgo.schema.message import Message, pack_host
 from smartgo.schema.properties import encode as encode_properties
 from smartgo.schema.record import encode
-from smartgo.store import indexfile
-from smartgo.store.index import RECORDS
-from smartgo.store.indexfile import IndexFile
+from smartgo.store.index import indexfile
+from smartgo.store.index.indexfile import IndexFile
+from smartgo.store.index.messageindex import RECORDS
 
 GOALS = {True: 1.0, False: 3.0}
 """Microseconds a message with a unique key, with numpy and without; set on a machine twice as fast as most here."""

@@ -19,7 +19,7 @@ class PartTests(SynchronousTestCase):
     def test_longest(self) -> None:
         """The longest beginning of a name decides; what no part names is unit."""
         self.assertEqual(part_of("tests.ops.console.test_use"), "console")
-        self.assertEqual(part_of("tests.ops.test_jobs"), "unit")
+        self.assertEqual(part_of("tests.ops.web.test_jobs"), "unit")
         self.assertEqual(part_of("tests.opsx.test_jobs"), "unit")
 
     def test_used(self) -> None:

@@ -9,8 +9,8 @@ import sys
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer

@@ -20,8 +20,8 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, Held
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.memorybudget import MemoryBudget
-from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.command import Command
 
 POST, READ, WAIT = 9001, 9002, 9003

@@ -17,29 +17,29 @@ from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeD
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.broker.adoption import adopt
-from smartgo.broker.announce import Announcer
-from smartgo.broker.announcement import Identity
+from smartgo.broker.cluster.advertisedaddress import Place
+from smartgo.broker.cluster.registrar import Announcer
+from smartgo.broker.cluster.registration import Identity
+from smartgo.broker.cluster.replication import Following, Leading, Replication
 from smartgo.broker.connections import ClientConnections
-from smartgo.broker.facts import StoreFacts
-from smartgo.broker.livesettings import LiveSettings
-from smartgo.broker.parts import Parts
-from smartgo.broker.place import Place
-from smartgo.broker.replication import Following, Leading, Replication
-from smartgo.broker.requests import Requests
-from smartgo.broker.terms import as_slave, durability, store_settings
+from smartgo.broker.figures.runtimeinfo import StoreFacts
+from smartgo.broker.processors.requestcodes import Requests
+from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
+from smartgo.broker.tables.adoption import adopt
+from smartgo.broker.tables.brokertables import Parts
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.endpoints import endpoint
 from smartgo.net.slowturns import SlowTurns
 from smartgo.net.tls import ClientTLS, ServerTLS
-from smartgo.remoting.audience import Audience
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.counts import Counts
-from smartgo.remoting.endpoints import endpoint
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.listeners import Audience
 from smartgo.remoting.memorybudget import MemoryBudget
-from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.delay import DelayLevels
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from twisted.python.failure import Failure
 
-from smartgo.broker.heartbeat import HeartbeatProcessor
-from smartgo.broker.hold import PullHold
-from smartgo.remoting.audience import Inattentive
+from smartgo.broker.processors.heartbeat import HeartbeatProcessor
+from smartgo.broker.tables.longpolls import PullHold
 from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.listeners import Inattentive
 
 
 class ClientConnections(Inattentive):

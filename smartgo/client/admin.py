@@ -22,7 +22,7 @@ from smartgo.client.administration.messages import Messages
 from smartgo.client.administration.positions import Positions
 from smartgo.client.administration.registries import Registries
 from smartgo.client.administration.topics import Topics
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 
 
 class Admin:

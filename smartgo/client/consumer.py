@@ -14,20 +14,20 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.client.assignment import Assignment
-from smartgo.client.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
+from smartgo.client.internal.assignment import Assignment
+from smartgo.client.internal.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
+from smartgo.client.internal.locks import RENEWAL, QueueLocks
+from smartgo.client.internal.meters import TopicMeters
+from smartgo.client.internal.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
+from smartgo.client.internal.pauses import Pauses
+from smartgo.client.internal.processqueue import ProcessQueue
+from smartgo.client.internal.pulling import Pulling
+from smartgo.client.internal.sendback import SendBack
+from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.listening import ConsumeLater, Listener, Settings, outcome
-from smartgo.client.locks import RENEWAL, QueueLocks
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.meters import TopicMeters
-from smartgo.client.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
-from smartgo.client.pauses import Pauses
-from smartgo.client.processqueue import ProcessQueue
-from smartgo.client.pull import QueueCalls
-from smartgo.client.pulling import Pulling
-from smartgo.client.sendback import SendBack
-from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import PeerRefused, SettingError
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import msgspec
 from twisted.internet.defer import Deferred
 
+from smartgo.client.internal.processqueue import Thresholds
+from smartgo.client.internal.rebalance import STRATEGIES, IAllocateStrategy
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.processqueue import Thresholds
-from smartgo.client.rebalance import STRATEGIES, IAllocateStrategy
 from smartgo.errors import SmartgoError
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
+from smartgo.client.internal.sending import Prepared, Sender
 from smartgo.client.messages import Message, SendResult
-from smartgo.client.sending import Prepared, Sender
 from smartgo.errors import CallFailed
 from smartgo.remoting.limits import COMPRESS_FROM
 from smartgo.schema.bodies import MessageQueue

@@ -20,7 +20,7 @@ from smartgo.node.process import (
     server_limits,
     server_tls,
 )
-from smartgo.remoting.rounds import Rounds
+from smartgo.remoting.sweeper import Rounds
 
 __all__ = ["Options", "makeService"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
-from smartgo.remoting.buckets import TokenBuckets
+from smartgo.net.tokenbuckets import TokenBuckets
 
 RATE, BURST = 5.0, 300.0
 """Lines of one sentence: a second, and at once."""

@@ -11,8 +11,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.changes import Change, Who
-from smartgo.broker.livesettings import LiveSettings, Planned
+from smartgo.broker.settings.changes import Change, Who
+from smartgo.broker.settings.live import LiveSettings, Planned
 from smartgo.config.catalog import Setting, settings_of, show
 from smartgo.config.loading import Configuration
 from smartgo.config.reference import default_of
@@ -23,6 +23,7 @@ from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
+from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (
     AskedSettings,
     ChangedSetting,
@@ -32,7 +33,6 @@ from smartgo.ops.interfaces import (
     SettingChange,
     SettingValue,
 )
-from smartgo.ops.metrics import Stalls, metrics_of
 from smartgo.ops.service import Ops
 from smartgo.remoting.interfaces import IPeer
 

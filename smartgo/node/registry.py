@@ -13,6 +13,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.net.endpoints import endpoint
 from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import NodeOptions
@@ -20,9 +21,8 @@ from smartgo.node.options import RegistryOptions as Options
 from smartgo.node.process import Process, check_bind, probe_ports, process_rounds, server_limits, server_tls
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
-from smartgo.remoting.endpoints import endpoint
-from smartgo.remoting.rounds import Rounds
 from smartgo.remoting.server import RemotingServer
+from smartgo.remoting.sweeper import Rounds
 from smartgo.tablefile import TableFile
 
 __all__ = ["Options", "Registry", "makeService"]

@@ -14,42 +14,42 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 
 from smartgo.client.admin import Admin
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
+from smartgo.net.endpoints import endpoint
 from smartgo.net.tls import ClientTLS, ServerTLS
-from smartgo.ops.access import AuditApi, SessionApi, TokensApi
-from smartgo.ops.alerts.resources import AlertsApi
 from smartgo.ops.alerts.watch import AlertWatch
-from smartgo.ops.api import Api
-from smartgo.ops.cluster import ClusterApi
-from smartgo.ops.connections import Limits
 from smartgo.ops.console.files import console_pages
-from smartgo.ops.debug import DebugApi
-from smartgo.ops.definitions import DefinitionsApi
-from smartgo.ops.events import EventsApi
-from smartgo.ops.groups import GroupsApi
-from smartgo.ops.history import History
+from smartgo.ops.figures.history import History
+from smartgo.ops.figures.sampler import Sampler
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.jobs import JobsApi, JobTable
-from smartgo.ops.messaging import message_resources
-from smartgo.ops.partial import BoundedAsking, Missing, Silences
-from smartgo.ops.plans import PlanTable
-from smartgo.ops.progress import GroupProgress
-from smartgo.ops.sampler import Sampler
+from smartgo.ops.reading.partial import BoundedAsking, Missing, Silences
+from smartgo.ops.reading.plans import PlanTable
+from smartgo.ops.reading.progress import GroupProgress
+from smartgo.ops.reading.survey import GroupSurvey
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.resources.alerts import AlertsApi
+from smartgo.ops.resources.allmessages import message_resources
+from smartgo.ops.resources.cluster import ClusterApi
+from smartgo.ops.resources.debug import DebugApi
+from smartgo.ops.resources.definitions import DefinitionsApi
+from smartgo.ops.resources.figures import EventsApi
+from smartgo.ops.resources.groups import GroupsApi
+from smartgo.ops.resources.settings import SettingsApi, note_asked
+from smartgo.ops.resources.status import MetricsApi, StatusApi
+from smartgo.ops.resources.topics import TopicsApi
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
-from smartgo.ops.settings import SettingsApi, note_asked
-from smartgo.ops.site import OpsFactory
-from smartgo.ops.status import MetricsApi, StatusApi
-from smartgo.ops.streams import Streams
-from smartgo.ops.survey import GroupSurvey
-from smartgo.ops.topics import TopicsApi
-from smartgo.ops.view import ClusterView
-from smartgo.remoting.endpoints import endpoint
+from smartgo.ops.web.application import Api
+from smartgo.ops.web.connections import Limits
+from smartgo.ops.web.jobs import JobsApi, JobTable
+from smartgo.ops.web.site import OpsFactory
+from smartgo.ops.web.streams import Streams
 from smartgo.remoting.origin import Networks
 from smartgo.tablefile import TableFile
 

@@ -18,12 +18,12 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, NoPermission, QueryNotFound, RequestRefused
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.leases import Leases
 from smartgo.registry.registration import MASTER, AddressHeld, NameTaken, Registration, queues_of
 from smartgo.registry.routes import RouteTable
-from smartgo.remoting.buckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer
 from smartgo.remoting.origin import asker, is_loopback
 from smartgo.schema import bodies

@@ -28,13 +28,13 @@ from smartgo.errors import (
     SettingError,
     TopicNotExist,
 )
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.registry.access import Access
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.registrar import Registrar
 from smartgo.registry.routes import RouteTable
-from smartgo.remoting.audience import Inattentive
-from smartgo.remoting.buckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.listeners import Inattentive
 from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.pending import Call, PendingCalls
-from smartgo.remoting.rounds import Rounds
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.command import ONE_WAY, Command, encode
 
 

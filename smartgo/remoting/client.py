@@ -13,13 +13,13 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NotConnected
 from smartgo.net.tls import ClientTLS
-from smartgo.remoting.audience import Audience
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import CLIENT, Limits
+from smartgo.remoting.listeners import Audience
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.rounds import Rounds
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 

@@ -15,14 +15,14 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
-from smartgo.remoting.audience import Audience
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import SERVER, Limits
+from smartgo.remoting.listeners import Audience
 from smartgo.remoting.origin import is_loopback
 from smartgo.remoting.protocol import RemotingProtocol, peer_address
-from smartgo.remoting.rounds import INTERVAL, Rounds
+from smartgo.remoting.sweeper import INTERVAL, Rounds
 
 _MEASURE_LEAST: Final = 16  # connections between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over

@@ -28,10 +28,10 @@ from pyspark.sql.types import StructType
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.task import deferLater
 
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
+from smartgo.client.internal.sending import RETRIED
 from smartgo.client.messages import BODY_LIMIT, Message, properties_text
 from smartgo.client.producer import Producer
-from smartgo.client.sending import RETRIED
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import BadName, CallFailed, MessageIllegal, PeerRefused, SettingError, SmartgoError

@@ -23,7 +23,7 @@ Layout of a slot, big-endian, 124 bytes, at 0 and 2048 of a file of 4096 bytes::
     56   queue_file_size  int64  bytes
     64   written        3 int64  RocketMQ's timestamps as they are written after this slot
     88   before         3 int64  the same as they were before
-    112  indexed        int64    physical offset; see L{smartgo.store.indexrecovery.KnownIndex}
+    112  indexed        int64    physical offset; see L{smartgo.store.index.recovery.KnownIndex}
     120  crc            int32    CRC-32 of the bytes before, as signed
 """
 

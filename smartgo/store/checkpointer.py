@@ -19,13 +19,13 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueues
 from smartgo.store.dispatch import Dispatch
 from smartgo.store.flush import Flusher
-from smartgo.store.index import Index
-from smartgo.store.indexrecovery import OFF
+from smartgo.store.index.messageindex import Index
+from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.queues.consumequeue import ConsumeQueues
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "checkpoint"

@@ -10,7 +10,8 @@ docs/spec/store#record and docs/spec/store#append.
 Batches, all or none (reliability D12): RocketMQ's format has no mark for "these records belong together", so one is
 made from a byte that every reader skips. The properties of each record of a batch but the last end with the separator
 0x02, as those of every message did in older clients and brokers; those of the last record, and of single messages,
-never do. A log that ends after a record with that mark ends inside a batch: L{smartgo.store.recovery} cuts all of it.
+never do. A log that ends after a record with that mark ends inside a batch: L{smartgo.store.recovery.recovery} cuts all
+of it.
 
 Torn records: nothing in the format covers a record's properties, and its checksum covers the body alone. But what was
 never written is zero in these files, so properties that hold a NUL are torn ones; none are taken that hold one.
@@ -42,10 +43,10 @@ from smartgo.schema.record import (
     pack_head,
     record_size,
 )
-from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.interfaces import Appended
 from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.queues.consumequeue import ConsumeQueue
 
 CONTINUES: Final = b"\x02"
 """What the properties of a record end with when the next record belongs to the same batch."""

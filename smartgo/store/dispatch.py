@@ -24,8 +24,8 @@ from smartgo.env.interfaces import IClock
 from smartgo.errors import BadRecord, NoSuchMessage
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, decode, start_struct
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.interfaces import IArrivalListener, IDispatcher
+from smartgo.store.queues.consumequeue import ConsumeQueue
 
 _SLICE: Final = 256  # records that a follower takes before it lets others run
 

@@ -18,8 +18,8 @@ from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile, StoreError
 from smartgo.schema.topics import QUEUE_LIMIT, is_topic
 from smartgo.store.checkpoint import Checkpoint
-from smartgo.store.consumequeue import QueueKey, round_up
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
+from smartgo.store.queues.consumequeue import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
 
 SPARE: Final = "smartgo.spare"
@@ -27,7 +27,7 @@ SPARE: Final = "smartgo.spare"
 DELETED: Final = "smartgo.deleted"
 """
 Directory below the root for the directories of deleted queues, named by number, until their files are removed, and for
-the files of L{smartgo.store.deletions}.
+the files of L{smartgo.store.queues.deletions}.
 """
 _MARK: Final = ".mark"
 
@@ -195,7 +195,7 @@ def left_queues(files: IFiles, root: str) -> list[str]:
 
 
 def mark_name(number: int) -> str:
-    """Return the name of a file that says that a topic was deleted, see L{smartgo.store.deletions}."""
+    """Return the name of a file that says that a topic was deleted, see L{smartgo.store.queues.deletions}."""
     return f"{number}{_MARK}"
 
 

@@ -14,8 +14,8 @@ from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import BORN_V6
 from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueue
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.queues.consumequeue import ConsumeQueue
 from smartgo.store.reader import LANE, Reader
 
 LOWER: Final = "LOWER"

@@ -19,16 +19,15 @@ from smartgo.env.interfaces import IDirectoryLock, IEnvironment
 from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.message import Message
+from smartgo.store.ackpolicy import Both
 from smartgo.store.allocate import LogSpace
 from smartgo.store.checkpoint import Checkpoints
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueue, QueueKey
-from smartgo.store.demand import Both
 from smartgo.store.dispatch import Dispatch, Follower
 from smartgo.store.flush import Flusher
-from smartgo.store.index import Index
-from smartgo.store.indexrecovery import OFF
+from smartgo.store.index.messageindex import Index
+from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import (
     Appended,
     IArrivalListener,
@@ -44,11 +43,12 @@ from smartgo.store.interfaces import (
 )
 from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
-from smartgo.store.pieces import Pieces
+from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.queues.removal import Removal
+from smartgo.store.rawlog import Pieces
 from smartgo.store.reader import Reader
-from smartgo.store.recovery import Recovered, Recovery
-from smartgo.store.removal import Removal
-from smartgo.store.repair import Repair
+from smartgo.store.recovery.recovery import Recovered, Recovery
+from smartgo.store.recovery.repair import Repair
 from smartgo.store.replica import Replica
 from smartgo.store.settings import StoreSettings
 

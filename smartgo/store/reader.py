@@ -25,8 +25,8 @@ from smartgo.schema.consumequeue import EXTENSION_LIMIT, PREFILL, UNIT_SIZE, uni
 from smartgo.schema.properties import decode as decode_properties
 from smartgo.schema.record import HEAD_SIZE, decode
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueue, QueueKey
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
+from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "read"

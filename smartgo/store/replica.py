@@ -8,9 +8,9 @@ out to be no record is taken back, and zeroed.
 Queue offsets are the master's: a unit goes to the place that its record names. So a queue without a message may begin
 in the middle, as in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that
 its topic was deleted at the master; what the topic had here is dropped, but for queues that may be of the topic that
-came after it. Else, as nothing protects that number, what L{smartgo.store.sequence} says holds here too: one record
-that is out of step costs one message, two or more that count on from further ahead are believed, and messages without
-units stand in for what is between.
+came after it. Else, as nothing protects that number, what L{smartgo.store.queues.unitruns} says holds here too: one
+record that is out of step costs one message, two or more that count on from further ahead are believed, and messages
+without units stand in for what is between.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
-from smartgo.store.sequence import HIGHEST, LONGEST_GAP
+from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.queues.unitruns import HIGHEST, LONGEST_GAP
 
 _start = start_struct.unpack_from
 _pack = unit_struct.pack

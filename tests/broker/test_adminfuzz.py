@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from tests.broker.cluster import BROKER, REGISTRY, Cluster
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster
 
 READING: Final = {
     RequestCode.GET_ALL_TOPIC_CONFIG: (),

@@ -24,7 +24,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.headers.topics import CreateTopicRequest, DeleteTopicRequest
-from tests.broker.cluster import BROKER, SMALL, Cluster, pull_command, records, send_command
+from tests.broker.fakecluster import BROKER, SMALL, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
 from tests.store.stores import killed
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.delay import DelayQueues
+from smartgo.broker.stages.delay import DelayQueues
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.topics import SCHEDULE_TOPIC
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.store.stores import killed
 

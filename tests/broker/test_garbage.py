@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.command import encode
-from tests.broker.cluster import Cluster, pull_command, send_command
+from tests.broker.fakecluster import Cluster, pull_command, send_command
 
 CODES: tuple[int, ...] = (
     10,

@@ -6,10 +6,10 @@ import msgspec
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.adoption import adopt
-from smartgo.broker.groups import GroupTable
-from smartgo.broker.offsets import OffsetTable
-from smartgo.broker.topics import TopicTable
+from smartgo.broker.tables.adoption import adopt
+from smartgo.broker.tables.groups import GroupTable
+from smartgo.broker.tables.offsets import OffsetTable
+from smartgo.broker.tables.topics import TopicTable
 from smartgo.schema.fastjson import loads
 from smartgo.schema.topics import OP_HALF_TOPIC
 from smartgo.tablefile import TableFile

@@ -12,8 +12,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.tail import RemoteTail
-from smartgo.cli.embedded import configuration_of
+from smartgo.broker.processors.logend import RemoteTail
+from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ha.interfaces import SlaveState, Tail
@@ -23,8 +23,8 @@ from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.hatransfer import report_struct
 from smartgo.schema.headers.ha import TailAnswer, TailRequest
 from smartgo.schema.signature import Credentials
-from tests.broker.cluster import BROKER, send_command
-from tests.broker.test_replication import SLAVE, Pair, PairCase
+from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
+from tests.broker.fakecluster import BROKER, send_command
 from tests.remoting.doubles import rounds_of
 
 SECRET = "a-secret-of-ours"

@@ -11,12 +11,12 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.cli.embedded import configuration_of
+from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.node.process import client_tls, server_tls
 from smartgo.remoting.client import RemotingClient
-from tests.broker.cluster import send_command
+from tests.broker.fakecluster import send_command
 from tests.broker.test_hakey import Plain
 from tests.remoting.certificates import Authority
 from tests.remoting.doubles import rounds_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.changes import Who
-from smartgo.client.route import Route, route_of
+from smartgo.broker.settings.changes import Who
+from smartgo.client.internal.route import Route, route_of
 from smartgo.schema.bodies import TopicConfig, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
-from tests.broker.cluster import BROKER, REGISTRY, Cluster, pull_command
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command
 from tests.remoting.doubles import rounds_of
 
 

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.admin import Admin
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.config.loading import Surroundings, load
 from smartgo.node.registry import Registry
 from smartgo.remoting.dispatch import Dispatcher
@@ -17,7 +17,7 @@ from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import PutKVConfigRequest, RouteInfoRequest
-from tests.broker.cluster import BROKER, REGISTRY, SMALL, Cluster
+from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.client.doubles import Node
 from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import rounds_of

@@ -9,7 +9,7 @@ from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
-from tests.broker.cluster import BROKER, REGISTRY, Cluster, pull_command, send_command
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command, send_command
 from tests.remoting.doubles import rounds_of
 
 SECOND = "127.0.0.1:10921"

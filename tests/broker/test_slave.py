@@ -14,7 +14,7 @@ from smartgo.schema.headers.pull import PullResponse
 from smartgo.schema.headers.topics import CreateTopicRequest, DeleteTopicRequest
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
 from smartgo.store.interfaces import ReadLimit
-from tests.broker.cluster import BROKER, Cluster, pull_command, records, send_command
+from tests.broker.fakecluster import BROKER, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
 
 _LIMIT = ReadLimit()

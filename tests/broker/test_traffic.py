@@ -20,7 +20,7 @@ from smartgo.schema.message import Message, pack_host, parse_message_id
 from smartgo.schema.properties import decode
 from smartgo.schema.record import encode as encode_record
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
-from tests.broker.cluster import BROKER, FAST, Cluster, pull_command, records, send_command
+from tests.broker.fakecluster import BROKER, FAST, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
 from tests.store.stores import content, killed
 

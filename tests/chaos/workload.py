@@ -20,13 +20,21 @@ from twisted.internet.task import deferLater, react
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.client.client import Client, header_of, succeeded
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client, header_of, succeeded
+from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message, ReceivedMessage, decode_messages
 from smartgo.client.producer import Producer
-from smartgo.client.pull import BATCH, SUBSCRIBES, TOOLS_GROUP, PullConsumer, PullStatus, pull_answer, pull_command
-from smartgo.client.subscription import EVERYTHING, subscription
+from smartgo.client.pullconsumer import (
+    BATCH,
+    SUBSCRIBES,
+    TOOLS_GROUP,
+    PullConsumer,
+    PullStatus,
+    pull_answer,
+    pull_command,
+)
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue

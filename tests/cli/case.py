@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli import session
 from smartgo.cli.main import cli
-from smartgo.cli.running import Work, raise_from
+from smartgo.cli.support import session
+from smartgo.cli.support.running import Work, raise_from
 from smartgo.env.interfaces import IEnvironment
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 
 

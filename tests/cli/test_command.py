@@ -15,11 +15,11 @@ import click
 from click.testing import CliRunner, Result
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.dev import configured
+from smartgo.cli.commands.dev import configured
+from smartgo.cli.commands.sendconsume import as_members, as_text, read_beginning
 from smartgo.cli.main import cli
-from smartgo.cli.message import as_members, as_text, read_beginning
-from smartgo.cli.output import in_words, json_line, moment, printable, size, span
-from smartgo.cli.running import refusal
+from smartgo.cli.support.output import in_words, json_line, moment, printable, size, span
+from smartgo.cli.support.running import refusal
 from smartgo.client.messages import ReceivedMessage
 from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue

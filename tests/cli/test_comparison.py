@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 
-from smartgo.broker.changes import Who
+from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import SECTIONS
 from smartgo.node.ops import LocalNode
 from tests.cli.case import ClusterCase

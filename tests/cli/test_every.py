@@ -10,13 +10,13 @@ import click
 import msgspec
 import yaml
 
-from smartgo.broker.changes import Who
+from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import cli
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts.rules import Look
-from tests.broker.cluster import REGISTRY
+from tests.broker.fakecluster import REGISTRY
 from tests.cli.case import ClusterCase
 from tests.golden_store import read
 from tests.ops.front import Front

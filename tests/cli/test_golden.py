@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 from tests.cli.case import CommandCase
 from tests.fakes import FakeEnvironment
 from tests.golden_store import INDEX_ENTRIES, INDEX_SLOTS, LOG_SIZE, QUEUE_SIZE, read

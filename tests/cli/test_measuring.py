@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.load import Latencies
+from smartgo.cli.commands.top import view
 from smartgo.cli.main import cli
-from smartgo.cli.progress import Progress
-from smartgo.cli.sampling import GroupSample, Sample, TopicSample
-from smartgo.cli.top import view
+from smartgo.cli.support.load import Latencies
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.sampling import GroupSample, Sample, TopicSample
 from tests.cli.case import ClusterCase
 from tests.fakes import FakeClock
 

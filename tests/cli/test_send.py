@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smartgo.ha.slave import Stream
-from tests.broker.test_replication import Pair
+from tests.broker.cluster.test_replication import Pair
 from tests.cli.case import CommandCase
 
 NO_SLAVE = "SLAVE_NOT_AVAILABLE"

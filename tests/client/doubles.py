@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer, IRequestProcessor
 from smartgo.remoting.server import RemotingServer

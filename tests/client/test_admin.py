@@ -14,7 +14,7 @@ from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.positions import Move, Positions, ResetPlan, Target
 from smartgo.client.administration.topics import TopicKind, kind_of
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.errors import BadBody, BadName, CallFailed, NotConnected, PeerRefused, SettingError
 from smartgo.schema.bodies import (
     BrokerData,
@@ -31,7 +31,7 @@ from smartgo.schema.bodies import (
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ResetOffsetRequest
-from tests.broker.cluster import BROKER, REGISTRY, Cluster
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster
 from tests.remoting.doubles import rounds_of
 
 T = TypeVar("T")

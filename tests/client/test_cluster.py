@@ -12,14 +12,14 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from smartgo.cli.embedded import Embedded, configuration_of
+from smartgo.cli.support.embedded import Embedded, configuration_of
 from smartgo.client.admin import Admin
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
 from smartgo.client.listening import ConsumeLater, Settings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
-from smartgo.client.pull import PullConsumer, PullStatus
+from smartgo.client.pullconsumer import PullConsumer, PullStatus
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, NoSuchMessage, SettingError
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel, MessageQueue

@@ -6,9 +6,9 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.admin import Admin
 from smartgo.client.consumer import PushConsumer
+from smartgo.client.internal.served import ServedRequests
 from smartgo.client.listening import ConsumeLater, Settings
 from smartgo.client.messages import Message, ReceivedMessage
-from smartgo.client.served import ServedRequests
 from smartgo.errors import RequestRefused
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command

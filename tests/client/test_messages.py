@@ -6,9 +6,9 @@ import zlib
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.client.identity import UniqueIds, client_id
+from smartgo.client.internal.identity import UniqueIds, client_id
+from smartgo.client.internal.subscription import subscription, wanted
 from smartgo.client.messages import BODY_LIMIT, Message, decode_messages, properties_text
-from smartgo.client.subscription import subscription, wanted
 from smartgo.errors import BadName, MessageIllegal, SubscriptionParseFailed
 from smartgo.schema import message as schema
 from smartgo.schema import properties, record

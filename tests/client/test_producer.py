@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
+from smartgo.client.internal.route import publish_queues, subscribe_queues
 from smartgo.client.messages import Message, SendStatus
 from smartgo.client.producer import Producer
-from smartgo.client.route import publish_queues, subscribe_queues
 from smartgo.errors import CallFailed, CallTimedOut, MessageIllegal, NotConnected, PeerRefused, SettingError
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import HeartbeatData, MessageQueue

@@ -9,13 +9,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import capturedLogs
 
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
+from smartgo.client.internal.offsets import RemoteOffsets
 from smartgo.client.listening import Settings
 from smartgo.client.messages import Message, SendResult
-from smartgo.client.offsets import RemoteOffsets
 from smartgo.client.producer import Producer
-from smartgo.client.pull import PullConsumer
+from smartgo.client.pullconsumer import PullConsumer
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import ConsumeFromWhere, ConsumerList, MessageQueue, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode

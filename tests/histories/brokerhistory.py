@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.terms import store_settings
+from smartgo.broker.settings.storesettings import store_settings
 from smartgo.config.loading import Configuration, Surroundings, load
 from smartgo.schema.batch import encode_items
 from smartgo.schema.bodies import TopicConfig
@@ -30,7 +30,7 @@ from smartgo.schema.properties import encode
 from smartgo.store.interfaces import IArrivalListener
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
-from tests.broker.cluster import pull_command, records, send_command
+from tests.broker.fakecluster import pull_command, records, send_command
 from tests.histories.brokermodel import BrokerModel, Seen, Sent, State
 from tests.histories.caller import Caller
 from tests.histories.history import History, Violation

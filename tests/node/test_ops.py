@@ -16,7 +16,7 @@ from smartgo.node.process import PortTaken
 from smartgo.node.registry import Registry
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.interfaces import ILocalNode
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 
 
 class LocalNodeTests(SynchronousTestCase):

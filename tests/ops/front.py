@@ -12,7 +12,7 @@ from twisted.internet.protocol import Protocol
 from smartgo.config.loading import Surroundings, load
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.service import Ops
-from tests.broker.cluster import REGISTRY, Cluster
+from tests.broker.fakecluster import REGISTRY, Cluster
 
 PORT = 10913
 _ROUNDS = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.embedded import Embedded, configuration_of
+from smartgo.cli.support.embedded import Embedded, configuration_of
 from smartgo.env.real import RealEnvironment
 
 TOKEN = "live-token"

@@ -7,11 +7,11 @@ from typing import Any
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
 from smartgo.node.ops import LocalNode
-from tests.broker.cluster import REGISTRY, Cluster
+from tests.broker.fakecluster import REGISTRY, Cluster
 from tests.ops.front import Front
 
 

@@ -11,13 +11,13 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
-from smartgo.ops import site
-from smartgo.ops.connections import ConnectionTable, Limits
-from smartgo.ops.openapi import codes_of
-from smartgo.ops.problems import problem_of
-from smartgo.ops.request import split_target
-from smartgo.ops.routes import PUBLISH_LIMIT, Call, route, routes_of
-from smartgo.ops.site import FIRST_SECONDS
+from smartgo.ops.web import site
+from smartgo.ops.web.connections import ConnectionTable, Limits
+from smartgo.ops.web.openapi import codes_of
+from smartgo.ops.web.problems import problem_of
+from smartgo.ops.web.request import split_target
+from smartgo.ops.web.routes import PUBLISH_LIMIT, Call, route, routes_of
+from smartgo.ops.web.site import FIRST_SECONDS
 from tests.ops.front import HOST, Front, parsed
 
 

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.message import TRANSACTION_MASK
 from tests import golden_store
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
 

@@ -10,8 +10,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.settings import OpsConfig
 from smartgo.errors import SettingError
-from smartgo.ops.problems import Problem
-from smartgo.ops.routes import route
 from smartgo.ops.security.audit import COMMON, COMMON_SECONDS, KEPT, SIZE, AuditEntry, AuditLog, shown
 from smartgo.ops.security.gate import Gate, GateSettings, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
@@ -19,6 +17,8 @@ from smartgo.ops.security.rates import Allowance
 from smartgo.ops.security.sessions import SESSION_SECONDS, SessionTable
 from smartgo.ops.security.tokens import MOST, TokenTable, parse_configured
 from smartgo.ops.service import check_place
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import route
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
 from tests.ops.front import HOST, Answer, Front

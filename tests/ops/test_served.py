@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from smartgo.ops import site
+from smartgo.ops.web import site
 from tests.ops.live import TOKEN, Live
 from tests.remoting.certificates import Authority
 

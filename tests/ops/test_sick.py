@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from twisted.internet.protocol import Factory, Protocol
 
 from smartgo.client.administration.asking import TIMEOUT
-from smartgo.ops.partial import CALL_SECONDS, VIEW_SECONDS
+from smartgo.ops.reading.partial import CALL_SECONDS, VIEW_SECONDS
 from smartgo.schema.bodies import (
     RegisterBrokerBody,
     SubscriptionGroupConfig,
@@ -20,10 +20,10 @@ from smartgo.schema.bodies import (
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
 from smartgo.schema.headers.registry import RegisterBrokerRequest, UnregisterBrokerRequest
-from tests.broker.cluster import BROKER, REGISTRY, heartbeat
+from tests.broker.fakecluster import BROKER, REGISTRY, heartbeat
 from tests.ops.front import HOST, Answer, parsed
-from tests.ops.test_dlq import LetterCase
-from tests.ops.test_messages import UNIQUE
+from tests.ops.resources.test_deadletters import LetterCase
+from tests.ops.resources.test_messages import UNIQUE
 
 SICK: Final = "broker-z"
 PORT: Final = 20911

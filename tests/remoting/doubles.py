@@ -19,7 +19,7 @@ from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IReq
 from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.rounds import Rounds
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
 

@@ -17,17 +17,17 @@ from twisted.trial.unittest import TestCase
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
+from smartgo.net.sendbuffer import Outflow
 from smartgo.net.tlslayer import TLSLayer
-from smartgo.ops.httpslayer import HttpsLayer
-from smartgo.ops.request import OpsRequest
-from smartgo.ops.site import Channel
-from smartgo.ops.streams import EventStream
+from smartgo.ops.web.httpslayer import HttpsLayer
+from smartgo.ops.web.request import OpsRequest
+from smartgo.ops.web.site import Channel
+from smartgo.ops.web.streams import EventStream
 from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Later
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.outflow import Outflow
 from smartgo.remoting.protocol import RemotingProtocol
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadFrameLength, CallFailed, CallTimedOut, NotConnected, PeerTooSlow
-from smartgo.remoting.audience import Audience
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.limits import Limits
+from smartgo.remoting.listeners import Audience
 from smartgo.remoting.protocol import peer_address
 from smartgo.remoting.states import TRANSITIONS, Event, State
 from smartgo.schema.command import Command, encode

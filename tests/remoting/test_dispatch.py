@@ -12,8 +12,8 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import NoPermission, TopicNotExist
 from smartgo.remoting import dispatch
+from smartgo.remoting.buglog import Faults
 from smartgo.remoting.dispatch import NOTHING, Dispatcher, Held
-from smartgo.remoting.faults import Faults
 from smartgo.remoting.interfaces import IConnectionListener, IRequestHook, IRequestProcessor
 from smartgo.remoting.limits import Limits
 from smartgo.schema.command import Command, encode

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.remoting.dispatch import Held
 from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import Kind, MemoryBudget
-from smartgo.remoting.rounds import Rounds
+from smartgo.remoting.sweeper import Rounds
 from smartgo.schema.command import encode
 from tests.remoting.doubles import ECHO, LATE, Accepted, Doing, Lates, echo, request
 

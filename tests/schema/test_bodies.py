@@ -38,7 +38,7 @@ from smartgo.schema.bodies import (
     TopicConfigSerializeWrapper,
     TopicRouteData,
 )
-from smartgo.schema.body.topics import BARE_KEYS, INFLATED_LIMIT
+from smartgo.schema.bodies.topics import BARE_KEYS, INFLATED_LIMIT
 from smartgo.schema.fastjson import loads
 from tests.schema.golden_wire import recorded
 

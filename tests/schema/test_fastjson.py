@@ -13,7 +13,7 @@ from smartgo.schema import fastjson
 from smartgo.schema.fastjson import decode, decode_with, loads, quote_keys, too_deep
 from tests.schema.golden_wire import recorded
 
-__doctests__ = ["smartgo.schema.fastjson", "smartgo.schema.body.shape"]
+__doctests__ = ["smartgo.schema.fastjson", "smartgo.schema.bodies.shape"]
 
 
 class QuoteKeysTests(SynchronousTestCase):

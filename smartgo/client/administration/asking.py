@@ -10,8 +10,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
-from smartgo.client.instance import Client, succeeded
-from smartgo.client.route import MASTER
+from smartgo.client.client import Client, succeeded
+from smartgo.client.internal.route import MASTER
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
 from smartgo.schema.codes import RequestCode, ResponseCode

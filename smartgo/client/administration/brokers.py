@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
-from smartgo.client.instance import header_of
+from smartgo.client.client import header_of
 from smartgo.config.properties import parse, render
 from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable

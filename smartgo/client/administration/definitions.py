@@ -20,7 +20,7 @@ from smartgo.client.administration.registries import ORDER_NAMESPACE, Registries
 from smartgo.client.administration.topics import TopicKind, Topics, kind_of
 from smartgo.errors import BadBody, BadName, CallFailed, PeerRefused, RequestRefused
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
-from smartgo.schema.body.topics import MULTI_TAG, SINGLE_TAG
+from smartgo.schema.bodies.topics import MULTI_TAG, SINGLE_TAG
 from smartgo.schema.topics import check_group, check_topic
 
 VERSION: Final = 1

@@ -15,7 +15,7 @@ from smartgo.client.administration.asking import TIMEOUT, Asking, body_of, defer
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.queues import Queues
 from smartgo.client.administration.topics import Topics
-from smartgo.client.subscription import lets_in
+from smartgo.client.internal.subscription import lets_in
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumeType, MessageModel, MessageQueue
 from smartgo.schema.codes import RequestCode

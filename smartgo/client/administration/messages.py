@@ -10,10 +10,10 @@ from twisted.internet.defer import succeed
 
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
+from smartgo.client.internal.reading import QueueReader
+from smartgo.client.internal.records import Found, readable
+from smartgo.client.internal.search import Search, address_in
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.client.reading import QueueReader
-from smartgo.client.records import Found, readable
-from smartgo.client.search import Search, address_in
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX

@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from smartgo.client.administration.asking import Asking, body_of, deferred, named
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.queues import Queues
-from smartgo.client.route import READ
+from smartgo.client.internal.route import READ
 from smartgo.errors import BadBody, CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import MessageQueue, ResetOffsetBody, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode

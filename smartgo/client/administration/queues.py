@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smartgo.client.administration.asking import Asking
-from smartgo.client.instance import header_of
+from smartgo.client.client import header_of
 from smartgo.errors import PeerRefused
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headerfields import Header

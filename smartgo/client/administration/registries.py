@@ -7,7 +7,7 @@ from typing import Final
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.administration.brokers import settings_body, settings_of
-from smartgo.client.instance import header_of
+from smartgo.client.client import header_of
 from smartgo.errors import PeerRefused
 from smartgo.schema.bodies import KVTable
 from smartgo.schema.codes import RequestCode, ResponseCode

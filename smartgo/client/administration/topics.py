@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
-from smartgo.client.route import READ, WRITE
+from smartgo.client.internal.route import READ, WRITE
 from smartgo.schema.bodies import (
     GroupList,
     TopicConfig,

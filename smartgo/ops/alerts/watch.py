@@ -9,19 +9,19 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from smartgo.client.administration.topics import TopicKind
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 from smartgo.ops.alerts.growth import Arrivals, led_to
 from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
 from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
-from smartgo.ops.history import History
+from smartgo.ops.figures.history import History
+from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.partial import Missing
-from smartgo.ops.problems import not_kept
-from smartgo.ops.sampler import BrokerFigures
-from smartgo.ops.survey import GroupSurvey
-from smartgo.ops.view import ClusterView, PartialView, TopicEntry, each
+from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.survey import GroupSurvey
+from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
+from smartgo.ops.web.problems import not_kept
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX

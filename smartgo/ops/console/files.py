@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from typing import Final
 
 from smartgo.ops.console.joined import joined
-from smartgo.ops.routes import Raw
+from smartgo.ops.web.routes import Raw
 
 TYPES: Final[Mapping[str, str]] = {
     "html": "text/html; charset=utf-8",

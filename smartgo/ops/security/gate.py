@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
-from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
 from smartgo.ops.security.rates import BURST_SECONDS, FAILURE_SECONDS, FAILURES, Allowance
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
+from smartgo.ops.web.problems import Problem
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 

@@ -13,13 +13,13 @@ from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import watch
 from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
 from smartgo.ops.alerts.watch import GONE, AlertWatch
-from smartgo.ops.sampler import FIGURES, BrokerFigures
-from smartgo.ops.survey import UNKNOWN
+from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
+from smartgo.ops.reading.survey import UNKNOWN
 from smartgo.schema.message import Message
 from smartgo.schema.topics import dlq_topic
-from tests.broker.cluster import Cluster
+from tests.broker.fakecluster import Cluster
 from tests.ops.front import HOST, Front
-from tests.ops.test_events import events
+from tests.ops.resources.test_figures import events
 
 
 class AlertsCase(SynchronousTestCase):

@@ -14,8 +14,8 @@ from twisted.internet.threads import blockingCallFromThread, deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import TestCase
 
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.instance import Client
 from smartgo.client.listening import ConsumeLater, Settings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ops.alerts.rules import RULES
 from smartgo.ops.alerts.table import Adjusted
-from smartgo.ops.sampler import BrokerFigures
+from smartgo.ops.figures.sampler import BrokerFigures
 from tests.ops.console.browser import ConsoleCase, in_browser
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Final
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ops.console.files import collected, console_pages
-from smartgo.ops.sentences import SENTENCES
+from smartgo.ops.reading.explaintexts import SENTENCES
 from tests.ops.front import Front
 
 _LITERAL: Final = re.compile(r"""\b(tn?)\(\s*"([\w.-]+)\"""")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smartgo.client.instance import Client
+from smartgo.client.client import Client
 from smartgo.client.producer import Producer
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.ops.live import Live

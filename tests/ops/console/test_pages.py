@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 
-from smartgo.ops.jobs import Job
 from smartgo.ops.security.principals import Principal
+from smartgo.ops.web.jobs import Job
 from smartgo.schema.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command

@@ -69,7 +69,7 @@ class SettingsPageTests(ConsoleCase):
 
     async def change(self, name: str, value: str, keep: bool) -> None:
         """Change a setting otherwise than by the page."""
-        from smartgo.broker.changes import Who
+        from smartgo.broker.settings.changes import Who
 
         await self.live.node._broker.settings.change([(name, value)], Who("somebody", "127.0.0.1"), keep)
 

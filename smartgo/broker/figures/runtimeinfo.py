@@ -1,0 +1,75 @@
+"""What the runtime information (28) and the metrics tell of a broker's store."""
+
+from __future__ import annotations
+
+from smartgo.broker.cluster.replication import Replication
+from smartgo.broker.cluster.replication import facts as replication_facts
+from smartgo.broker.settings.storesettings import size_text
+from smartgo.broker.stages.delay import DelayQueues
+from smartgo.config.settings import StoreConfig
+from smartgo.env.interfaces import IFiles
+from smartgo.schema.record import decode
+from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.store.messagestore import MessageStore
+
+
+class StoreFacts:
+    """Figures of one broker's store; asked while it is open."""
+
+    def __init__(
+        self,
+        files: IFiles,
+        config: StoreConfig,
+        store: MessageStore,
+        delay: DelayQueues,
+        replication: Replication,
+    ) -> None:
+        self._files = files
+        self._config = config
+        self._store = store
+        self._delay = delay
+        self._replication = replication
+        self._earliest_ms = -1
+        self._earliest_of = -1  # the physical offset that it was asked of
+
+    def disk_usage(self) -> tuple[int, int]:
+        """Total and free bytes of the store's file system."""
+        total, free = self._files.usage(self._config.store_path_root_dir)
+        return total, free
+
+    @property
+    def earliest_ms(self) -> int:
+        """When the log's first message was stored, in ms; -1 while that is not known, which this has looked up."""
+        first, end = self._store.log_bounds()
+        if first < end and first != self._earliest_of:
+            self._earliest_of = first
+            self._store.at(first).addCallbacks(self._note_earliest, lambda failure: None)
+        return self._earliest_ms
+
+    def _note_earliest(self, record: bytes) -> None:
+        self._earliest_ms = decode(record).stored_ms
+
+    def runtime(self) -> dict[str, str]:
+        """What the store adds to the runtime information (28)."""
+        first, end = self._store.log_bounds()
+        total, free = self.disk_usage()
+        used = str(round(1 - free / total, 4)) if total else "0.0"
+        facts = {
+            "earliestMessageTimeStamp": str(self.earliest_ms),
+            "commitLogMinOffset": str(first),
+            "commitLogMaxOffset": str(end),
+            "commitLogDiskRatio": used,
+            f"commitLogDiskRatio_{self._config.store_path_commit_log}": used,
+            "consumeQueueDiskRatio": used,
+            "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
+            "remainHowManyDataToFlush": size_text(end - self._store.flushed),
+            **replication_facts(self._replication.now(), end),
+        }
+        refusal = self._store.refusal
+        if refusal is not None:
+            facts["storeRefusal"] = refusal  # RocketMQ has nothing of this; a slave has it where it cannot copy
+        for level, offset in self._delay.offsets.items():
+            end_offset = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
+            if end_offset:
+                facts[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
+        return facts

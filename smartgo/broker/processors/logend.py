@@ -1,0 +1,161 @@
+"""
+The question that a slave asks a master's main port before it follows its log (30001), and its answer.
+
+Rules: reliability H3, X6: only those who may replicate are answered; where the master has a key, who has it, too
+(L{smartgo.ha.guard}). A RocketMQ broker answers 3 to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from smartgo.broker.cluster.registrar import Ask
+from smartgo.errors import BadHeader, CallFailed, NoPermission, NoSuchMessage, PeerRefused, RequestRefused
+from smartgo.ha.feed import Complaints
+from smartgo.ha.guard import Guard
+from smartgo.ha.interfaces import IMasterTail, Tail
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.hatransfer import TAIL_LIMIT, TICKET_WORD_SIZE
+from smartgo.schema.headers.ha import CHALLENGE, TailAnswer, TailRequest
+from smartgo.schema.message import unpack_host
+from smartgo.schema.signature import Credentials
+from smartgo.store.interfaces import IReplicatedLog
+
+TIMEOUT: Final = 5.0
+"""Seconds that a master gets for its answer."""
+
+_CHALLENGE: Final = re.compile("[0-9a-f]{16,128}")
+"""A slave signs nothing else: a signature does not say for what request it is, so nobody may choose the text."""
+
+
+@implementer(IRequestProcessor)
+class TailProcessor(Processor):
+    """Answers on a master."""
+
+    codes = frozenset({int(RequestCode.GET_LOG_TAIL)})
+
+    def __init__(
+        self, log: IReplicatedLog, complaints: Complaints, allows: Callable[[str], bool], guard: Guard | None = None
+    ) -> None:
+        """
+        @param complaints: told who may not replicate.
+        @param allows: whether who comes from this IP address may replicate.
+        @param guard: who else has a say in it.
+        """
+        self._log = log
+        self._complaints = complaints
+        self._allows = allows
+        self._guard = guard
+
+    def process(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        """
+        Answer with the log's bounds, and the CRC of the range where it is all there.
+
+        @raise NoPermission: through the Deferred: who asks may not replicate.
+        @raise RequestRefused: through the Deferred: a range that is none, or longer than C{TAIL_LIMIT}.
+        """
+        return Deferred.fromCoroutine(self._tell(unpack_host(peer.host)[0], request))
+
+    async def _tell(self, ip: str, request: Command) -> Answer:
+        header = request.read(TailRequest)
+        guard = self._guard
+        try:
+            if not self._allows(ip):
+                raise NoPermission(f"{ip} may not replicate from this broker: haAllow does not name it")
+            signed = guard is None or guard.check(request, header.challenge)
+        except NoPermission as error:
+            self._complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=str(error))
+            raise
+        if guard is not None and not signed:
+            remark = "sign the question once more, over the challenge"
+            return request.answer(ResponseCode.NO_PERMISSION, remark, fields={CHALLENGE: guard.challenge()})
+        begin, end = header.begin, header.end
+        if not 0 <= begin <= end <= begin + TAIL_LIMIT:
+            raise RequestRefused(f"no range of the log, of {TAIL_LIMIT} bytes at most: {begin} to {end}")
+        crc = None
+        if begin < end:
+            try:
+                crc = await self._log.crc(begin, end)
+            except NoSuchMessage:
+                pass  # it is answered without
+        minimum, last = self._log.log_bounds()
+        answer = TailAnswer(minimum=minimum, end=last, crc=crc)
+        if guard is not None:
+            answer.challenge = guard.challenge()
+            answer.ticket = guard.ticket() if header.follow else None
+        return request.answer(header=answer)
+
+
+@implementer(IMasterTail)
+class RemoteTail:
+    """Asks a master."""
+
+    _log = Logger()
+
+    def __init__(self, ask: Ask, credentials: Credentials | None = None) -> None:
+        """@param credentials: our key, for masters that ask for one."""
+        self._ask_at = ask
+        self._credentials = credentials
+        self._challenge: tuple[str, str] | None = None  # the last that we were given, behind the address that gave it
+        self._unguarded: str | None = None  # a master of which we have said that it asks for no key
+
+    def ask(self, master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
+        """See L{IMasterTail}."""
+        return Deferred.fromCoroutine(self._ask(master, TailRequest(begin=begin, end=end, follow=follow or None)))
+
+    async def _ask(self, master: str, header: TailRequest) -> Tail | None:
+        answer = await self._send(master, header)
+        if answer.code == ResponseCode.NO_PERMISSION and self._challenge is not None:
+            answer = await self._send(master, header)
+        known = answer.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        if known and answer.code != ResponseCode.SUCCESS:
+            raise PeerRefused(answer.code, answer.remark or "")
+        try:
+            tail = _read(answer) if known else None
+        except (BadHeader, ValueError) as error:
+            raise CallFailed(f"the answer of {master} cannot be read: {error}") from None
+        if header.follow:
+            self._note(master, guarded=tail is not None and tail.ticket != b"")
+        return tail
+
+    async def _send(self, master: str, header: TailRequest) -> Command:
+        """Ask once, signed over the challenge that we have, if any; it counts once."""
+        given, self._challenge = self._challenge, None
+        header.challenge = given[1] if given is not None and given[0] == master else None
+        request = Command.request(RequestCode.GET_LOG_TAIL, header)
+        if self._credentials is not None:
+            self._credentials.sign(request)
+        answer = await self._ask_at(master, request, TIMEOUT)
+        challenge = answer.fields.get(CHALLENGE, "")
+        if self._credentials is not None and _CHALLENGE.fullmatch(challenge):
+            self._challenge = master, challenge
+        return answer
+
+    def _note(self, master: str, guarded: bool) -> None:
+        """Say once of a master that our key is of no use to it."""
+        if guarded or self._credentials is None:
+            self._unguarded = None
+        elif self._unguarded != master:
+            self._unguarded = master
+            self._log.warn(
+                "we have a haAccessKey, and the master {master} asks for none: whoever reaches its port for slaves gets"
+                " every message", master=master,
+            )  # fmt: skip
+
+
+def _read(answer: Command) -> Tail:
+    """@raise BadHeader: it lacks a field. @raise ValueError: what should be a ticket is none."""
+    header = answer.read(TailAnswer)
+    ticket = bytes.fromhex(header.ticket or "")
+    if len(ticket) not in (0, TICKET_WORD_SIZE):
+        raise ValueError(f"a ticket of {len(ticket)} bytes")
+    return Tail(header.minimum, header.end, header.crc, ticket)

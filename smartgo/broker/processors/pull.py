@@ -1,0 +1,338 @@
+"""
+Pulls (11, 361): checked, read, held when there is nothing yet (docs/spec/broker#pull; slaves: docs/spec/ha#reading).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from smartgo.broker.figures.stats import BrokerStats
+from smartgo.broker.filter import check_type, tag_filter
+from smartgo.broker.pace import Pace
+from smartgo.broker.tables.consumers import ConsumerTable
+from smartgo.broker.tables.groups import GroupTable
+from smartgo.broker.tables.longpolls import PullHold
+from smartgo.broker.tables.offsets import OffsetTable
+from smartgo.broker.tables.topics import READ, TopicTable
+from smartgo.env.interfaces import IClock
+from smartgo.errors import (
+    NoPermission,
+    RequestRefused,
+    SubscriptionNotExist,
+    SubscriptionNotLatest,
+    TopicNotExist,
+)
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
+from smartgo.schema import properties as names
+from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.message import Message
+from smartgo.schema.properties import encode, tag_code
+from smartgo.schema.responses import pull_response
+from smartgo.schema.topics import OFFSET_MOVED_EVENT
+from smartgo.store.interfaces import IMessageFilter, IMessageStore, ReadLimit, ReadResult, ReadStatus
+
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
+"""Bits of a pull's sys flag."""
+
+_AGAIN: Final = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
+_NOT_FOUND: Final = int(ResponseCode.PULL_NOT_FOUND)
+_MOVED: Final = int(ResponseCode.PULL_OFFSET_MOVED)
+
+_CODES: Final = {
+    ReadStatus.FOUND: int(ResponseCode.SUCCESS),
+    ReadStatus.NO_MATCHED_MESSAGE: _AGAIN,
+    ReadStatus.MESSAGE_WAS_REMOVING: _AGAIN,
+    ReadStatus.OFFSET_FOUND_NULL: _NOT_FOUND,
+    ReadStatus.OFFSET_OVERFLOW_BADLY: _MOVED,
+    ReadStatus.OFFSET_OVERFLOW_ONE: _NOT_FOUND,
+    ReadStatus.OFFSET_TOO_SMALL: _MOVED,
+    ReadStatus.NO_MATCHED_LOGIC_QUEUE: _NOT_FOUND,  # at offset 0; else moved
+    ReadStatus.NO_MESSAGE_IN_QUEUE: _NOT_FOUND,
+}
+_NAMES: Final = {status: status.name for status in ReadStatus}
+_EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
+
+_COUNT_LIMIT: Final = 32
+_EVENTS_PER_SECOND: Final = 1  # of a group and queue
+_SIZE_LIMIT: Final = 262144
+
+
+class OffsetMovedEvent(msgspec.Struct, rename="camel"):
+    """The body of a message in OFFSET_MOVED_EVENT: a group asked for an offset that its queue does not have."""
+
+    consumer_group: str
+    message_queue: MessageQueue
+    offset_new: int
+    offset_request: int
+
+
+@implementer(IRequestProcessor)
+class PullProcessor(Processor):
+    """
+    Answers consumers that ask for messages.
+
+    @ivar readable: the broker's permission has the read bit; changed while it runs, as the next two.
+    @ivar long_polling: a pull is held as long as it asks; otherwise for C{short_polling} seconds.
+    """
+
+    codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+
+    def __init__(
+        self,
+        clock: IClock,
+        store: IMessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        hold: PullHold,
+        stats: BrokerStats,
+        *,
+        broker: str,
+        broker_name: str,
+        store_host: bytes,
+        readable: bool = True,
+        slave_read: bool = False,
+        long_polling: bool = True,
+        short_polling: float = 1.0,
+        slave: bool = False,
+        correct: bool = True,
+        deserted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """
+        @param broker: our address, for remarks.
+        @param store_host: our address as a record stores it, for the messages that the broker itself writes.
+        @param readable: the broker's permission has the read bit.
+        @param slave_read: consumers that lag far may be told to ask a slave.
+        @param long_polling: hold a pull as long as it asks; otherwise for C{short_polling} seconds.
+        @param slave: this broker has no say in where groups stand, and writes nothing.
+        @param correct: an offset outside its queue is answered with the nearest that is inside.
+        @param deserted: whether a slave does without its master just now.
+        """
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._hold = hold
+        self._stats = stats
+        self._broker = broker
+        self._broker_name = broker_name
+        self._store_host = store_host
+        self.readable = readable
+        self._slave_read = slave_read
+        self.long_polling = long_polling
+        self.short_polling = short_polling
+        self._slave = slave
+        self._correct = correct
+        self._deserted = deserted
+        self._pace = Pace(clock, _EVENTS_PER_SECOND)
+
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        """
+        Answer a pull, or hold it.
+
+        @raise RequestRefused: one of the checks of docs/spec/broker#pull failed.
+        """
+        header: PullRequest = request.read(PullRequest)
+        if not self.readable:
+            raise self._unreadable()
+        group = self._groups.find(header.consumer_group, peer)
+        if not group.consume_enable:
+            raise NoPermission(f"subscription group no permission, {header.consumer_group}")
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise TopicNotExist(f"topic[{header.topic}] not exist, apply first please!")
+        if not config.perm & READ:
+            raise NoPermission(f"the topic[{header.topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < config.read_queue_nums:
+            raise RequestRefused(
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+                f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{peer.address}]"
+            )
+        wanted = self._filter(header, group)
+        answer = self._read(peer, request, header, group, wanted, bool(header.sys_flag & SUSPEND))
+        if header.sys_flag & COMMIT and header.commit_offset >= 0 and not self._slave:
+            self._commit(header)
+        return answer
+
+    def _commit(self, header: PullRequest) -> None:
+        try:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        except RequestRefused:
+            pass  # no room for one more offset: what was pulled is answered all the same
+
+    def _unreadable(self) -> NoPermission:
+        return NoPermission(f"the broker[{self._broker}] pulling message is forbidden")
+
+    def _filter(self, header: PullRequest, group: SubscriptionGroupConfig) -> IMessageFilter | None:
+        if header.sys_flag & SUBSCRIPTION:
+            check_type(header.expression_type)
+            return tag_filter(header.subscription)
+        members = self._consumers.get(header.consumer_group)
+        if members is None:
+            raise SubscriptionNotExist("the consumer's group info not exist")
+        if not group.consume_broadcast_enable and members.message_model == "BROADCASTING":
+            raise NoPermission(f"the consumer group[{header.consumer_group}] can not consume by broadcast way")
+        subscription = members.subscription(header.topic)
+        if subscription is None:
+            raise SubscriptionNotExist("the consumer's subscription not exist")
+        if subscription.sub_version < header.sub_version:
+            raise SubscriptionNotLatest("the consumer's subscription not latest")
+        check_type(subscription.expression_type)
+        return tag_filter(subscription.sub_string)
+
+    def _read(
+        self,
+        peer: IPeer,
+        request: Command,
+        header: PullRequest,
+        group: SubscriptionGroupConfig,
+        filter: IMessageFilter | None,
+        may_hold: bool,
+    ) -> Answer | Deferred[Answer]:
+        size = _SIZE_LIMIT if header.max_msg_bytes is None else min(_SIZE_LIMIT, max(1, header.max_msg_bytes))
+        limit = ReadLimit(min(max(1, header.max_msg_nums), _COUNT_LIMIT), size)
+        result = self._store.read(header.topic, header.queue_id, header.queue_offset, limit, filter)
+        if result.status is ReadStatus.COLD:
+            header = _needed(header)
+            request.trim(header)
+            cold = self._store.read_cold(header.topic, header.queue_id, header.queue_offset, limit, filter)
+            return cold.addCallback(self._answer, peer, request, header, group, filter, may_hold)
+        return self._answer(result, peer, request, header, group, filter, may_hold)
+
+    def _answer(
+        self,
+        result: ReadResult,
+        peer: IPeer,
+        request: Command,
+        header: PullRequest,
+        group: SubscriptionGroupConfig,
+        filter: IMessageFilter | None,
+        may_hold: bool,
+    ) -> Answer | Deferred[Answer]:
+        status = result.status
+        code = _CODES[status]
+        next_offset = result.next_offset
+        suggested = 0
+        if self._slave_read:
+            suggested = group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+        if status is ReadStatus.FOUND:
+            self._stats.found(header.consumer_group, header.topic, result.count, result.size, header.queue_id)
+        else:
+            if status in _EMPTY and header.queue_offset:
+                code = _MOVED
+            if code == _NOT_FOUND:
+                if may_hold:
+                    return self._park(peer, request, header, group, filter)
+                self._stats.missed()
+            elif code == _MOVED and self._correct:
+                next_offset = max(result.minimum, min(header.queue_offset, result.maximum))
+                self._moved(header, next_offset)
+            elif code == _MOVED:
+                if may_hold and self._deserted():  # it would ask again at once, and nothing would be different
+                    return self._park(peer, request, header, group, filter)
+                code = _AGAIN
+                suggested = group.broker_id
+        head = pull_response(
+            request.encoding,
+            request.opaque,
+            code,
+            _NAMES[status],
+            suggested,
+            next_offset,
+            result.minimum,
+            result.maximum,
+            result.size,
+        )
+        return [head, *result.parts]
+
+    def _park(
+        self,
+        peer: IPeer,
+        request: Command,
+        header: PullRequest,
+        group: SubscriptionGroupConfig,
+        filter: IMessageFilter | None,
+    ) -> Deferred[Answer]:
+        seconds = header.suspend_timeout_millis / 1000 if self.long_polling else self.short_polling
+        header = _needed(header)
+        request.trim(header)
+        return self._hold.park(
+            peer,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            filter,
+            max(0.0, seconds),
+            lambda: self._resume(peer, request, header, group, filter),
+        )
+
+    def _resume(
+        self,
+        peer: IPeer,
+        request: Command,
+        header: PullRequest,
+        group: SubscriptionGroupConfig,
+        filter: IMessageFilter | None,
+    ) -> Answer | Deferred[Answer]:
+        """Read once more for a pull that was held; the broker may have been closed to readers meanwhile."""
+        if not self.readable:
+            raise self._unreadable()
+        return self._read(peer, request, header, group, filter, False)
+
+    def _moved(self, header: PullRequest, next_offset: int) -> None:
+        """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""
+        if self._slave or not self._pace.take(f"{header.topic}@{header.consumer_group}@{header.queue_id}"):
+            return
+        event = OffsetMovedEvent(
+            header.consumer_group,
+            MessageQueue(topic=header.topic, broker_name=self._broker_name, queue_id=header.queue_id),
+            next_offset,
+            header.queue_offset,
+        )
+        own = {names.TAGS: header.consumer_group, names.KEYS: header.consumer_group}
+        try:
+            self._store.append(
+                (
+                    Message(
+                        OFFSET_MOVED_EVENT,
+                        0,
+                        msgspec.json.encode(event),
+                        encode(own),
+                        born_ms=self._clock.wall_ms(),
+                        born_host=self._store_host,
+                        store_host=self._store_host,
+                        tag_code=tag_code(header.consumer_group),
+                    ),
+                )
+            )
+            self._store.end_run()
+        except RequestRefused:
+            pass  # a store that takes nothing now misses a trace, not a message
+
+
+def _needed(header: PullRequest) -> PullRequest:
+    """Return what the second read and the answer need of a pull's header; the texts of the rest may be long."""
+    return PullRequest(
+        consumer_group=header.consumer_group,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        queue_offset=header.queue_offset,
+        max_msg_nums=header.max_msg_nums,
+        sys_flag=header.sys_flag,
+        commit_offset=header.commit_offset,
+        suspend_timeout_millis=header.suspend_timeout_millis,
+        sub_version=header.sub_version,
+        max_msg_bytes=header.max_msg_bytes,
+    )

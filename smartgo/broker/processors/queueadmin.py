@@ -1,0 +1,122 @@
+"""
+Requests of administrators about the queues themselves: their units (321), and what is of no use any more (306, 316).
+
+Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from smartgo.broker.filter import TAG, tag_filter
+from smartgo.broker.tables.consumers import ConsumerTable
+from smartgo.broker.tables.topics import TopicTable
+from smartgo.errors import RequestRefused
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
+from smartgo.schema.bodies import ConsumeQueueBody, ConsumeQueueData, SubscriptionData
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.messages import QueryConsumeQueueRequest
+from smartgo.schema.topics import LMQ_PREFIX
+from smartgo.store.interfaces import IMessageFilter, IMessageStore
+
+UNITS = 10_000
+"""The most units that one request shows."""
+
+
+@implementer(IRequestProcessor)
+class QueueAdmin(Processor):
+    """Look into queues, and clear away those of topics that are gone."""
+
+    codes = frozenset(
+        {
+            int(RequestCode.QUERY_CONSUME_QUEUE),
+            int(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE),
+            int(RequestCode.CLEAN_UNUSED_TOPIC),
+        }
+    )
+
+    _log = Logger()
+
+    def __init__(
+        self, topics: TopicTable, consumers: ConsumerTable, store: IMessageStore, *, slave: bool = False
+    ) -> None:
+        """@param slave: the queues are copies of a master's, and are not removed by requests."""
+        self._topics = topics
+        self._consumers = consumers
+        self._store = store
+        self._slave = slave
+        self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
+            RequestCode.QUERY_CONSUME_QUEUE: self._units,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_expired,
+            RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused,
+        }
+
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        """
+        Answer at once, except where queues are removed.
+
+        @raise RequestRefused: as docs/spec/broker says.
+        """
+        return self._handlers[request.code](peer, request)
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def _units(self, peer: IPeer, request: Command) -> Answer:
+        header = request.read(QueryConsumeQueueRequest)
+        topic, queue_id, index = header.topic or "", header.queue_id, header.index
+        minimum, maximum = self._store.bounds(topic, queue_id)
+        if maximum == 0:
+            raise RequestRefused(f"{queue_id}@{topic[:127]} is not exist!")
+        body = ConsumeQueueBody(max_queue_index=maximum, min_queue_index=minimum)
+        online = False
+        wanted: IMessageFilter | None = None
+        if header.consumer_group:
+            body.subscription_data = self._subscription(header.consumer_group, topic)
+            if body.subscription_data is None:
+                body.filter_data = f"{header.consumer_group}@{topic} is not online!"
+            else:
+                body.filter_data = "null"  # what RocketMQ compiles of an SQL92 expression; a tag has none
+                online = body.subscription_data.expression_type == TAG
+                wanted = tag_filter(body.subscription_data.sub_string) if online else None
+        if not minimum <= index < maximum:
+            return request.answer(0, f"Index {index} of {queue_id}@{topic} is not exist!", body=body.encode())
+        for unit in self._store.units(topic, queue_id, index, min(max(0, header.count), UNITS)):
+            body.queue_data.append(
+                ConsumeQueueData(
+                    physic_offset=unit.commitlog_offset,
+                    physic_size=unit.size,
+                    tags_code=unit.tag_hash,
+                    eval=online and not unit.is_filler and (wanted is None or wanted.by_unit(unit)),
+                )
+            )
+        return request.answer(body=body.encode())
+
+    def _subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        online = self._consumers.get(group)
+        return None if online is None else online.subscription(topic)
+
+    # -- clearing away -------------------------------------------------------------------------------------
+
+    def _clean_expired(self, peer: IPeer, request: Command) -> Answer:
+        # A queue whose messages are all gone keeps its last file, which holds the offset that it goes on with:
+        # RocketMQ removes it, and the queue begins at 0 again behind the back of those who committed.
+        return request.answer()
+
+    def _clean_unused(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        if self._slave:
+            raise RequestRefused("can't remove queues on a slave, ask the master")
+        return Deferred.fromCoroutine(self._drop_unused(peer, request))
+
+    async def _drop_unused(self, peer: IPeer, request: Command) -> Answer:
+        for topic in sorted({topic for topic, _ in self._store.queues()}):
+            if topic in self._topics or self._topics.is_system(topic) or topic.startswith(LMQ_PREFIX):
+                continue
+            self._log.info("{peer} removed the queues of {topic}, which is no topic", peer=peer.address, topic=topic)
+            await self._store.delete_topic(topic)
+        return request.answer()

@@ -1,0 +1,326 @@
+"""Sends (10, 310, 320): checked, rewritten, appended, answered (docs/spec/broker#send)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.broker.figures.stats import BrokerStats
+from smartgo.broker.processors.sendback import RetryTopics
+from smartgo.broker.stages.delay import divert, level_of
+from smartgo.broker.tables.topics import TopicTable
+from smartgo.env.interfaces import IRandom
+from smartgo.errors import MessageIllegal, NoPermission, RequestRefused, ServiceNotAvailable
+from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.processor import Processor
+from smartgo.schema import properties as names
+from smartgo.schema.batch import decode_items
+from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.delay import DelayLevels
+from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
+from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, Message
+from smartgo.schema.properties import Rewriter, encode, join, stored_tag_code
+from smartgo.schema.responses import send_response
+from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
+from smartgo.store.interfaces import Appended, IMessageStore, PutStatus
+
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_LONG: Final = int(RequestCode.SEND_MESSAGE)
+_BATCH_LIMIT: Final = 4096  # records (reliability L6)
+_UNIT: Final = 1  # topic sys flag
+
+REMARKS: Final = {
+    PutStatus.FLUSH_DISK_TIMEOUT: "flush disk timeout, may be the disk is slow or broken",
+    PutStatus.SLAVE_NOT_AVAILABLE: "slave not available",
+    PutStatus.FLUSH_SLAVE_TIMEOUT: "flush slave timeout",
+}
+
+
+def _not_saved(failure: Failure) -> PutStatus:
+    """Tell that a message is stored, and its topic is not on the disk: to refuse it would have the client repeat it."""
+    failure.trap(ServiceNotAvailable)
+    return PutStatus.FLUSH_DISK_TIMEOUT
+
+
+@implementer(IRequestProcessor)
+class SendProcessor(Processor):
+    """
+    Takes what producers send.
+
+    @ivar writable: the broker's permission has the write bit; changed while it runs, as C{trace_on}.
+    @ivar trace_on: producers are told that traces are wanted.
+    """
+
+    codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
+
+    def __init__(
+        self,
+        store: IMessageStore,
+        topics: TopicTable,
+        retries: RetryTopics,
+        stats: BrokerStats,
+        random: IRandom,
+        levels: DelayLevels,
+        *,
+        cluster: str,
+        broker: str,
+        store_host: bytes,
+        writable: bool = True,
+        region: str = "DefaultRegion",
+        trace_on: bool = True,
+        sync: bool = False,
+    ) -> None:
+        """
+        @param cluster: goes into every message as the property CLUSTER.
+        @param broker: our address, for remarks.
+        @param store_host: the address that message ids lead to, as a record stores it.
+        @param writable: the broker's permission has the write bit; without it order topics are refused.
+        @param sync: an answer may have to wait for the disk (SYNC_FLUSH).
+        """
+        self._store = store
+        self._topics = topics
+        self._retries = retries
+        self._stats = stats
+        self._random = random
+        self._levels = levels
+        self._broker = broker
+        self._store_host = store_host
+        self._id_prefix = store_host.hex().upper()
+        self.writable = writable
+        self._region = region
+        self.trace_on = trace_on
+        self._cluster = cluster
+        self._sync = sync
+        self._rewriter = Rewriter({names.CLUSTER: cluster})
+        self._run_topic = ""  # of the messages stored in this run and not yet counted
+        self._run_count = 0
+        self._run_size = 0
+
+    def run_ended(self) -> None:
+        """Make what was appended readable, and count it."""
+        self._store.end_run()
+        self._count_run("")
+
+    def _count_run(self, topic: str) -> None:
+        """Hand the run's figures over; what follows is for C{topic}."""
+        if self._run_count:
+            self._stats.stored(self._run_topic, self._run_count, self._run_size)
+            self._run_count = self._run_size = 0
+        self._run_topic = topic
+
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        """
+        Store one message or one batch.
+
+        @raise RequestRefused: one of the checks of docs/spec/broker#send failed; nothing was stored.
+        """
+        code = request.code
+        header: SendRequest = request.read(SendRequest if code == _LONG else SendRequestV2)
+        topic = header.topic
+        config = self._topics.get(topic)
+        if code == _BATCH:
+            return self._batch(peer, request, header, config)
+        rewritten = self._rewriter.rewrite(header.properties)
+        queue_id = header.queue_id
+        sys_flag = header.sys_flag
+        if (
+            config is None
+            or queue_id < 0
+            or queue_id >= config.read_queue_nums
+            or rewritten.special
+            or sys_flag & TRANSACTION_MASK
+            or topic[:1] == "%"
+            or topic in FORBIDDEN_TO_SEND
+            or not self.writable
+        ):
+            return self._uncommon(peer, request, header, config)
+        message = Message(
+            topic,
+            queue_id,
+            request.body,
+            rewritten.raw,
+            header.flag,
+            sys_flag & ~HOSTS_MASK,
+            header.born_timestamp,
+            peer.host,
+            self._store_host,
+            header.reconsume_times,
+            0,
+            rewritten.tag_code,
+        )
+        try:
+            appended = self._store.append((message,))
+        except RequestRefused:
+            self._stats.put_failures += 1
+            raise
+        if topic != self._run_topic:
+            self._count_run(topic)
+        self._run_count += 1
+        self._run_size += appended.end - appended.offset
+        if self._sync:
+            return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(topic))
+        return send_response(
+            request.encoding,
+            request.opaque,
+            f"{self._id_prefix}{appended.offset:016X}",
+            queue_id,
+            appended.queue_offset,
+            self._region,
+            self.trace_on,
+        )
+
+    # -- the answer ------------------------------------------------------------------------------------------
+
+    def _ids(self, appended: Appended) -> str:
+        prefix = self._id_prefix
+        return ",".join([f"{prefix}{offset:016X}" for offset in appended.offsets])
+
+    def _answer(self, request: Command, appended: Appended, queue_id: int) -> bytes:
+        return send_response(
+            request.encoding,
+            request.opaque,
+            self._ids(appended),
+            queue_id,
+            appended.queue_offset,
+            self._region,
+            self.trace_on,
+        )
+
+    def _answer_later(self, status: PutStatus, request: Command, appended: Appended, queue_id: int) -> Answer:
+        if status == PutStatus.OK:
+            return self._answer(request, appended, queue_id)
+        # Stored, but weaker than asked: the answer carries the whole header all the same (D2).
+        header = SendResponse(
+            self._ids(appended), queue_id, appended.queue_offset, region=self._region, trace_on=self.trace_on
+        )
+        return request.answer(status, REMARKS.get(status), header)
+
+    def _finish(
+        self, request: Command, appended: Appended, queue_id: int, wait: bool, topics: Deferred[None] | None
+    ) -> Answer | Deferred[Answer]:
+        """Answer once the messages, and a topic that was just made for them (D15), are as durable as promised."""
+        waiting = self._store.durable(appended) if wait else None
+        if waiting is None and topics is None:
+            return self._answer(request, appended, queue_id)
+        if topics is None:
+            assert waiting is not None  # noqa: S101  one of the two is there
+            return waiting.addCallback(self._answer_later, request, appended, queue_id)
+        status = topics.addCallbacks(lambda _: PutStatus.OK if waiting is None else waiting, _not_saved)
+        return status.addCallback(self._answer_later, request, appended, queue_id)
+
+    # -- the other ways ----------------------------------------------------------------------------------------
+
+    def _admit(self, peer: IPeer, header: SendRequest, config: TopicConfig | None) -> int:
+        """
+        Check topic and queue, making the topic if it may be made.
+
+        @return: the queue id to use.
+        """
+        topic = header.topic
+        if topic in FORBIDDEN_TO_SEND:
+            raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
+        if config is None:
+            config = self._topics.create_for_send(
+                topic, header.default_topic, header.default_topic_queue_nums, _UNIT if header.unit_mode else 0, peer
+            )
+        if not self.writable and config.order:
+            raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
+        queues = max(config.read_queue_nums, config.write_queue_nums)
+        queue_id = header.queue_id
+        if queue_id >= queues:
+            raise RequestRefused(
+                f"request queueId[{queue_id}] is illegal, the topic {topic} has {queues} queues. "
+                f"Producer: {peer.address}"
+            )
+        if queue_id < 0:
+            queue_id = self._random.below(max(1, config.write_queue_nums))
+        return queue_id
+
+    def _uncommon(
+        self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
+    ) -> Answer | Deferred[Answer]:
+        """Store a message that is not a plain send to a known topic."""
+        queue_id = self._admit(peer, header, config)
+        properties = names.decode_text(header.properties)
+        if header.sys_flag & TRANSACTION_MASK or properties.get(names.TRAN_MSG, "").lower() == "true":
+            raise NoPermission(f"the broker[{self._broker}] sending transaction message is forbidden")
+        rewritten = self._rewriter.rewrite(header.properties)
+        message = Message(
+            header.topic,
+            queue_id,
+            request.body,
+            rewritten.raw,
+            header.flag,
+            header.sys_flag & ~HOSTS_MASK,
+            header.born_timestamp,
+            peer.host,
+            self._store_host,
+            header.reconsume_times,
+            0,
+            rewritten.tag_code,
+        )
+        # What is stored of a delayed or dead message keeps WAIT, as in RocketMQ.
+        carried = {**properties, names.CLUSTER: self._cluster}
+        level = level_of(properties, self._levels)
+        if header.topic.startswith(RETRY_PREFIX):
+            dead = self._retries.dead_letter_topic(
+                header.topic.removeprefix(RETRY_PREFIX),
+                header.reconsume_times,
+                header.max_reconsume_times,
+                request.version,
+                peer,
+            )
+            if dead is not None:
+                message.topic = dead
+                message.queue_id = queue_id = 0
+                carried[names.DELAY] = "0"
+                message.properties = encode(carried)
+                level = 0
+        if level > 0:
+            message = divert(message, carried, level)
+        appended = self._store.append((message,))
+        self._stats.stored(message.topic, 1, appended.end - appended.offset)
+        return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable())
+
+    def _batch(
+        self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
+    ) -> Answer | Deferred[Answer]:
+        """Store a batch: each of its messages a record of its own, with the batch's properties after its own."""
+        topic = header.topic
+        if topic.startswith(RETRY_PREFIX):
+            raise MessageIllegal("batch request does not support retry group")
+        queue_id = self._admit(peer, header, config)
+        shared = names.decode_text(header.properties)
+        if level_of(shared, self._levels) > 0 or header.sys_flag & TRANSACTION_MASK:
+            raise MessageIllegal("a batch can be neither delayed nor transactional")
+        shared[names.CLUSTER] = self._cluster
+        tail = encode(shared)
+        tagged, tag = names.TAGS in shared, stored_tag_code(tail)  # it comes last, so it counts, as in a rebuild
+        born_ms, born_host, store_host = header.born_timestamp, peer.host, self._store_host
+        sys_flag, reconsumed = header.sys_flag & ~HOSTS_MASK, header.reconsume_times
+        messages = [
+            Message(
+                topic,
+                queue_id,
+                body,
+                join(own, tail),
+                flag,
+                sys_flag,
+                born_ms,
+                born_host,
+                store_host,
+                reconsumed,
+                0,
+                tag if tagged else stored_tag_code(own),
+            )
+            for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
+        ]
+        appended = self._store.append(messages)
+        self._stats.stored(topic, len(messages), appended.end - appended.offset, calls=1)
+        wait = shared.get(names.WAIT, "true").lower() == "true"
+        return self._finish(request, appended, queue_id, wait, self._topics.durable(topic))

@@ -1,0 +1,93 @@
+"""How many consumer groups there may be, and how many one address may bring about (reliability L18)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from smartgo.broker.pace import Pace
+from smartgo.broker.tables.shares import source_of
+from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused
+from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.origin import is_local
+
+_BURST: Final = 100
+"""New groups that one address may use at once: those of a large application."""
+_ADMINISTRATORS_BURST: Final = 1000
+_RESERVE: Final = 10  # administrators elsewhere leave a tenth of the room for groups that come about by their use
+
+
+class GroupRoom:
+    """
+    Counts the groups of one broker.
+
+    An address may bring about as many groups by their mere use as are still free, half of all at most; they count
+    until they are deleted or the broker is started again.
+    """
+
+    def __init__(self, clock: IClock, limit: int, per_second: int) -> None:
+        """
+        @param limit: how many groups there may be.
+        @param per_second: how many a second one address may bring about; this machine's are not counted.
+        """
+        self._limit = limit
+        self._uses = Pace(clock, per_second, _BURST)
+        self._administrators = Pace(clock, per_second, _ADMINISTRATORS_BURST)
+        self._sources: dict[str, str] = {}  # group -> the address that brought it about
+        self._by_source: dict[str, int] = {}
+
+    def admit_use(self, group: str, count: int, peer: IPeer | None) -> None:
+        """
+        Let a group come about by its use.
+
+        @param count: how many groups there are.
+        @param peer: who uses it; C{None}: the broker itself.
+        @raise RequestRefused: too many groups, or too many of this address, or too many at once.
+        """
+        if count >= self._limit:
+            raise RequestRefused(f"group[{group}] is not created: there are {self._limit} groups already")
+        if peer is None:
+            return
+        source = source_of(peer.address)
+        had = self._by_source.get(source, 0)
+        if had >= self._limit - count:
+            raise RequestRefused(f"group[{group}] is not created: {had} groups are from your address already")
+        if not is_local(peer) and not self._uses.take(source):
+            raise RequestRefused(f"group[{group}] is not created: too many new groups from your address, try again")
+        self._sources[group] = source
+        self._by_source[source] = had + 1
+
+    def admit(self, groups: Collection[str], count: int, peer: IPeer | None) -> None:
+        """
+        Let new groups of an administrator come about, all or none.
+
+        @param count: how many groups there are.
+        @param peer: who asks; C{None}: the broker itself.
+        @raise RequestRefused: too many groups, or too many at once from this address.
+        """
+        if not groups:
+            return
+        first = next(iter(groups))
+        local = peer is None or is_local(peer)
+        limit = self._limit if local else self._limit - self._limit // _RESERVE
+        if count + len(groups) > limit:
+            raise RequestRefused(f"group[{first}] is not created: there would be more than {limit} groups (maxGroups)")
+        if peer is not None and not local and not self._administrators.take(source_of(peer.address), len(groups)):
+            raise RequestRefused(
+                f"group[{first}] is not created: one address may create {self._administrators.burst} groups at once,"
+                " and then some a second; try again"
+            )
+
+    def release(self, group: str) -> None:
+        """Count a group no longer for the address that brought it about."""
+        source = self._sources.pop(group, None)
+        if source is not None:
+            left = self._by_source.pop(source) - 1
+            if left:
+                self._by_source[source] = left
+
+    def clear(self) -> None:
+        """Count no group for anybody."""
+        self._sources.clear()
+        self._by_source.clear()

@@ -1,0 +1,152 @@
+"""
+Where groups stand: their offsets beside the bounds and times of the queues.
+
+Rules: docs/spec/broker#statistics (208, 303, 317). Times are looked up by the store's reader threads, many queues at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from smartgo.broker.figures.stats import BrokerStats
+from smartgo.broker.tables.consumers import ConsumerTable
+from smartgo.broker.tables.offsets import OffsetTable
+from smartgo.broker.tables.topics import TopicTable
+from smartgo.env.interfaces import IClock
+from smartgo.schema.bodies import ConsumeStats, MessageQueue, OffsetWrapper, QueueTimeSpan, TopicConfig
+from smartgo.schema.topics import queue_ids
+from smartgo.store.interfaces import IMessageStore
+
+SLICE: Final = 256
+"""Queues that are looked at before anything else has its turn."""
+_TOGETHER: Final = 4096  # times that the store is asked for at once: each question waits for a thread
+
+_Consumed = tuple[
+    tuple[str, int, int], OffsetWrapper
+]  # the place of the last message consumed, and what tells its time
+
+
+class GroupProgress:
+    """Measures how far groups are, and how old is what they have not read."""
+
+    def __init__(
+        self,
+        clock: IClock,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        store: IMessageStore,
+        stats: BrokerStats,
+        broker_name: str,
+    ) -> None:
+        """@param broker_name: ours, for the queues' names."""
+        self._clock = clock
+        self._topics = topics
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._stats = stats
+        self._broker_name = broker_name
+
+    def queue(self, topic: str, queue_id: int) -> MessageQueue:
+        """Name a queue of this broker."""
+        return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
+
+    def reads(self, group: str, topic: str) -> bool:
+        """Whether a group counts as a reader of a topic: not, where it is connected and reads others only."""
+        online = self._consumers.get(group)
+        return online is None or not online.subscriptions or topic in online.subscriptions
+
+    async def of_group(self, group: str, topics: Iterable[str]) -> ConsumeStats:
+        """Measure a group in those of some topics that exist and that it reads, every read queue of each."""
+        total = ConsumeStats()
+        async for one in self.by_topic(group, topics, lambda config: config.read_queue_nums):
+            total.offset_table.update(one.offset_table)
+            total.consume_tps += one.consume_tps
+        return total
+
+    async def by_topic(
+        self, group: str, topics: Iterable[str], queues: Callable[[TopicConfig], int]
+    ) -> AsyncIterator[ConsumeStats]:
+        """
+        Measure a group in those of some topics that exist and that it reads, one after another.
+
+        Whatever else is to be done has its turn after L{SLICE} queues. An offset that was never committed counts as 0.
+
+        @param queues: how many queues of a topic to look at.
+        """
+        measured: list[ConsumeStats] = []
+        consumed: list[_Consumed] = []
+        looked = 0
+        for topic in topics:
+            config = self._topics.get(topic)
+            if config is None or not self.reads(group, topic):
+                continue
+            measured.append(self._look(group, topic, queues(config), consumed))
+            looked += queues(config)
+            if looked >= SLICE:
+                looked = 0
+                await self.turn()
+            if len(consumed) >= _TOGETHER:
+                await self._date(consumed)
+                for stats in measured:
+                    yield stats
+                measured, consumed = [], []
+        await self._date(consumed)
+        for stats in measured:
+            yield stats
+
+    def _look(self, group: str, topic: str, queues: int, consumed: list[_Consumed]) -> ConsumeStats:
+        """Measure a group in a topic, except for times: those to be looked up are added to C{consumed}."""
+        name, bounds = self._broker_name, self._store.bounds
+        stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
+        offsets = self._offsets.queues(group, topic)
+        for queue_id in queue_ids(queues):
+            offset = max(0, offsets.get(queue_id, 0))
+            stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(
+                bounds(topic, queue_id)[1], offset, offset
+            )
+            if offset > 0:
+                consumed.append(((topic, queue_id, offset - 1), one))
+        return stats
+
+    async def _date(self, consumed: list[_Consumed]) -> None:
+        """Say when the last messages that were consumed had been stored."""
+        times = await self._store.stored_times([place for place, _ in consumed])
+        for (_, one), stored_ms in zip(consumed, times, strict=True):
+            one.last_timestamp = max(0, stored_ms)
+
+    def turn(self) -> Deferred[None]:
+        """Let the reactor do what waits; fires then."""
+        turn: Deferred[None] = Deferred()
+        self._clock.callLater(0, turn.callback, None)
+        return turn
+
+    async def time_span(self, group: str, config: TopicConfig) -> list[QueueTimeSpan]:
+        """
+        Measure every write queue: when its first, last and last consumed message was stored, how long the next waits.
+        """
+        topic = config.topic_name
+        spans = []
+        for queue_id in queue_ids(config.write_queue_nums):
+            minimum, maximum = self._store.bounds(topic, queue_id)
+            span = QueueTimeSpan(message_queue=self.queue(topic, queue_id))
+            span.min_time_stamp = span.consume_time_stamp = await self._store.stored_ms(topic, queue_id, minimum)
+            span.max_time_stamp = await self._store.stored_ms(topic, queue_id, maximum - 1)
+            consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
+            if consumed > 0:
+                span.consume_time_stamp = await self._store.stored_ms(topic, queue_id, consumed - 1)
+            if consumed < maximum:
+                waiting = await self._store.stored_ms(topic, queue_id, max(consumed, minimum))
+                span.delay_time = max(0, self._clock.wall_ms() - waiting)
+            spans.append(span)
+        return spans
+
+
+def difference(stats: ConsumeStats) -> int:
+    """Return how many messages a group has not consumed, over all its queues."""
+    return sum(one.broker_offset - one.consumer_offset for one in stats.offset_table.values())

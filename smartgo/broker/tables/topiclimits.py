@@ -1,0 +1,105 @@
+"""
+How many topics there may be, and how many one address may bring about (reliability L18).
+
+Topics of sends, topics of administrators, and retry and dead letter topics are counted apart: none of them takes the
+room of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from smartgo.broker.pace import Pace
+from smartgo.broker.tables.shares import source_of
+from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused
+from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.origin import is_local
+from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX
+
+_BURST: Final = 1000
+"""Topics that an administrator who is not on this machine may create at once."""
+
+
+def of_group(topic: str) -> bool:
+    """Tell whether a topic belongs to a consumer group: its retry topic, or that of its dead letters."""
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+class TopicRoom:
+    """
+    Counts the topics of one broker.
+
+    @ivar limit: topics that sends may create, and as many again for administrators; changed while the broker runs.
+    @ivar explicit: the topics that administrators created.
+    """
+
+    def __init__(self, clock: IClock, limit: int, per_second: int, group_limit: int) -> None:
+        """
+        @param per_second: how many a second one address may create; this machine's are not counted.
+        @param group_limit: how many retry and dead letter topics there may be.
+        """
+        self.limit = limit
+        self.explicit: dict[str, None] = {}
+        self._group_limit = group_limit
+        self._sends = Pace(clock, per_second)
+        self._administrators = Pace(clock, per_second, _BURST)
+        self._ordinary = 0
+        self._of_groups = 0
+
+    def count(self, topic: str, by: int) -> None:
+        """Count a topic that came (1) or went (-1), unless it is one of the broker's own."""
+        if of_group(topic):
+            self._of_groups += by
+        else:
+            self._ordinary += by
+        if by < 0:
+            self.explicit.pop(topic, None)
+
+    def clear(self) -> None:
+        """Begin to count anew."""
+        self._ordinary = self._of_groups = 0
+        self.explicit.clear()
+
+    def admit_send(self, topic: str, peer: IPeer) -> None:
+        """
+        Let a topic come about by a send.
+
+        @raise RequestRefused: too many topics, or too many at once from this address.
+        """
+        if of_group(topic):
+            self.admit_group(topic)
+        elif self._ordinary - len(self.explicit) >= self.limit:
+            raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
+        if not is_local(peer) and not self._sends.take(source_of(peer.address)):
+            raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
+
+    def admit_group(self, topic: str) -> None:
+        """Let a retry or dead letter topic come about. @raise RequestRefused: there are too many."""
+        if self._of_groups >= self._group_limit:
+            raise RequestRefused(f"topic[{topic}] is not created: more than {self._group_limit} topics of groups")
+
+    def admit(self, topics: Collection[str], peer: IPeer | None) -> None:
+        """
+        Let new topics of an administrator come about, all or none; they count from now on.
+
+        @param peer: who asks; C{None}: the broker itself.
+        @raise RequestRefused: too many topics, or too many at once from this address.
+        """
+        ordinary = [topic for topic in topics if not of_group(topic)]
+        first = next(iter(topics), "")
+        group_topics = len(topics) - len(ordinary)
+        if group_topics and self._of_groups + group_topics > self._group_limit:
+            raise RequestRefused(f"topic[{first}] is not created: more than {self._group_limit} topics of groups")
+        if ordinary and len(self.explicit) + len(ordinary) > self.limit:
+            raise RequestRefused(
+                f"topic[{first}] is not created: administrators may create {self.limit} topics (maxTopics)"
+            )
+        limited = topics and peer is not None and not is_local(peer)
+        if limited and peer is not None and not self._administrators.take(source_of(peer.address), len(topics)):
+            raise RequestRefused(
+                f"topic[{first}] is not created: one address may create {self._administrators.burst} topics at once,"
+                " and then some a second; try again"
+            )
+        self.explicit.update(dict.fromkeys(ordinary))

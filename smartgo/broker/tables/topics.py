@@ -1,0 +1,472 @@
+"""
+The broker's topics: their settings, who may bring one about, and how they are kept.
+
+Rules: docs/spec/broker#topics, reliability D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
+in place but replaced, so that a snapshot can be written by another thread.
+
+The file is RocketMQ's C{topics.json}. Three members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has
+a topic's name and how many queues it had when an operator deleted or shrank it, C{removedAtTable} where the log ended
+then (L{smartgo.broker.tables.removedqueues}). C{explicitTopicList} names the topics that administrators created: they
+do not take the room of those that sends create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.broker.slices import in_slices
+from smartgo.broker.tables.removedqueues import RemovedQueues
+from smartgo.broker.tables.saving import Saving
+from smartgo.broker.tables.topiclimits import TopicRoom, of_group
+from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused, TopicNotExist
+from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from smartgo.schema.topics import (
+    BENCHMARK_TOPIC,
+    DEFAULT_TOPIC,
+    OFFSET_MOVED_EVENT,
+    QUEUE_LIMIT,
+    REPLY_SUFFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPICS,
+    TEMPLATE_TOPIC,
+    check_topic,
+    is_system,
+    is_topic,
+    queue_ids,
+)
+from smartgo.tablefile import TableFile, holding
+
+READ, WRITE, INHERIT = 4, 2, 1
+"""Permission bits of a topic; the inherit bit makes it a template for others."""
+
+_ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
+
+
+class _TopicsFile(TopicConfigSerializeWrapper):
+    """C{topics.json}."""
+
+    removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
+    removed_at_table: dict[str, int] = msgspec.field(default_factory=dict)
+    explicit_topic_list: list[str] = msgspec.field(default_factory=list)
+
+
+_READ = holding(_TopicsFile.decode, "topicConfigTable")
+
+
+class TopicTable:
+    """
+    All topics of one broker, by name.
+
+    @ivar get: C{get(name)} returns the L{TopicConfig} or C{None}; a dict lookup, for the hot path.
+    @ivar version: changes with every change of the table; registries compare it.
+    @ivar room: how many topics there may be, and who may create how many.
+    @ivar queue_limit: queues that a topic may have; changed while the broker runs.
+    @ivar default_queues: queues of a topic that is re-created from what the store has.
+    @ivar removed: queues that were taken away on purpose.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IClock,
+        file: TableFile | None = None,
+        *,
+        fallback: TableFile | None = None,
+        sync: bool = False,
+        limit: int = 20_000,
+        per_second: int = 10,
+        group_limit: int = 40_000,
+        queue_limit: int = 1024,
+        default_queues: int = 8,
+        log_end: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """
+        @param file: C{topics.json}; C{None} keeps the table in memory alone.
+        @param fallback: C{topic.json}, read where C{file} holds nothing; never written.
+        @param sync: a change counts only once it is durable (D15, SYNC_FLUSH).
+        @param limit: how many ordinary topics sends may bring about (L18).
+        @param per_second: how many a second one address may.
+        @param group_limit: how many retry and dead letter topics there may be.
+        @param queue_limit: the most queues of a topic.
+        @param default_queues: queues of the template topic, and of a topic that is re-created (L{default_queues}).
+        @param log_end: returns the physical offset at which the store's log ends.
+        """
+        self._clock = clock
+        self._file = file
+        self._fallback = fallback
+        self._sync = sync
+        self.room = TopicRoom(clock, limit, per_second, group_limit)
+        self.queue_limit = queue_limit
+        self.default_queues = default_queues
+        self._table: dict[str, TopicConfig] = {}
+        self.removed = RemovedQueues(log_end)
+        self._system: set[str] = set(SYSTEM_TOPICS)
+        self._unsaved: dict[str, int] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "topic table")
+        self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
+        self.get: Callable[[str], TopicConfig | None] = self._table.get
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._table)
+
+    def system_names(self) -> list[str]:
+        """The names that no client may create, change or delete, sorted."""
+        return sorted(self._system)
+
+    def is_system(self, name: str) -> bool:
+        """Whether no client may create, change or delete this topic (B6)."""
+        return name in self._system or is_system(name)
+
+    def wrapper(self, only: Collection[str] | None = None) -> TopicConfigSerializeWrapper:
+        """The table, or some topics of it, with the version: what is answered to 21 and sent to registries."""
+        if only is None:
+            table = dict(self._table)
+        else:
+            table = {name: self._table[name] for name in only if name in self._table}
+        return TopicConfigSerializeWrapper(topic_config_table=table, data_version=self.version)
+
+    def when_changed(self, callback: Callable[[str], None]) -> None:
+        """Call C{callback(topic)} after every topic that is created, changed or deleted."""
+        self._listeners.append(callback)
+
+    # -- creating and changing -----------------------------------------------------------------------------
+
+    def create_for_send(
+        self, topic: str, template: str | None, queue_nums: int, sys_flag: int, peer: IPeer
+    ) -> TopicConfig:
+        """
+        Bring about an unknown topic that is sent to, or return the known one (docs/spec/broker#topics).
+
+        @param template: the topic to take permission and filter type from; it must have the inherit bit.
+        @param queue_nums: how many queues the sender would like; the template's number is the limit.
+        @raise TopicNotExist: the template is unknown or no template, or no queue is asked for.
+        @raise BadName: no topic may have this name.
+        @raise RequestRefused: too many topics, or too many at once from this address (L18).
+        """
+        known = self._table.get(topic)
+        if known is not None:
+            return known
+        check_topic(topic)
+        model = self._table.get(template) if template else None
+        queues = 0 if model is None else min(queue_nums, model.write_queue_nums, self.queue_limit)
+        if model is None or not model.perm & INHERIT or queues <= 0:
+            if topic.startswith(RETRY_PREFIX):
+                self.room.admit_send(topic, peer)
+                return self.create_for_group(topic, 1)
+            raise TopicNotExist(f"topic[{topic}] not exist, apply first please!")
+        self.room.admit_send(topic, peer)
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=model.perm & ~INHERIT,
+            topic_filter_type=model.topic_filter_type,
+            topic_sys_flag=sys_flag,
+        )
+        self._log.info(
+            "topic {topic} created by a send of {peer}: {queues} queues", topic=topic, peer=peer.address, queues=queues
+        )
+        return self._put(config)
+
+    def create_for_group(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
+        """
+        Bring about a retry or dead letter topic, or return the known one.
+
+        @raise BadName: the group's name is too long to make a topic of it.
+        @raise RequestRefused: there are too many such topics.
+        """
+        known = self._table.get(topic)
+        if known is not None:
+            return known
+        check_topic(topic)
+        self.room.admit_group(topic)
+        return self._put(topic_config(topic, min(queues, QUEUE_LIMIT), perm, sys_flag))
+
+    def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
+        """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
+        known = self._table.get(name)
+        if known is not None and not self.is_system(name):
+            self.room.count(name, -1)  # it was counted as others when the file was read
+        self._system.add(name)
+        if known is not None:
+            return known
+        check_topic(name)
+        return self._put(topic_config(name, queues, perm, 0))
+
+    def update(self, config: TopicConfig, peer: IPeer | None = None) -> None:
+        """
+        Create a topic, or replace all its settings, for an administrator.
+
+        @param peer: who asks; C{None}: the broker itself.
+        @raise BadName: no topic may have this name.
+        @raise RequestRefused: a system topic, settings out of their ranges, or too many new topics.
+        """
+        self._check(config)
+        if config.topic_name not in self._table:
+            self.room.admit((config.topic_name,), peer)
+        self._put(config)
+
+    async def update_all(self, configs: Sequence[TopicConfig], peer: IPeer | None = None) -> None:
+        """
+        Create topics, or replace all their settings, for an administrator: all, or none where one cannot be.
+
+        Other requests have their turn meanwhile; the limits are kept whatever they do.
+
+        @raise BadName: as L{update}, as the next.
+        @raise RequestRefused: nothing was changed.
+        """
+        await in_slices(self._clock, configs, self._check)
+        new = dict.fromkeys(config.topic_name for config in configs if config.topic_name not in self._table)
+        self.room.admit(new, peer)
+        try:
+            await in_slices(self._clock, configs, self._put)
+        finally:
+            for name in new:
+                if name not in self._table:
+                    self.room.explicit.pop(name, None)
+
+    def _check(self, config: TopicConfig) -> None:
+        name = config.topic_name
+        check_topic(name)
+        if self.is_system(name):
+            raise RequestRefused(f"The topic[{name}] is conflict with system topic.")
+        for what, count in ("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums):
+            if not 0 <= count <= self.queue_limit:
+                raise RequestRefused(f"{what} {count} of topic[{name}] is outside 0..{self.queue_limit}")
+        if not 0 <= config.perm <= 15:
+            raise RequestRefused(f"perm {config.perm} of topic[{name}] is outside 0..15")
+
+    def delete(self, name: str) -> bool:
+        """
+        Forget a topic's settings; false where there are none. Its queues are the store's affair.
+
+        @raise RequestRefused: a system topic.
+        """
+        if self.is_system(name):
+            raise RequestRefused(f"The topic[{name}] is conflict with system topic.")
+        config = self._table.pop(name, None)
+        if config is None:
+            return False
+        self.room.count(name, -1)
+        self.removed.remember(config)
+        self._changed(name)
+        return True
+
+    def restore(self, config: TopicConfig) -> None:
+        """Bring back a topic, or queues of it, that the store has: no limit refuses that."""
+        self._put(config)
+
+    def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:
+        """
+        Forget a topic into which nothing was ever stored, if there is one.
+
+        @param end_of: the next offset of a queue (topic, queue id).
+        """
+        config = self._table.get(name)
+        if config is None or self.is_system(name) or name in self.removed:
+            return
+        queues = max(config.read_queue_nums, config.write_queue_nums)
+        if not any(end_of(name, queue_id) for queue_id in queue_ids(queues)):
+            del self._table[name]
+            self.room.count(name, -1)
+            self._changed(name)
+
+    def apply_order(self, ordered: Collection[str]) -> None:
+        """Mark these topics as ordered and all others as not, as a registry's ORDER_TOPIC_CONFIG says."""
+        turned = [config for name, config in self._table.items() if config.order != (name in ordered)]
+        for config in turned:
+            self._table[config.topic_name] = msgspec.structs.replace(config, order=not config.order)
+        if turned:
+            self._bump()
+
+    def renew(self) -> None:
+        """
+        Give the table a new version although no topic changed.
+
+        Registries take over nothing of a version that they know; what they are told about topics depends on the
+        broker's permission too.
+        """
+        self._bump()
+
+    def replace_all(self, version: DataVersion, table: Mapping[str, TopicConfig]) -> None:
+        """Become a copy of a master's table, version included; names that are not allowed are left out."""
+        self._table.clear()
+        self.removed.clear()  # what was taken away on purpose is the master's affair now
+        self._fill(table)
+        self.version = version
+        self._saving.changed()
+
+    # -- at start ------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """
+        Read the file; without one the table stays empty.
+
+        @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
+        """
+        saved = None if self._file is None else self._file.load(_READ)
+        if saved is None and self._fallback is not None:
+            saved = self._fallback.load(_READ)
+        if saved is not None:
+            self._fill(saved.topic_config_table)
+            self.version = saved.data_version
+            self.removed.load(saved.removed_queue_table, saved.removed_at_table)
+            self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
+
+    def create_built_in(
+        self,
+        cluster: str,
+        broker: str,
+        *,
+        auto_create: bool = True,
+        cluster_topic: bool = True,
+        broker_topic: bool = True,
+        trace_topic: str | None = None,
+        delay_levels: int = 18,
+    ) -> None:
+        """
+        Bring about the system topics of docs/spec/broker#topics, after L{load}; saved settings of theirs are kept,
+        except that the template topics are templates exactly while C{auto_create} is on.
+
+        @param trace_topic: its name, where the broker takes message traces.
+        @param delay_levels: how many queues the schedule topic needs.
+        """
+        self.create_system(SELF_TEST_TOPIC, 1)
+        if auto_create:
+            self.create_system(TEMPLATE_TOPIC, self.default_queues, READ | WRITE | INHERIT)
+            self.create_system(DEFAULT_TOPIC, 16, READ | WRITE | INHERIT)
+        self.create_system(BENCHMARK_TOPIC, 1024)
+        self.create_system(cluster, 16, READ | WRITE | INHERIT if cluster_topic else INHERIT)
+        self.create_system(broker, 1, READ | WRITE | INHERIT if broker_topic else INHERIT)
+        self.create_system(OFFSET_MOVED_EVENT, 1)
+        schedule = self.create_system(SCHEDULE_TOPIC, delay_levels)
+        if schedule.read_queue_nums < delay_levels:
+            self._put(topic_config(SCHEDULE_TOPIC, delay_levels, schedule.perm, schedule.topic_sys_flag))
+        if trace_topic is not None:
+            self.create_system(trace_topic, 1)
+        self.create_system(cluster + REPLY_SUFFIX, 1)
+        self.set_auto_create(auto_create)
+
+    def set_auto_create(self, enabled: bool) -> None:
+        """Let sends bring about topics, or not: the template topics, where there are any, are templates or are not."""
+        for name in (TEMPLATE_TOPIC, DEFAULT_TOPIC):
+            config = self._table.get(name)
+            if config is not None and bool(config.perm & INHERIT) != enabled:
+                self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
+
+    def keep_within_log(self) -> None:
+        """Fit what is known of removed queues to a log that a power failure cut."""
+        if self.removed.keep_within_log():
+            self._saving.changed()
+
+    # -- durability ----------------------------------------------------------------------------------------
+
+    def durable(self, topic: str | None = None) -> Deferred[None] | None:
+        """
+        Wait for what has to be on disk before a code 0; C{None}: nothing. Under SYNC_FLUSH, ask before the answer to
+        every send of C{topic}, not of the one that created it alone: another may overtake the save.
+
+        @param topic: whose settings; C{None}: everybody's.
+        @raise ServiceNotAvailable: through the Deferred: the table could not be saved.
+        """
+        if not self._sync or not self._unsaved:
+            return None
+        generation = self._saving.generation if topic is None else self._unsaved.get(topic, 0)
+        waiter = self._saving.wait(generation)
+        if waiter is None and self._saving.saved == self._saving.generation:
+            self._unsaved.clear()
+        return waiter
+
+    def save(self) -> Deferred[None]:
+        """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
+        return self._saving.save()
+
+    def stop(self) -> Deferred[None]:
+        """Set no more timers and save what is not saved; fires and fails as L{save}."""
+        return self._saving.stop()
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> _TopicsFile:
+        return _TopicsFile(
+            self._table, self.version, self.removed.counts(), self.removed.places(), list(self.room.explicit)
+        )
+
+    def _fill(self, table: Mapping[str, TopicConfig]) -> None:
+        for name, config in table.items():
+            if not is_topic(name):
+                self._log.warn("leaving out {topic}, which is no name for a topic", topic=name)
+                continue
+            if max(config.read_queue_nums, config.write_queue_nums) > QUEUE_LIMIT:
+                self._log.warn(
+                    "topic {topic} cannot have {read} queues to read and {write} to write; it has at most {limit}",
+                    topic=name,
+                    read=config.read_queue_nums,
+                    write=config.write_queue_nums,
+                    limit=QUEUE_LIMIT,
+                )
+                config = msgspec.structs.replace(
+                    config,
+                    read_queue_nums=min(config.read_queue_nums, QUEUE_LIMIT),
+                    write_queue_nums=min(config.write_queue_nums, QUEUE_LIMIT),
+                )
+            self._table[name] = (
+                config if config.topic_name == name else msgspec.structs.replace(config, topic_name=name)
+            )
+        self.room.clear()
+        for name in self._table:
+            if not self.is_system(name):
+                self.room.count(name, 1)
+
+    def _counts(self, name: str) -> bool:
+        return name in self._table and not of_group(name) and not self.is_system(name)
+
+    def _put(self, config: TopicConfig) -> TopicConfig:
+        name = config.topic_name
+        old = self._table.get(name)
+        if old is None:
+            if not self.is_system(name):
+                self.room.count(name, 1)
+        elif max(old.read_queue_nums, old.write_queue_nums) > max(config.read_queue_nums, config.write_queue_nums):
+            self.removed.remember(old)
+        self.removed.settle(config)
+        self._table[name] = config
+        self._changed(name)
+        return config
+
+    def _changed(self, name: str) -> None:
+        self._bump()
+        if self._sync and self._saving.saved != self._saving.generation:
+            self._unsaved[name] = self._saving.generation
+        for callback in self._listeners:
+            callback(name)
+
+    def _bump(self) -> None:
+        self.version = DataVersion(timestamp=self._clock.wall_ms(), counter=self.version.counter + 1)
+        self._saving.changed()
+
+
+def topic_config(name: str, queues: int, perm: int, sys_flag: int) -> TopicConfig:
+    """Return settings with as many queues to read as to write."""
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
+    )

@@ -1,0 +1,1 @@
+"""The subcommands of C{smartgo}, a module a noun."""

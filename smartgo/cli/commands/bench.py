@@ -1,0 +1,311 @@
+"""C{smartgo bench}: how fast a cluster is, as this client sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+
+from smartgo.cli.support.load import Latencies, Load, producer_of
+from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_value, size
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.session import Cluster, Connected, cluster_options
+from smartgo.cli.support.texts import examples
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.listening import Settings
+from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage
+from smartgo.schema.bodies import ConsumeFromWhere
+
+GROUP: Final = "smartgo-bench"
+SENT_AT: Final = "SENT_AT"
+"""Property with the sender's monotonic clock, in seconds."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """
+    What was measured.
+
+    @ivar per_second: messages; C{bytes_per_second} of bodies.
+    @ivar latency_ms: see L{Latencies.figures}.
+    @ivar failures: sends that failed; the first reason is in C{failure}.
+    """
+
+    what: str
+    topic: str
+    messages: int
+    seconds: float
+    per_second: float
+    bytes_per_second: float
+    latency_ms: dict[str, float]
+    failures: int = 0
+    failure: str | None = None
+
+
+@click.group(
+    epilog=examples(
+        "smartgo bench send Bench --count 100000",
+        "smartgo bench consume Bench --count 100000",
+        "smartgo bench trip Bench --rate 1000 --seconds 30",
+    )
+)
+def bench() -> None:
+    """Measure how fast messages are sent, consumed, and get from one end to the other.
+
+    One client in one process measures as much itself as the broker: to load a broker fully, start several.
+    """
+
+
+def _load(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.  [default: 10000]"),
+            click.option("-s", "--seconds", type=click.FloatRange(0.1), help="End after so long."),
+            click.option(
+                "--size",
+                "body_size",
+                type=click.IntRange(1, BODY_LIMIT),
+                default=1024,
+                show_default=True,
+                help="Bytes of a body.",
+            ),
+            click.option(
+                "-w", "--in-flight", type=click.IntRange(1, 4096), default=64, show_default=True,
+                help="Sends that wait for their answers at a time.",
+            ),
+            click.option("--rate", type=click.FloatRange(0.1), help="So many a second at most."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@bench.command(
+    "send",
+    epilog=examples(
+        "smartgo bench send Bench --count 100000 --size 512",
+        "smartgo bench send Bench --seconds 60 --rate 2000 -o json",
+        "smartgo bench send Bench --batch 32 --in-flight 8",
+    ),
+)
+@click.argument("topic")
+@_load
+@click.option("--batch", type=click.IntRange(1, 1000), default=1, show_default=True, help="Messages in one send.")
+@click.option("--keys/--no-keys", default=False, show_default=True, help="Give each message a key of its own.")
+@OUTPUT
+@cluster_options
+def send(
+    cluster: Cluster,
+    topic: str,
+    count: int | None,
+    seconds: float | None,
+    body_size: int,
+    in_flight: int,
+    rate: float | None,
+    batch: int,
+    keys: bool,
+    output: str,
+) -> None:
+    """Send messages to TOPIC and measure how long their answers take. A count is of messages, a rate of sends."""
+
+    async def work(there: Connected) -> None:
+        producer = await producer_of(there, GROUP)
+        body = bytes(body_size)
+        await producer.send(Message(topic=topic, body=body))  # makes the topic
+
+        async def one(number: int) -> int:
+            if batch == 1:
+                await producer.send(Message(topic=topic, body=body, keys=[f"bench-{number}"] if keys else ()))
+                return 1
+            first = number * batch
+            messages = [
+                Message(topic=topic, body=body, keys=[f"bench-{at}"] if keys else ())
+                for at in range(first, first + batch)
+            ]
+            await producer.send_batch(messages)
+            return batch
+
+        limit = None if count is None else math.ceil(count / batch)
+        with Progress(there.env.clock, "sent", count) as progress:
+            load = Load(there.env.clock, one, limit, seconds, in_flight, rate, progress)
+            await load.run()
+        _tell("sent", topic, load.sent, load.took, body_size, load.latencies, output, load)
+
+    cluster.do(work)
+
+
+@bench.command(
+    "consume",
+    epilog=examples("smartgo bench consume Bench --count 100000", "smartgo bench consume Bench --seconds 30 -o json"),
+)
+@click.argument("topic")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("-s", "--seconds", type=click.FloatRange(0.1), help="End after so long.  [default: 30]")
+@click.option(
+    "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
+)
+@click.option(
+    "--batch", type=click.IntRange(1, 1024), default=32, show_default=True, help="Messages given out at once."
+)
+@OUTPUT
+@cluster_options
+def consume(
+    cluster: Cluster, topic: str, count: int | None, seconds: float | None, group: str, batch: int, output: str
+) -> None:
+    """Consume the messages of TOPIC and measure how many come a second, from the first one that comes.
+
+    A new group begins at the first message. The latency is from the sender's wall clock to ours.
+    """
+
+    async def work(there: Connected) -> None:
+        clock = there.env.clock
+        latencies = Latencies()
+        ended: Deferred[None] = Deferred()
+        first = last = 0.0
+        received = octets = 0
+        progress = Progress(clock, "consumed", count)
+
+        def listener(messages: list[ReceivedMessage]) -> None:
+            nonlocal first, last, received, octets
+            last = clock.seconds()
+            first = first or last
+            now = clock.wall_ms()
+            for message in messages:
+                received += 1
+                octets += len(message.body)
+                latencies.add(max(0, now - message.born_ms) / 1000)
+            progress.to(received)
+            if count is not None and received >= count and not ended.called:
+                ended.callback(None)
+
+        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=batch)
+        consumer = PushConsumer(there.client, group, listener, settings)
+        consumer.subscribe(topic)
+        limit = seconds if seconds is not None else None if count is not None else 30.0
+        with progress:
+            await consumer.start()
+            if limit is not None:
+                ended.addTimeout(limit, clock, onTimeoutCancel=lambda result, _: None)
+            await ended
+        if not received:
+            raise Refusal(f"nothing came of topic {topic}")
+        _tell("consumed", topic, received, max(last - first, 1e-6), octets / received, latencies, output)
+
+    cluster.do(work)
+
+
+@bench.command(
+    "trip", epilog=examples("smartgo bench trip Bench --rate 1000 --seconds 30", "smartgo bench trip Bench -o json")
+)
+@click.argument("topic")
+@_load
+@OUTPUT
+@cluster_options
+def trip(
+    cluster: Cluster,
+    topic: str,
+    count: int | None,
+    seconds: float | None,
+    body_size: int,
+    in_flight: int,
+    rate: float | None,
+    output: str,
+) -> None:
+    """Send messages to TOPIC and consume them here: how long it takes from one end to the other.
+
+    Fewer than came were lost, or came after ten seconds of waiting; that ends the command with 1.
+    """
+
+    async def work(there: Connected) -> None:
+        clock = there.env.clock
+        latencies = Latencies()
+        waiting: set[str] = set()
+        early: set[str] = set()
+        done: Deferred[None] = Deferred()
+        over = False
+        name = f"{GROUP}-{there.env.random.token(4).hex()}"
+
+        def listener(messages: list[ReceivedMessage]) -> None:
+            now = clock.seconds()
+            for message in messages:
+                sent_at = message.properties.get(SENT_AT)
+                if sent_at is None or message.properties.get("RUN") != name:
+                    continue
+                latencies.add(max(0.0, now - float(sent_at)))
+                if message.message_id in waiting:
+                    waiting.discard(message.message_id)
+                else:
+                    early.add(message.message_id)
+            if over and not waiting and not done.called:
+                done.callback(None)
+
+        producer = await producer_of(there, GROUP)
+        body = bytes(body_size)
+        await producer.send(Message(topic=topic, body=body))  # makes the topic
+        consumer = PushConsumer(there.client, name, listener, Settings(batch=32))
+        consumer.subscribe(topic)
+        await consumer.start()
+
+        async def one(number: int) -> int:
+            properties = {SENT_AT: repr(clock.seconds()), "RUN": name}
+            result = await producer.send(Message(topic=topic, body=body, properties=properties))
+            if result.message_id in early:
+                early.discard(result.message_id)
+            else:
+                waiting.add(result.message_id)
+            return 1
+
+        with Progress(clock, "sent", count) as progress:
+            load = Load(clock, one, count, seconds, in_flight, rate, progress)
+            await load.run()
+        over = True
+        if waiting:
+            await done.addTimeout(10.0, clock, onTimeoutCancel=lambda result, _: None)
+        await consumer.stop()
+        await there.admin.groups.delete(name)
+        _tell("made the trip", topic, latencies.count, load.took, body_size, latencies, output, load)
+        if waiting:
+            raise Refusal(f"{len(waiting):,} of {load.sent:,} messages did not come")
+
+    cluster.do(work)
+
+
+def _tell(
+    what: str,
+    topic: str,
+    messages: int,
+    seconds: float,
+    body_size: float,
+    latencies: Latencies,
+    output: str,
+    load: Load | None = None,
+) -> None:
+    result = Result(
+        what,
+        topic,
+        messages,
+        round(seconds, 3),
+        round(messages / seconds, 1),
+        round(messages * body_size / seconds, 1),
+        latencies.figures(),
+        load.failures if load is not None else 0,
+        load.failure if load is not None else None,
+    )
+    if output != TEXT:
+        print_value(output, plain(result))
+    else:
+        figures = ", ".join(f"{name} {value:g}" for name, value in result.latency_ms.items())
+        members: dict[str, object] = {
+            what: f"{messages:,} messages in {seconds:.2f} s",
+            "a second": f"{result.per_second:,.0f} messages, {size(result.bytes_per_second)}",
+            "latency, ms": figures,
+        }
+        if result.failures:
+            members["failed"] = f"{result.failures:,}, the first: {result.failure}"
+        print_members(TEXT, result, members)
+    if result.failures:
+        raise Refusal(f"{result.failures:,} sends failed")

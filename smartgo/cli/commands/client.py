@@ -1,0 +1,115 @@
+"""C{smartgo client}: who is connected, and closing connections."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import click
+
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows, print_value
+from smartgo.cli.support.rest import Api, Asking, api_options
+from smartgo.cli.support.running import MISSING, Refusal
+from smartgo.cli.support.session import YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.texts import examples
+from smartgo.client.administration.clients import Member
+
+_COLUMNS: Columns[Member] = {
+    "client": lambda row: row.client_id,
+    "role": lambda row: row.role,
+    "group": lambda row: row.group,
+    "address": lambda row: row.address,
+    "language": lambda row: row.language,
+    "version": lambda row: str(row.version),
+    "brokers": lambda row: row.brokers,
+    "last beat": lambda row: moment(row.last_beat_ms),
+}
+
+
+_CLOSED: Final[Columns[dict[str, Any]]] = {
+    "broker": lambda row: row["broker"],
+    "address": lambda row: row["address"],
+    "produced for": lambda row: row["producerGroups"],
+    "consumed for": lambda row: row["consumerGroups"],
+}
+
+
+@click.group(
+    epilog=examples(
+        "smartgo client ls",
+        "smartgo client ls --group audit",
+        "smartgo client show 10.0.0.1@4711",
+        "smartgo client close 10.0.0.1@4711 --reason 'hangs since noon'",
+    )
+)
+def client() -> None:
+    """See who is connected, as a producer or as a consumer; close a client's connections."""
+
+
+@client.command("ls", epilog=examples("smartgo client ls", "smartgo client ls --role producer -o json"))
+@click.option("-g", "--group", metavar="NAME", help="Only members of this group.")
+@click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only these.")
+@OUTPUT
+@cluster_options
+def ls(cluster: Cluster, group: str | None, role: str | None, output: str) -> None:
+    """List the connected clients, a line for each group that one is in."""
+
+    async def work(there: Connected) -> None:
+        clients = there.admin.clients
+        rows: list[Member] = []
+        if role != "consumer":
+            rows += [one for one in await clients.producers() if group in (None, one.group)]
+        if role != "producer":
+            rows += await clients.consumers(group)
+        print_rows(output, rows, _COLUMNS, "Nobody is connected.")
+
+    cluster.do(work)
+
+
+@client.command("show", epilog=examples("smartgo client show 10.0.0.1@4711 -o yaml"))
+@click.argument("client_id", metavar="CLIENT")
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, client_id: str, output: str) -> None:
+    """Show the groups that CLIENT is in. What it holds tells "smartgo group info GROUP CLIENT"."""
+
+    async def work(there: Connected) -> None:
+        rows = [one for one in await there.admin.clients.all() if one.client_id == client_id]
+        if not rows:
+            raise Refusal(f"no client {client_id} is connected", MISSING)
+        print_rows(output, rows, _COLUMNS)
+
+    cluster.do(work)
+
+
+@client.command(
+    "close",
+    epilog=examples(
+        "smartgo client close 10.0.0.1@4711 --reason 'hangs since noon'",
+        "smartgo client close 10.0.0.1@4711 --api https://broker-b:10913 --yes",
+    ),
+)
+@click.argument("client_id", metavar="CLIENT")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit log and the broker's.")
+@YES
+@OUTPUT
+@api_options
+def close(asking: Asking, client_id: str, reason: str, yes: bool, output: str) -> None:
+    """Close the connections of CLIENT to the broker of the process whose REST API is asked.
+
+    CLIENT is told nothing, and connects again by itself, as after any break. Other brokers to which it is connected are
+    named: close it at the API of each.
+    """
+
+    async def work(api: Api) -> None:
+        confirm(f"The connections of {client_id} will be closed.", yes)
+        query = f"?{urlencode({'reason': reason})}" if reason else ""
+        done = await api.order("DELETE", f"/clients/{quote(client_id, safe='')}{query}")
+        if output != TEXT:
+            print_value(output, done)
+            return
+        print_rows(output, done["connections"], _CLOSED)
+        if done["elsewhere"]:
+            click.echo(f"It is connected still to {', '.join(done['elsewhere'])}: ask the API of each, by --api.")
+
+    asking.do(work)

@@ -1,0 +1,330 @@
+"""C{smartgo config}: settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+import msgspec
+
+from smartgo.cli.support.embedded import surroundings
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows
+from smartgo.cli.support.rest import Api, Asking, api_options
+from smartgo.cli.support.running import MISSING, Refusal
+from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
+from smartgo.cli.support.texts import examples, read_pairs
+from smartgo.config.catalog import settings_of
+from smartgo.config.catalog import show as shown
+from smartgo.config.loading import ALL, BROKER, REGISTRY, load
+from smartgo.config.reference import default_of
+from smartgo.config.settings import TABLES
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+
+_PROGRAMS: Final = {"broker": BROKER, "slave": BROKER, "registry": REGISTRY, "all": ALL}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting of a process; C{value} as a file has it."""
+
+    name: str
+    value: str
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """One setting of a file that is checked: its table, value, and where that came from."""
+
+    table: str
+    name: str
+    value: str
+    origin: str
+
+
+class Described(msgspec.Struct, frozen=True):
+    """One setting of the schema."""
+
+    table: str
+    name: str
+    other_names: list[str]
+    default: str
+    allowed: str
+    meaning: str
+
+
+_CHANGED: Final[Columns[dict[str, Any]]] = {
+    "setting": lambda row: row["name"],
+    "before": lambda row: row["before"],
+    "after": lambda row: row["value"],
+    "from": lambda row: f"{row['origin']} {row['place']}".rstrip(),
+}
+_HISTORY: Final[Columns[dict[str, Any]]] = {
+    "id": lambda row: row["id"],
+    "when": lambda row: moment(row["atMs"]),
+    "who": lambda row: row["who"],
+    "setting": lambda row: row["name"],
+    "before": lambda row: row["before"],
+    "after": lambda row: row["after"],
+    "kept": lambda row: row["kept"],
+    "undone by": lambda row: row["undoneBy"],
+}
+_COLUMNS: Columns[Row] = {"setting": lambda row: row.name, "value": lambda row: row.value}
+
+
+@click.group(
+    epilog=examples(
+        "smartgo config show broker-a",
+        "smartgo config set broker-a flushDiskType=SYNC_FLUSH --dry-run",
+        "smartgo config history",
+        "smartgo config check /etc/smartgo/broker.conf",
+        "smartgo config describe flushDiskType",
+    )
+)
+def config() -> None:
+    """See and change settings of running brokers and registries, take changes back; check a file before it is used."""
+
+
+@config.command(
+    "show", epilog=examples("smartgo config show broker-a", "smartgo config show --server 10.0.0.1:9876 -o json")
+)
+@click.argument("broker", required=False)
+@click.option("--server", metavar="HOST:PORT", help="Of the registry at this address, in place of a broker.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name holds TEXT.")
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, broker: str | None, server: str | None, part: str, output: str) -> None:
+    """Show the settings of BROKER, a name or an address, or of a registry."""
+    if (broker is None) == (server is None):
+        raise click.UsageError("give a BROKER, or --server HOST:PORT of a registry")
+
+    async def work(there: Connected) -> None:
+        if broker is not None:
+            found = await there.admin.brokers.settings(broker)
+        else:
+            found = await there.admin.registries.settings(server or "")
+        rows = [Row(name, value) for name, value in sorted(found.items()) if part.lower() in name.lower()]
+        print_rows(output, rows, _COLUMNS, f"No setting has {part} in its name.")
+
+    cluster.do(work)
+
+
+@config.command(
+    "set",
+    epilog=examples(
+        "smartgo config set broker-a fileReservedTime=48 --dry-run",
+        "smartgo config set --registries orderMessageEnable=true",
+        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --keep",
+    ),
+)
+@click.argument("words", nargs=-1, required=True, metavar="[BROKER] NAME=VALUE...")
+@click.option("--registries", is_flag=True, help="Of all registries, in place of a broker.")
+@click.option("--keep", is_flag=True, help="Over restarts too; with --api. Over the remoting protocol brokers decide.")
+@DRY_RUN
+@YES
+@OUTPUT
+@api_options
+@cluster_options
+def set_(
+    cluster: Cluster,
+    asking: Asking,
+    words: tuple[str, ...],
+    registries: bool,
+    keep: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before.
+
+    Brokers take changes over the remoting protocol only where access control is on; the process whose REST API --api
+    names takes them from an admin's token.
+    """
+    if asking.url is not None:
+        changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words)
+        _set_over_api(asking, changes, keep, dry_run, yes, output)
+        return
+    if keep:
+        raise click.UsageError("--keep goes with --api")
+    broker = "" if registries else words[0]
+    changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
+    if not changes or "=" in broker:
+        raise click.UsageError("give a BROKER, or --registries, and NAME=VALUE")
+
+    async def work(there: Connected) -> None:
+        admin = there.admin
+        before: dict[str, str] = {}
+        if registries:
+            for address in admin.registries.addresses:
+                before = await admin.registries.settings(address)
+        else:
+            before = await admin.brokers.settings(broker)
+        rows = [{"name": name, "before": before.get(name), "after": value} for name, value in changes.items()]
+        for row in rows:
+            if row["before"] is None:
+                raise SettingError(f"there is no setting {row['name']}")
+        if not dry_run:
+            where = "all registries" if registries else broker
+            confirm(f"{', '.join(f'{name}={value}' for name, value in changes.items())} will hold at {where}.", yes)
+            if registries:
+                await admin.registries.change_settings(changes)
+            else:
+                await admin.brokers.change_settings(broker, changes)
+        print_rows(
+            output,
+            rows,
+            {
+                "setting": lambda row: row["name"],
+                "before": lambda row: row["before"],
+                "after": lambda row: row["after"],
+            },
+        )
+        if output == TEXT and dry_run:
+            click.echo("Nothing was done: this was a dry run.")
+
+    cluster.do(work)
+
+
+async def _look_and_do(
+    api: Api, method: str, path: str, body: Mapping[str, Any], when: str, dry_run: bool, yes: bool, output: str
+) -> None:
+    """Say what would be changed, ask whether to go on, do it. @param when: end of the question's first sentence."""
+    rows = await api.order(method, path, {**body, "dryRun": True})
+    if not dry_run:
+        named = ", ".join(f"{one['name']}={one['value']}" for one in rows)
+        confirm(f"{named} will hold {when}.", yes)
+        rows = await api.order(method, path, body)
+    print_rows(output, rows, _CHANGED)
+    if output == TEXT and dry_run:
+        click.echo("Nothing was done: this was a dry run.")
+
+
+def _set_over_api(
+    asking: Asking, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
+) -> None:
+    async def work(api: Api) -> None:
+        when = "from now on" if keep else "until the next start"
+        await _look_and_do(api, "PATCH", "/config", {"changes": changes, "keep": keep}, when, dry_run, yes, output)
+
+    asking.do(work)
+
+
+@config.command(
+    "history",
+    epilog=examples("smartgo config history", "smartgo config history --setting brokerPermission -o json"),
+)
+@click.option("--setting", default="", metavar="NAME", help="Those of one setting alone.")
+@click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
+@OUTPUT
+@api_options
+def history(asking: Asking, setting: str, count: int, output: str) -> None:
+    """List what was changed of a process while it ran, the newest first."""
+
+    async def work(api: Api) -> None:
+        rows = (await api.get("/config/history", limit=count, setting=setting))["items"]
+        print_rows(output, rows, _HISTORY, "Nothing was changed.")
+
+    asking.do(work)
+
+
+@config.command("undo", epilog=examples("smartgo config undo 7 --dry-run", "smartgo config undo 7 --yes"))
+@click.argument("id", type=click.IntRange(0))
+@DRY_RUN
+@YES
+@OUTPUT
+@api_options
+def undo(asking: Asking, id: int, dry_run: bool, yes: bool, output: str) -> None:
+    """Take back change ID of "smartgo config history"; shown is what was before, and what is then."""
+
+    async def work(api: Api) -> None:
+        await _look_and_do(api, "POST", f"/config/history/{id}/undo", {}, "again", dry_run, yes, output)
+
+    asking.do(work)
+
+
+@config.command(
+    "check",
+    epilog=examples(
+        "smartgo config check broker.conf",
+        "smartgo config check smartgo.toml --for all --given -o json",
+        "smartgo config check slave.toml --for slave",
+    ),
+)
+@click.argument("path", metavar="FILE")
+@click.option(
+    "--for",
+    "program",
+    type=click.Choice(list(_PROGRAMS)),
+    default="broker",
+    show_default=True,
+    help='Who reads it: slave is "twistd smartgo-slave", with brokerRole=SLAVE and, unless told otherwise, brokerId=1.',
+)
+@click.option("--given", is_flag=True, help="Show only what is not a default.")
+@click.option(
+    "--set", "flags", multiple=True, callback=read_pairs, metavar="NAME=VALUE", help="As on the command line."
+)
+@OUTPUT
+def check(path: str, program: str, given: bool, flags: Mapping[str, str], output: str) -> None:
+    """Check FILE, our TOML or RocketMQ's broker.conf, without starting anything; show each value and where it is from.
+
+    Ends with 78 and a sentence where something is wrong.
+    """
+
+    async def work(env: IEnvironment) -> None:
+        try:
+            data = env.files.read(path)
+        except OSError as error:
+            raise SettingError(f"{path}: {error.strerror or error}") from None
+        tables = _PROGRAMS[program]
+        told, usual = flags, None
+        if program == "slave":
+            from smartgo.node.options import SlaveOptions
+
+            told, usual = {**flags, "brokerRole": "SLAVE"}, SlaveOptions.usual
+        found = load(surroundings(env), tables, path, data, told, usual)
+        for sentence in found.warnings:
+            click.echo(f"warning: {sentence}", err=True)
+        rows = [
+            Checked(table, name, text, str(found.origins[table, name]))
+            for table in tables
+            for name, text in shown(table, getattr(found, table))
+        ]
+        print_rows(
+            output,
+            [row for row in rows if not given or row.origin != "default"],
+            {
+                "table": lambda row: row.table,
+                "setting": lambda row: row.name,
+                "value": lambda row: row.value,
+                "from": lambda row: row.origin,
+            },
+            f"{path} sets nothing.",
+        )
+
+    do(work)
+
+
+@config.command("describe", epilog=examples("smartgo config describe", "smartgo config describe flush -o yaml"))
+@click.argument("part", default="", metavar="[TEXT]")
+@OUTPUT
+def describe(part: str, output: str) -> None:
+    """Explain all settings, or those whose name holds TEXT."""
+    rows = [
+        Described(
+            table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.kind.about
+        )
+        for table in TABLES
+        for one in settings_of(table)
+        if part.lower() in one.name.lower()
+    ]
+    if not rows:
+        raise Refusal(f"no setting has {part} in its name", MISSING)
+    print_rows(
+        output,
+        rows,
+        {
+            "setting": lambda row: f"[{row.table}] {row.name}",
+            "default": lambda row: row.default,
+            "allowed": lambda row: row.allowed,
+            "meaning": lambda row: row.meaning,
+        },
+    )

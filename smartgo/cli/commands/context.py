@@ -1,0 +1,175 @@
+"""C{smartgo context}: named sets of addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from smartgo.cli.support.contextfile import (
+    Context,
+    Contexts,
+    check_context_name,
+    contexts_path,
+    load_contexts,
+    save_contexts,
+)
+from smartgo.cli.support.output import OUTPUT, print_members, print_rows
+from smartgo.cli.support.session import do
+from smartgo.cli.support.texts import examples
+from smartgo.client.internal.route import parse_registries
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.schema.address import parse_address
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One context of the list."""
+
+    name: str
+    current: bool
+    registry: str
+    tls: bool
+
+
+@click.group(
+    epilog=examples(
+        "smartgo context set prod --registry '10.0.0.1:9876;10.0.0.2:9876' --use",
+        "smartgo context ls",
+        "smartgo topic ls --context staging",
+    )
+)
+def context() -> None:
+    """Keep names for clusters, so that commands need no --registry.
+
+    A command uses, in this order: --registry; the context that --context or SMARTGO_CONTEXT names; the registry that
+    NAMESRV_ADDR names; the context chosen by "smartgo context use"; 127.0.0.1:9876.
+    """
+
+
+@context.command("ls", epilog=examples("smartgo context ls", "smartgo context ls -o yaml"))
+@OUTPUT
+def ls(output: str) -> None:
+    """List the contexts; the one in use is marked."""
+
+    async def work(env: IEnvironment) -> None:
+        contexts = load_contexts(env)
+        rows = [
+            Row(name, name == contexts.current, one.registry, one.tls)
+            for name, one in sorted(contexts.contexts.items())
+        ]
+        print_rows(
+            output,
+            rows,
+            {
+                "": lambda row: "*" if row.current else " ",
+                "name": lambda row: row.name,
+                "registry": lambda row: row.registry,
+                "tls": lambda row: row.tls,
+            },
+            "There are no contexts. Make one: smartgo context set NAME --registry HOST:PORT",
+        )
+
+    do(work)
+
+
+@context.command("show", epilog=examples("smartgo context show", "smartgo context show prod -o json"))
+@click.argument("name", required=False)
+@OUTPUT
+def show(name: str | None, output: str) -> None:
+    """Show context NAME, or the one in use."""
+
+    async def work(env: IEnvironment) -> None:
+        contexts = load_contexts(env)
+        chosen = name or contexts.current
+        found = contexts.get(chosen) if chosen else Context()
+        members = {"name": chosen, "file": contexts_path(env), **msgspec.structs.asdict(found)}
+        print_members(output, members, members)
+
+    do(work)
+
+
+@context.command("use", epilog=examples("smartgo context use prod", "smartgo context use --none"))
+@click.argument("name", required=False)
+@click.option("--none", "nothing", is_flag=True, help="Use none any more.")
+def use(name: str | None, nothing: bool) -> None:
+    """Let commands use context NAME from now on."""
+    if (name is None) != nothing:
+        raise click.UsageError("give a NAME, or --none")
+
+    async def work(env: IEnvironment) -> None:
+        contexts = load_contexts(env)
+        if name is not None:
+            contexts.get(name)
+        contexts.current = name
+        save_contexts(env, contexts)
+        click.echo(f"using {name}" if name else "using none")
+
+    do(work)
+
+
+@context.command(
+    "set",
+    epilog=examples(
+        "smartgo context set local --registry 127.0.0.1:9876 --use",
+        "smartgo context set prod --registry prod-1:9876 --ca /etc/smartgo/ca.pem",
+        "smartgo context set prod --no-tls",
+    ),
+)
+@click.argument("name")
+@click.option("-r", "--registry", metavar="HOST:PORT", help="Its registries, with semicolons between them.")
+@click.option("--tls/--no-tls", default=None, help="Speak TLS.")
+@click.option("--ca", metavar="FILE", help="Trust this authority (PEM).")
+@click.option("--cert", metavar="FILE", help="Our certificate (PEM).")
+@click.option("--cert-key", "key", metavar="FILE", help="Its private key (PEM).")
+@click.option("--server-name", metavar="NAME", help="What certificates must say.")
+@click.option("--use", "use_it", is_flag=True, help="Use it from now on.")
+def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
+    """Make context NAME, or change what is given of it; an empty text takes something away."""
+
+    async def work(env: IEnvironment) -> None:
+        check_context_name(name)
+        contexts = load_contexts(env)
+        given: dict[str, Any] = {member: value for member, value in members.items() if value is not None}
+        given = {member: None if value == "" else value for member, value in given.items()}
+        if "registry" in given:
+            given["registry"] = _checked(str(given["registry"] or ""))
+        before = contexts.contexts.get(name, Context())
+        contexts.contexts[name] = msgspec.structs.replace(before, **given)
+        if use_it:
+            contexts.current = name
+        save_contexts(env, contexts)
+        click.echo(f"context {name} is kept in {contexts_path(env)}{'; it is in use' if use_it else ''}")
+
+    do(work)
+
+
+def _checked(registry: str) -> str:
+    """Return addresses as they are kept. @raise SettingError: there is none, or one cannot be read."""
+    addresses = parse_registries(registry)
+    if not addresses:
+        raise SettingError("no registry is named: give HOST:PORT of one at least")
+    for one in addresses:
+        try:
+            parse_address(one)
+        except ValueError as error:
+            raise SettingError(f"registry: {error}") from None
+    return ";".join(addresses)
+
+
+@context.command("rm", epilog=examples("smartgo context rm old"))
+@click.argument("name")
+def rm(name: str) -> None:
+    """Forget context NAME."""
+
+    async def work(env: IEnvironment) -> None:
+        contexts: Contexts = load_contexts(env)
+        contexts.get(name)
+        del contexts.contexts[name]
+        if contexts.current == name:
+            contexts.current = None
+        save_contexts(env, contexts)
+        click.echo(f"context {name} is forgotten")
+
+    do(work)

@@ -1,0 +1,244 @@
+"""C{smartgo dev}: registry and broker in the foreground."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+from twisted.internet.defer import Deferred
+
+from smartgo.broker.settings.storesettings import durability
+from smartgo.cli.support.embedded import Embedded, configuration_of, surroundings
+from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, names_in, plan, settings_in
+from smartgo.cli.support.nodes import NodeProcess, Nodes
+from smartgo.cli.support.output import Columns, print_table
+from smartgo.cli.support.running import STORE_FAILED, Refusal
+from smartgo.cli.support.session import do
+from smartgo.cli.support.texts import examples
+from smartgo.config.loading import BROKER, FRONT, Configuration, load
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.node.assembly import ops_place
+from smartgo.node.options import listen_flags, ops_setting
+from smartgo.node.stalls import StallWatch
+
+if TYPE_CHECKING:
+    from smartgo.ops.service import Ops
+
+_NUMBER: Final = click.IntRange(1, MOST)
+_COLUMNS: Final[Columns[NodeProcess]] = {
+    "node": lambda process: process.node.name,
+    "role": lambda process: process.node.role,
+    "address": lambda process: process.node.address,
+    "process": lambda process: str(process.pid),
+    "log": lambda process: process.node.log,
+}
+
+
+@click.command(
+    epilog=examples(
+        "smartgo dev",
+        "smartgo dev --data /tmp/try --listen 21911 --registry-listen 29876",
+        "smartgo dev --set flushDiskType=SYNC_FLUSH",
+        "smartgo dev --masters 2 --slaves 1 --registries 2",
+    ),
+)
+@click.option(
+    "-d",
+    "--data",
+    default="./smartgo-data",
+    show_default=True,
+    metavar="DIR",
+    help="Where messages and settings are kept; created if it is not there.",
+)
+@click.option("-l", "--listen", metavar="[ADDRESS:]PORT", help="Where the broker serves.  [default: 127.0.0.1:10911]")
+@click.option(
+    "--registry-listen", metavar="[ADDRESS:]PORT", help="Where the registry serves.  [default: 127.0.0.1:9876]"
+)
+@click.option(
+    "--ops",
+    metavar="[ADDRESS:]PORT|off",
+    help="Where the REST API and the console are served.  [default: 127.0.0.1, the broker's port + 2]",
+)
+@click.option("-c", "--config", metavar="FILE", help="Settings: our TOML, or RocketMQ's broker.conf.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting; may be repeated.")
+@click.option("--masters", type=_NUMBER, default=1, show_default=True, help="How many brokers share the topics.")
+@click.option("--slaves", type=click.IntRange(0, MOST), default=0, show_default=True, help="Copies of each master.")
+@click.option("--registries", type=_NUMBER, default=1, show_default=True, help="How many registries know them.")
+def dev(
+    data: str,
+    listen: str | None,
+    registry_listen: str | None,
+    ops: str | None,
+    config: str | None,
+    settings: tuple[str, ...],
+    masters: int,
+    slaves: int,
+    registries: int,
+) -> None:
+    """Run a registry and a broker in this terminal until ctrl-C.
+
+    Messages are kept in DIR and are there again at the next start.
+
+    With several masters, slaves or registries each is a process of its own, as in production; --listen and
+    --registry-listen are then the first one's, and the others serve above.
+    """
+    shape = Shape(masters, slaves, registries)
+
+    async def cluster(env: IEnvironment) -> None:
+        await LocalCluster(env, os.path.abspath(data), config).run(shape, listen, registry_listen, ops, settings)
+
+    async def work(env: IEnvironment) -> None:
+        root = os.path.abspath(data)
+        configuration = configured(env, root, listen, registry_listen, config, settings, ops)
+        failed: Deferred[str] = Deferred()
+        node = Embedded(env, configuration, failed.callback, serve_ops=True, stalls=StallWatch(env.clock))
+        try:
+            await node.start()
+            click.echo(f"registry    {node.registry}")
+            click.echo(f"broker      {node.broker}")
+            click.echo(f"store       {configuration.store.store_path_root_dir}")
+            click.echo(f"durability  {node.durability}")
+            say_ready(node.ops)
+            raise Refusal(f"the store failed: {await failed}", STORE_FAILED)
+        finally:
+            await node.stop()
+
+    do(work if shape == Shape(1, 0, 1) else cluster, endless=True)
+
+
+class LocalCluster:
+    """Several nodes, each a process; the console that stands before them is in this one."""
+
+    def __init__(self, env: IEnvironment, root: str, config: str | None) -> None:
+        """
+        @param root: the directory of all data, absolute.
+        @param config: the file of settings, if any.
+        @raise SettingError: it cannot be read.
+        """
+        self._env = env
+        self._root = root
+        self._config = os.path.abspath(config) if config else ""
+        self._content = read_config(env, config)
+
+    async def run(
+        self, shape: Shape, listen: str | None, registry_listen: str | None, ops: str | None, settings: tuple[str, ...]
+    ) -> None:
+        """
+        Run until cancelled.
+
+        @raise Refusal: a node does not start, or the last has ended.
+        @raise SmartgoError: the settings cannot be followed.
+        """
+        given = read_settings(settings)
+        nodes = plan(self._env, self._root, shape, listen, registry_listen, given)
+        broker = next(self._load(BROKER, node.flags) for node in nodes if node.role != REGISTRY_ROLE)
+        registries = ";".join(node.address for node in nodes if node.role == REGISTRY_ROLE)
+        flags = settings_in(given, ("ops", "tls")) | {"namesrvAddr": registries}
+        console = self._console(flags, ops, broker.broker.listen_port + 2)
+        from twisted.internet import reactor
+
+        processes = Nodes(self._env, reactor.spawnProcess, _warn)
+        try:
+            click.echo(f"Starting {len(nodes)} nodes ...")
+            print_table(await processes.start(nodes, self._config), _COLUMNS)
+            if console is not None:
+                console.startService()
+                await console.ready
+            click.echo(f"registries  {registries}")
+            click.echo(f"data        {self._root}")
+            click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
+            say_ready(console)
+            await processes.over
+            raise Refusal("all nodes have ended")
+        finally:
+            if console is not None:
+                await console.stopService()
+            await processes.stop()
+
+    def _load(self, tables: Sequence[str], flags: Mapping[str, str]) -> Configuration:
+        return load(surroundings(self._env), tables, self._config, self._content, flags)
+
+    def _console(self, flags: dict[str, str], ops: str | None, usual: int) -> Ops | None:
+        flags.setdefault("ops.opsPath", os.path.join(self._root, "ops"))
+        if ops:
+            flags["ops.opsListen"] = ops_setting(ops)
+        configuration = self._load(FRONT, flags)
+        place = ops_place(self._env, configuration, usual, True, _warn)
+        if place is None:
+            return None
+        from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
+
+        return assemble(self._env, configuration, place, ())
+
+
+def _warn(words: str) -> None:
+    click.echo(f"smartgo: {words}", err=True)
+
+
+def say_ready(console: Ops | None) -> None:
+    """Say that work can begin, and where the console is."""
+    if console is not None:
+        click.echo(f"console     {console.login_url()}")
+        click.echo("            (this link logs in as admin, once, within an hour)")
+    click.echo("Ready. Stop with ctrl-C.")
+
+
+def read_config(env: IEnvironment, path: str | None) -> bytes | None:
+    """
+    Return what a file of settings holds; C{None} where there is none.
+
+    @raise SettingError: it cannot be read.
+    """
+    if not path:
+        return None
+    try:
+        content: bytes = env.files.read(path)
+    except OSError as error:
+        raise SettingError(f"--config {path}: {error.strerror or error}") from None
+    return content
+
+
+def read_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what C{NAME=VALUE} texts say. @raise click.UsageError: one is something else."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"--set {text}: write NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def configured(
+    env: IEnvironment,
+    root: str,
+    listen: str | None = None,
+    registry_listen: str | None = None,
+    config: str | None = None,
+    settings: tuple[str, ...] = (),
+    ops: str | None = None,
+) -> Configuration:
+    """
+    Return the configuration that the options stand for.
+
+    @param root: the directory of all data, absolute.
+    @raise SettingError: an option, the file or a setting is wrong.
+    """
+    content = read_config(env, config)
+    flags = read_settings(settings)
+    if listen:
+        flags.update(listen_flags(listen, "broker"))
+    if registry_listen:
+        flags.update(listen_flags(registry_listen, "registry"))
+    if ops:
+        flags["ops.opsListen"] = ops_setting(ops)
+    store = os.path.join(root, "store")
+    flags.setdefault("storePathRootDir", store)
+    flags.setdefault("kvConfigPath", os.path.join(root, "registry", "kvConfig.json"))
+    # A store that is there has its own file size; a file's setting counts too.
+    if content is None and not names_in(env, os.path.join(store, "commitlog")):
+        flags.setdefault("mappedFileSizeCommitLog", LOG_FILE)
+    return configuration_of(env, flags, config or "", content)

@@ -1,0 +1,441 @@
+"""C{smartgo group}: consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from smartgo.cli.commands.groupoffsets import clone, reset, undo
+from smartgo.cli.support.output import (
+    OUTPUT,
+    TEXT,
+    Columns,
+    moment,
+    plain,
+    print_members,
+    print_rows,
+    print_table,
+    print_value,
+    span,
+)
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.running import MISSING, Refusal
+from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.texts import examples
+from smartgo.client.administration.groups import BUILT_IN, lag_of
+from smartgo.errors import SettingError
+from smartgo.schema.bodies import ConsumerRunningInfo, SubscriptionGroupConfig
+from smartgo.schema.topics import check_group
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One group, over all brokers."""
+
+    group: str
+    members: int
+    model: str | None
+    topics: list[str]
+    lag: int
+    consumed_per_second: float
+
+
+class QueueLag(msgspec.Struct, frozen=True):
+    """
+    How far a group is in one queue.
+
+    @ivar behind_seconds: how old the message consumed last is; C{None} where nothing waits.
+    @ivar member: the client that has the queue.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    end: int
+    position: int
+    lag: int
+    behind_seconds: float | None
+    last_ms: int
+    member: str | None
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a group is to be at some brokers."""
+
+    group: str
+    brokers: list[str]
+    config: SubscriptionGroupConfig
+    dry_run: bool
+
+
+@click.group(
+    epilog=examples(
+        "smartgo group ls",
+        "smartgo group lag audit",
+        "smartgo group reset audit Orders --to earliest --dry-run",
+        "smartgo group members audit",
+    )
+)
+def group() -> None:
+    """See how far consumer groups are and who is in them; make, change, move and delete them."""
+
+
+@group.command("ls", epilog=examples("smartgo group ls", "smartgo group ls --lagging -o json"))
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that belong to the system.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only groups whose name holds TEXT.")
+@click.option("--lagging", is_flag=True, help="Only groups that messages wait for.")
+@OUTPUT
+@cluster_options
+def ls(cluster: Cluster, everything: bool, part: str, lagging: bool, output: str) -> None:
+    """List the groups: their members, topics, and how many messages wait for them."""
+
+    async def work(there: Connected) -> None:
+        groups = there.admin.groups
+        names = [one for one in await groups.names() if part in one and (everything or one not in BUILT_IN)]
+        rows = []
+        with Progress(there.env.clock, "groups", len(names)) as progress:
+            for name in names:
+                connection = await groups.connections(name)
+                stats = await groups.progress(name)
+                rows.append(
+                    Row(
+                        name,
+                        len(connection.connection_set) if connection is not None else 0,
+                        connection.message_model.value if connection is not None else None,
+                        sorted({queue.topic for queue in stats.offset_table if not queue.topic.startswith("%")}),
+                        lag_of(stats),
+                        stats.consume_tps,
+                    )
+                )
+                progress.advance()
+        print_rows(
+            output,
+            [row for row in rows if row.lag or not lagging],
+            {
+                "group": lambda row: row.group,
+                "members": lambda row: row.members,
+                "model": lambda row: row.model and row.model.lower(),
+                "lag": lambda row: row.lag,
+                "consumed/s": lambda row: row.consumed_per_second,
+                "topics": lambda row: row.topics,
+            },
+            "There are no groups. A consumer's first connection makes its group.",
+        )
+
+    cluster.do(work)
+
+
+@group.command("lag", epilog=examples("smartgo group lag audit", "smartgo group lag audit --topic Orders -o jsonl"))
+@click.argument("name")
+@click.option("-t", "--topic", metavar="NAME", help="In this topic alone.")
+@OUTPUT
+@cluster_options
+def lag(cluster: Cluster, name: str, topic: str | None, output: str) -> None:
+    """Show how far group NAME is in each queue, and which member has it."""
+
+    async def work(there: Connected) -> None:
+        groups = there.admin.groups
+        stats = await groups.progress(name, topic)
+        if not stats.offset_table and not await groups.config(name):
+            raise Refusal(f"there is no group {name}", MISSING)
+        owners = await groups.owners(name)
+        now = there.env.clock.wall_ms()
+        rows = [
+            QueueLag(
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                one.broker_offset,
+                one.consumer_offset,
+                max(0, one.broker_offset - one.consumer_offset),
+                (now - one.last_timestamp) / 1000
+                if one.last_timestamp > 0 and one.broker_offset > one.consumer_offset
+                else None,
+                one.last_timestamp,
+                owners.get(queue),
+            )
+            for queue, one in sorted(stats.offset_table.items())
+        ]
+        print_rows(
+            output,
+            rows,
+            {
+                "topic": lambda row: row.topic,
+                "broker": lambda row: row.broker,
+                "queue": lambda row: row.queue,
+                "end": lambda row: row.end,
+                "position": lambda row: row.position,
+                "lag": lambda row: row.lag,
+                "behind": lambda row: span(row.behind_seconds),
+                "last consumed": lambda row: moment(row.last_ms),
+                "member": lambda row: row.member,
+            },
+            f"Group {name} has no position anywhere.",
+        )
+        if output == TEXT and rows:
+            click.echo(f"\n{lag_of(stats):,} messages wait; {stats.consume_tps:,.1f} a second are consumed.")
+
+    cluster.do(work)
+
+
+@group.command("members", epilog=examples("smartgo group members audit", "smartgo group members audit -o yaml"))
+@click.argument("name")
+@OUTPUT
+@cluster_options
+def members(cluster: Cluster, name: str, output: str) -> None:
+    """Show who is connected for group NAME, and what the group subscribes to."""
+
+    async def work(there: Connected) -> None:
+        found = await there.admin.groups.connections(name)
+        if found is None:
+            if not await there.admin.groups.config(name):
+                raise Refusal(f"there is no group {name}", MISSING)
+            if output != TEXT:
+                print_value(output, {"connectionSet": [], "subscriptionTable": {}})
+            else:
+                click.echo(f"Nobody is connected for group {name}.")
+            return
+        if output != TEXT:
+            print_value(output, plain(found))
+            return
+        print_table(
+            found.connection_set,
+            {
+                "client": lambda row: row.client_id,
+                "address": lambda row: row.client_addr,
+                "language": lambda row: row.language,
+                "version": lambda row: str(row.version),
+            },
+        )
+        click.echo(
+            f"\n{found.message_model.value.lower()}, {found.consume_type.value}, {found.consume_from_where.value}"
+        )
+        print_table(
+            [found.subscription_table[one] for one in sorted(found.subscription_table)],
+            {
+                "topic": lambda row: row.topic,
+                "wants": lambda row: row.sub_string,
+                "expression": lambda row: row.expression_type,
+            },
+        )
+
+    cluster.do(work)
+
+
+@group.command(
+    "info", epilog=examples("smartgo group info audit 10.0.0.1@4711", "smartgo group info audit CLIENT --stacks")
+)
+@click.argument("name")
+@click.argument("client_id", metavar="CLIENT")
+@click.option("--stacks", is_flag=True, help="Also the stacks of its threads, where it tells them.")
+@OUTPUT
+@cluster_options
+def info(cluster: Cluster, name: str, client_id: str, stacks: bool, output: str) -> None:
+    """Let member CLIENT of group NAME tell about itself: its queues, what it holds, its rates."""
+
+    async def work(there: Connected) -> None:
+        found = await there.admin.groups.running_info(name, client_id, stacks)
+        if output != TEXT:
+            print_value(output, plain(found))
+        else:
+            _print_info(found)
+
+    cluster.do(work)
+
+
+def _print_info(found: ConsumerRunningInfo) -> None:
+    print_members(TEXT, found, dict(sorted(found.properties.items())))
+    click.echo()
+    print_table(
+        sorted(found.mq_table.items()),
+        {
+            "topic": lambda row: row[0].topic,
+            "broker": lambda row: row[0].broker_name,
+            "queue": lambda row: row[0].queue_id,
+            "position": lambda row: row[1].commit_offset,
+            "held": lambda row: row[1].cached_msg_count,
+            "held MiB": lambda row: row[1].cached_msg_size_in_mib,
+            "locked": lambda row: row[1].locked,
+            "last pull": lambda row: moment(row[1].last_pull_timestamp),
+            "last consumed": lambda row: moment(row[1].last_consume_timestamp),
+        },
+    )
+    click.echo()
+    print_table(
+        sorted(found.status_table.items()),
+        {
+            "topic": lambda row: row[0],
+            "pulled/s": lambda row: row[1].pull_tps,
+            "pull ms": lambda row: row[1].pull_rt,
+            "consumed/s": lambda row: row[1].consume_ok_tps,
+            "consume ms": lambda row: row[1].consume_rt,
+            "failed/s": lambda row: row[1].consume_failed_tps,
+            "failed": lambda row: row[1].consume_failed_msgs,
+        },
+    )
+    if found.jstack:
+        click.echo(f"\n{found.jstack}")
+
+
+@group.command("show", epilog=examples("smartgo group show audit", "smartgo group show audit -o json"))
+@click.argument("name")
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, name: str, output: str) -> None:
+    """Show the settings of group NAME at each broker."""
+
+    async def work(there: Connected) -> None:
+        found = await there.admin.groups.config(name)
+        if not found:
+            raise Refusal(f"there is no group {name}", MISSING)
+        rows = [{"broker": broker, **plain(config)} for broker, config in found.items()]
+        columns: Columns[dict[str, object]] = {
+            "broker": lambda row: row["broker"],
+            "may consume": lambda row: row["consumeEnable"],
+            "may broadcast": lambda row: row["consumeBroadcastEnable"],
+            "deliveries": lambda row: row["retryMaxTimes"],
+            "retry queues": lambda row: row["retryQueueNums"],
+            "reads from": lambda row: row["brokerId"],
+            "if slow from": lambda row: row["whichBrokerWhenConsumeSlowly"],
+            "tells members": lambda row: row["notifyConsumerIdsChangedEnable"],
+        }
+        print_rows(output, rows, columns)
+
+    cluster.do(work)
+
+
+_SETTINGS = (
+    click.option("--consume/--no-consume", default=None, help="Whether it may consume."),
+    click.option("--broadcast/--no-broadcast", default=None, help="Whether it may broadcast."),
+    click.option("--retries", type=click.IntRange(-1), help="Deliveries before the dead letters; -1 without end."),
+    click.option("--retry-queues", type=click.IntRange(0, 1024), help="Queues of its retry topic; 0: failed is gone."),
+    click.option("--read-from", type=click.IntRange(0), metavar="ID", help="The broker to read from; 0 the master."),
+    click.option("--slow-read-from", type=click.IntRange(0), metavar="ID", help="The same for what lies far back."),
+    click.option("--notify/--no-notify", default=None, help="Tell members when others come and go."),
+    click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="At this broker; may be repeated."),
+)
+
+
+def _settings(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_SETTINGS):
+        function = option(function)
+    return function
+
+
+def _changes(
+    consume: bool | None,
+    broadcast: bool | None,
+    retries: int | None,
+    retry_queues: int | None,
+    read_from: int | None,
+    slow_read_from: int | None,
+    notify: bool | None,
+) -> dict[str, object]:
+    changes = {
+        "consume_enable": consume,
+        "consume_broadcast_enable": broadcast,
+        "retry_max_times": retries,
+        "retry_queue_nums": retry_queues,
+        "broker_id": read_from,
+        "which_broker_when_consume_slowly": slow_read_from,
+        "notify_consumer_ids_changed_enable": notify,
+    }
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+@group.command(
+    "create", epilog=examples("smartgo group create audit", "smartgo group create audit --retries 3 --broker broker-a")
+)
+@click.argument("name")
+@_settings
+@DRY_RUN
+@OUTPUT
+@cluster_options
+def create(cluster: Cluster, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any) -> None:
+    """Create group NAME at every broker, or at some. Where brokers make groups by themselves this is not needed."""
+
+    async def work(there: Connected) -> None:
+        check_group(name)
+        if await there.admin.groups.config(name):
+            raise SettingError(f'there is a group {name}; "smartgo group set" changes it')
+        config = msgspec.structs.replace(SubscriptionGroupConfig(group_name=name), **_changes(**given))
+        masters = {one.name for one in await there.admin.brokers.places() if one.id == 0}
+        names = sorted(brokers or masters)
+        await _settle(there, config, names, dry_run, output)
+
+    cluster.do(work)
+
+
+@group.command("set", epilog=examples("smartgo group set audit --retries 3", "smartgo group set audit --no-consume"))
+@click.argument("name")
+@_settings
+@DRY_RUN
+@OUTPUT
+@cluster_options
+def set_(cluster: Cluster, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any) -> None:
+    """Change settings of group NAME where it is; what is not given stays."""
+
+    async def work(there: Connected) -> None:
+        found = await there.admin.groups.config(name)
+        if not found:
+            raise Refusal(f"there is no group {name}", MISSING)
+        changes = _changes(**given)
+        if not changes:
+            raise click.UsageError("nothing to change is given")
+        for broker, config in found.items():
+            if not brokers or broker in brokers:
+                await _settle(there, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
+
+    cluster.do(work)
+
+
+async def _settle(
+    there: Connected, config: SubscriptionGroupConfig, brokers: list[str], dry_run: bool, output: str
+) -> None:
+    if not dry_run:
+        await there.admin.groups.update(config, brokers)
+    if output != TEXT:
+        print_value(output, plain(Settings(config.group_name, brokers, config, dry_run)))
+        return
+    verb = "would be" if dry_run else "is"
+    click.echo(f"group {config.group_name} {verb} set at {', '.join(brokers)}")
+
+
+@group.command("rm", epilog=examples("smartgo group rm old --dry-run", "smartgo group rm old --yes"))
+@click.argument("name")
+@click.option("--keep-positions", is_flag=True, help="Keep where it stood: a new group of that name goes on there.")
+@click.option("--keep-topics", is_flag=True, help="Keep its retry and dead-letter topics.")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def rm(
+    cluster: Cluster, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
+) -> None:
+    """Delete group NAME: its settings, where it stood, and its retry and dead-letter topics."""
+
+    async def work(there: Connected) -> None:
+        groups = there.admin.groups
+        brokers = list(await groups.config(name))
+        if not brokers:
+            raise Refusal(f"there is no group {name}", MISSING)
+        connection = await groups.connections(name)
+        online = len(connection.connection_set) if connection is not None else 0
+        if online:
+            raise Refusal(f"group {name} has {online} members; stop them first, or they bring it back")
+        if not dry_run:
+            confirm(f"Group {name} will be deleted.", yes)
+            brokers = await groups.delete(name, positions=not keep_positions, topics=not keep_topics)
+        found = {"group": name, "brokers": brokers, "positions": not keep_positions, "topics": not keep_topics}
+        if output != TEXT:
+            print_value(output, {**found, "dry_run": dry_run})
+        else:
+            click.echo(f"group {name} {'would be' if dry_run else 'is'} deleted at {', '.join(brokers)}")
+
+    cluster.do(work)
+
+
+for _command in (reset, undo, clone):
+    group.add_command(_command)

@@ -1,0 +1,341 @@
+"""C{smartgo msg}: single messages."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from typing import Final
+
+import click
+import msgspec
+
+from smartgo.cli.commands.search import TOPIC, push, search, track
+from smartgo.cli.commands.sendconsume import as_members, as_text, print_message, sent_to
+from smartgo.cli.support.annotate import annotated
+from smartgo.cli.support.load import producer_of
+from smartgo.cli.support.output import (
+    OUTPUT,
+    TEXT,
+    moment,
+    plain,
+    print_members,
+    print_table,
+    print_value,
+    printable,
+)
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.reading import Place, Reader, read_place
+from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.texts import examples, read_queues
+from smartgo.client.internal.copies import copy_to
+from smartgo.client.messages import ReceivedMessage
+from smartgo.schema.annotate import hex_lines
+
+GROUP: Final = "smartgo-cli"
+_PORTION: Final = 1 << 20  # bytes that are written to a file at once
+
+FROM = click.option(
+    "-f",
+    "--from",
+    "begin",
+    callback=read_place,
+    default="first",
+    show_default=True,
+    metavar="first|last|TIME|OFFSET|-N",
+    help="Where to begin in each queue; -N: so many before its end.",
+)
+UNTIL = click.option(
+    "--until",
+    "end",
+    callback=read_place,
+    metavar="TIME|OFFSET",
+    help="Where to end in each queue.  [default: its end now]",
+)
+TAG = click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
+
+
+@click.group(
+    epilog=examples(
+        "smartgo msg search Orders --key order-7",
+        "smartgo msg show 7F0000010000277E0000000000000190",
+        "smartgo msg track 7F0000010000277E0000000000000190",
+        "smartgo msg tail Orders",
+        "smartgo msg export Orders --from 2030-12-31T08:00 > orders.jsonl",
+    )
+)
+def msg() -> None:
+    """Find messages, look at them, see who consumed them, follow them, take them out, send them again."""
+
+
+@msg.command(
+    "show",
+    epilog=examples(
+        "smartgo msg show 7F0000010000277E0000000000000190",
+        "smartgo msg show 7F0000010000277E0000000000000190 --as record",
+        "smartgo msg show 7F0000010000277E0000000000000190 -o json",
+    ),
+)
+@click.argument("message_id", metavar="ID")
+@TOPIC
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["text", "json", "hex", "record"]),
+    default="text",
+    show_default=True,
+    help="How to show the body; record: all bytes as they are stored, field by field.",
+)
+@OUTPUT
+@cluster_options
+def show(cluster: Cluster, message_id: str, topic: str | None, form: str, output: str) -> None:
+    """Show the message that has this ID."""
+
+    async def work(there: Connected) -> None:
+        message = await there.admin.messages.find(message_id, topic)
+        if form == "record":
+            raw = await there.admin.messages.record(message.offset_id)
+            _print_record(raw, output)
+        elif output != TEXT:
+            print_value(output, as_members(message))
+        else:
+            _print_one(message, form)
+
+    cluster.do(work)
+
+
+def _print_record(raw: bytes, output: str) -> None:
+    fields = annotated(raw)
+    if output != TEXT:
+        print_value(output, {"size": len(raw), "hex": raw.hex(), "fields": plain(fields)})
+        return
+    print_table(
+        fields,
+        {
+            "at": lambda row: row.at,
+            "bytes": lambda row: row.size,
+            "field": lambda row: row.name,
+            "value": lambda row: row.value,
+            "hex": lambda row: row.hex,
+        },
+    )
+
+
+def _print_one(message: ReceivedMessage, form: str) -> None:
+    body = body_text(message.body, form)
+    members = {
+        "message id": message.message_id,
+        "offset id": message.offset_id,
+        "topic": sent_to(message),
+        "stored in": message.queue.topic,
+        "queue": f"{message.queue.broker_name}:{message.queue.queue_id}",
+        "offset": message.queue_offset,
+        "tag": message.tag,
+        "keys": message.keys,
+        "born": moment(message.born_ms),
+        "born at": message.born_host,
+        "stored": moment(message.stored_ms),
+        "deliveries before": message.reconsume_times,
+        "flag": message.flag,
+        "body": f"{len(message.body):,} B",
+    }
+    print_members(TEXT, message, members)
+    click.echo("\nproperties")
+    print_members(TEXT, message, {f"  {name}": value for name, value in sorted(message.properties.items())})
+    click.echo()
+    click.echo(body)
+
+
+def body_text(body: bytes, form: str) -> str:
+    """
+    Return a body for people: as text, as indented JSON, or in hex.
+
+    @raise Refusal: it is to be JSON, and is none.
+    """
+    if form == "hex":
+        return "\n".join(hex_lines(body))
+    if form == "json":
+        try:
+            return printable(json.dumps(json.loads(body), indent=2, ensure_ascii=False), keep="\n")
+        except ValueError as error:
+            raise Refusal(f"the body is no JSON: {error}") from None
+    return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t")
+
+
+@msg.command(
+    "tail", epilog=examples("smartgo msg tail Orders", "smartgo msg tail Orders --from -10 --tag new -o jsonl")
+)
+@click.argument("topic")
+@click.option(
+    "-f",
+    "--from",
+    "begin",
+    callback=read_place,
+    default="last",
+    show_default=True,
+    metavar="first|last|TIME|OFFSET|-N",
+    help="Where to begin in each queue; -N: so many before its end.",
+)
+@TAG
+@click.option("--grep", default="", metavar="TEXT", help="Only messages whose body holds TEXT.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
+@OUTPUT
+@cluster_options
+def tail(cluster: Cluster, topic: str, begin: Place, tag: str, grep: str, count: int | None, output: str) -> None:
+    """Print the messages of TOPIC as they come, until ctrl-C. No group is joined, nobody misses them."""
+
+    async def work(there: Connected) -> None:
+        reader = Reader(there, topic)
+        spans = await reader.spans(begin)
+        wanted = grep.encode()
+        printed = 0
+
+        def take(message: ReceivedMessage) -> bool:
+            nonlocal printed
+            if wanted in message.body:
+                try:
+                    print_message(output, message)
+                except BrokenPipeError:
+                    return False
+                printed += 1
+            return printed != count
+
+        await reader.follow(spans, tag, take)
+
+    cluster.do(work, endless=True)
+
+
+@msg.command(
+    "export",
+    epilog=examples(
+        "smartgo msg export Orders > orders.jsonl",
+        "smartgo msg export Orders --from 2030-12-31T08:00 --until 2030-12-31T09:00 --file orders.jsonl",
+    ),
+)
+@click.argument("topic")
+@FROM
+@UNTIL
+@click.option(
+    "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="This one alone."
+)
+@TAG
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
+@cluster_options
+def export(
+    cluster: Cluster,
+    topic: str,
+    begin: Place,
+    end: Place | None,
+    queues: list[tuple[str, int]],
+    tag: str,
+    count: int | None,
+    path: str | None,
+) -> None:
+    """Write the messages of TOPIC as JSON lines, queue by queue."""
+
+    async def work(there: Connected) -> None:
+        written = await take_out(there, topic, begin, end, queues, tag, count, path)
+        click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
+
+    cluster.do(work)
+
+
+async def take_out(
+    there: Connected,
+    topic: str,
+    begin: Place,
+    end: Place | None,
+    queues: list[tuple[str, int]],
+    tag: str,
+    count: int | None,
+    path: str | None,
+) -> int:
+    """
+    Write messages as JSON lines; return how many.
+
+    @param path: a file that is not there yet; C{None} for standard output.
+    """
+    reader = Reader(there, topic)
+    spans = await reader.spans(begin, end, queues)
+    files = there.env.files
+    if path is not None:
+        try:
+            files.create(path, b"")
+        except OSError as error:
+            raise Refusal(f"{path}: {error.strerror or error}") from None
+    lines: list[bytes] = []
+    size = written = 0
+
+    def flush() -> None:
+        nonlocal size
+        if path is not None:
+            files.append(path, b"".join(lines))
+        else:
+            click.echo(b"".join(lines), nl=False)
+        lines.clear()
+        size = 0
+
+    total = sum(span.end - span.begin for span in spans)
+    with Progress(there.env.clock, "messages", total) as progress:
+        async with aclosing(reader.messages(spans, tag, progress)) as messages:
+            async for message in messages:
+                lines.append(msgspec.json.encode(as_members(message)) + b"\n")
+                size += len(lines[-1])
+                written += 1
+                if size >= _PORTION:
+                    flush()
+                if written == count:
+                    break
+    flush()
+    return written
+
+
+@msg.command(
+    "resend",
+    epilog=examples(
+        "smartgo msg resend 7F0000010000277E0000000000000190 --dry-run",
+        "smartgo msg resend 7F0000010000277E0000000000000190 --to Orders-test --yes",
+    ),
+)
+@click.argument("message_id", metavar="ID")
+@TOPIC
+@click.option("--to", "target", metavar="TOPIC", help="Another topic.  [default: the one it was sent to]")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def resend(
+    cluster: Cluster, message_id: str, topic: str | None, target: str | None, dry_run: bool, yes: bool, output: str
+) -> None:
+    """Send a copy of a message again: same body, tag, keys and properties, a new id. All groups of the topic get it."""
+
+    async def work(there: Connected) -> None:
+        message = await there.admin.messages.find(message_id, topic)
+        copy = copy_to(message, target or "")
+        if dry_run:
+            if output != TEXT:
+                print_value(output, {"topic": copy.topic, "message_id": message.message_id, "dry_run": True})
+            else:
+                click.echo(f"to {copy.topic} would be sent: {as_text(message)}")
+            return
+        confirm(f"A copy of {message.message_id} will be sent to {copy.topic}.", yes)
+        producer = await producer_of(there, GROUP)
+        result = await producer.send(copy)
+        found = {
+            "topic": copy.topic,
+            "message_id": result.message_id,
+            "offset_id": result.offset_id,
+            "copy_of": message.message_id,
+            "dry_run": False,
+        }
+        if output != TEXT:
+            print_value(output, found)
+        else:
+            click.echo(f"sent as {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}")
+
+    cluster.do(work)
+
+
+for _command in (search, track, push):
+    msg.add_command(_command)

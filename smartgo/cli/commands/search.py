@@ -1,0 +1,196 @@
+"""C{smartgo msg search}, C{track} and C{push}: messages found, and what groups make of them."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Final
+
+import click
+
+from smartgo.cli.commands.sendconsume import as_members
+from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_rows, print_table, print_value, printable
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.reading import Place, Reader, read_place
+from smartgo.cli.support.running import MISSING, Refusal
+from smartgo.cli.support.session import YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.texts import examples, read_queues
+from smartgo.client.messages import ReceivedMessage
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.headerfields import INT64_MAX
+
+TOPIC: Final = click.option(
+    "-T", "--topic", metavar="NAME", help="Its topic, where ID is the one its producer gave it."
+)
+_SHOWN: Final = 60  # bytes of a body in a table
+
+
+@click.command(
+    "search",
+    epilog=examples(
+        "smartgo msg search Orders --key order-7",
+        "smartgo msg search Orders --id 7F0000017E7737B77A726A20F2B70001",
+        "smartgo msg search Orders --queue broker-a:3 --offset 1200",
+        "smartgo msg search Orders --from 2030-12-31T08:00 --until 2030-12-31T08:05 --grep refund -o jsonl",
+    ),
+)
+@click.argument("topic")
+@click.option("-k", "--key", metavar="WORD", help="With this key; a broker finds 64 at most.")
+@click.option("--id", "message_id", metavar="ID", help="With this id, the broker's or the one its producer gave it.")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="In this queue."
+)
+@click.option("--offset", type=click.IntRange(0), help="At this place of the queue.")
+@click.option("-f", "--from", "begin", callback=read_place, metavar="TIME|OFFSET|-N|first", help="From here on.")
+@click.option("--until", "end", callback=read_place, metavar="TIME|OFFSET", help="Until here.")
+@click.option("--grep", default="", metavar="TEXT", help="Whose body holds TEXT; all messages are read for that.")
+@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
+@OUTPUT
+@cluster_options
+def search(
+    cluster: Cluster,
+    topic: str,
+    key: str | None,
+    message_id: str | None,
+    queues: list[tuple[str, int]],
+    offset: int | None,
+    begin: Place | None,
+    end: Place | None,
+    grep: str,
+    count: int,
+    output: str,
+) -> None:
+    """Find messages of TOPIC by key, by id, by place, or by time and what their bodies hold."""
+    ways = sum((key is not None, message_id is not None, offset is not None, begin is not None or bool(grep)))
+    if ways == 0:
+        raise click.UsageError("say what to look for: --key, --id, --queue with --offset, --from, or --grep")
+    if ways > 1 and not (key is not None and ways == 2 and begin is not None):
+        raise click.UsageError(
+            "--key, --id, --offset, and --from with --grep are ways of their own; --key takes --from"
+        )
+    if offset is not None and len(queues) != 1:
+        raise click.UsageError("--offset needs one --queue")
+
+    async def work(there: Connected) -> None:
+        messages = there.admin.messages
+        if message_id is not None:
+            found = await messages.by_unique_key(topic, message_id) or [await messages.find(message_id, topic)]
+        elif key is not None:
+            found = await messages.by_key(topic, key, *_times(begin, end))
+        elif offset is not None:
+            found = [await messages.at(MessageQueue(topic, *queues[0]), offset)]
+        else:
+            found = await _scan(there, topic, begin or Place("first"), end, queues, grep.encode(), count)
+        if not found:
+            raise Refusal(f"no such message was found in topic {topic}", MISSING)
+        if output != TEXT:
+            print_value(output, [as_members(one) for one in found[:count]])
+            return
+        print_table(
+            found[:count],
+            {
+                "id": lambda row: row.message_id,
+                "queue": lambda row: f"{row.queue.broker_name}:{row.queue.queue_id}",
+                "offset": lambda row: row.queue_offset,
+                "tag": lambda row: row.tag,
+                "keys": lambda row: row.keys,
+                "stored": lambda row: moment(row.stored_ms),
+                "body": lambda row: row.body[:_SHOWN].decode("utf-8", "backslashreplace"),
+            },
+        )
+
+    cluster.do(work)
+
+
+def _times(begin: Place | None, end: Place | None) -> tuple[int, int]:
+    """Return the times that two places are. @raise click.UsageError: one is no time."""
+    for one in (begin, end):
+        if one is not None and one.kind != "time":
+            raise click.UsageError("with --key, --from and --until are times")
+    return begin.value if begin is not None else 0, end.value if end is not None else INT64_MAX
+
+
+async def _scan(
+    there: Connected,
+    topic: str,
+    begin: Place,
+    end: Place | None,
+    queues: list[tuple[str, int]],
+    wanted: bytes,
+    count: int,
+) -> list[ReceivedMessage]:
+    """Read messages, and return those whose body holds something."""
+    reader = Reader(there, topic)
+    spans = await reader.spans(begin, end, queues)
+    found = []
+    with Progress(there.env.clock, "messages", sum(span.end - span.begin for span in spans)) as progress:
+        async with aclosing(reader.messages(spans, progress=progress)) as messages:
+            async for message in messages:
+                if wanted in message.body:
+                    found.append(message)
+                if len(found) == count:
+                    break
+    return sorted(found, key=lambda one: one.stored_ms)
+
+
+@click.command(
+    "track",
+    epilog=examples(
+        "smartgo msg track 7F0000010000277E0000000000000190",
+        "smartgo msg track 7F0000017E7737B77A726A20F2B70001 --topic Orders -o json",
+    ),
+)
+@click.argument("message_id", metavar="ID")
+@TOPIC
+@OUTPUT
+@cluster_options
+def track(cluster: Cluster, message_id: str, topic: str | None, output: str) -> None:
+    """Show what each group made of a message that reads its topic."""
+
+    async def work(there: Connected) -> None:
+        message = await there.admin.messages.find(message_id, topic)
+        print_rows(
+            output,
+            await there.admin.deliveries.tracks(message.queue, message.queue_offset, message.tag),
+            {
+                "group": lambda row: row.group,
+                "state": lambda row: row.state.value,
+                "message": lambda row: message.queue_offset,
+                "position": lambda row: row.position,
+                "wants": lambda row: row.wants,
+                "detail": lambda row: row.detail,
+            },
+            f"Nobody reads topic {message.queue.topic}.",
+        )
+
+    cluster.do(work)
+
+
+@click.command(
+    "push",
+    epilog=examples("smartgo msg push 7F0000010000277E0000000000000190 --group audit --client 10.0.0.1@4711 --yes"),
+)
+@click.argument("message_id", metavar="ID")
+@TOPIC
+@click.option("-g", "--group", required=True, metavar="NAME", help="The group.")
+@click.option("--client", "client_id", required=True, metavar="CLIENT", help='Its member; see "smartgo group members".')
+@YES
+@OUTPUT
+@cluster_options
+def push(
+    cluster: Cluster, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
+) -> None:
+    """Have one member of a group consume a message now, outside its queues. No position changes."""
+
+    async def work(there: Connected) -> None:
+        message = await there.admin.messages.find(message_id, topic)
+        confirm(f"{client_id} of group {group} will consume {message.message_id}.", yes)
+        result = await there.admin.deliveries.consume_directly(group, client_id, message.queue, message.offset_id)
+        if output != TEXT:
+            print_value(output, plain(result))
+        else:
+            words = f" ({result.remark})" if result.remark else ""
+            click.echo(f"{result.consume_result} in {result.spent_time_mills} ms{printable(words)}")
+        if result.consume_result not in ("CR_SUCCESS", "CR_COMMIT"):
+            raise Refusal(f"{client_id} did not consume it: {result.consume_result}")
+
+    cluster.do(work)

@@ -1,0 +1,291 @@
+"""C{smartgo send} and C{smartgo consume}: messages."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import click
+from twisted.internet.defer import Deferred
+
+from smartgo.cli.support.load import producer_of
+from smartgo.cli.support.output import OUTPUT, TEXT, print_streamed, print_value, printable
+from smartgo.cli.support.parallel import call_each
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.running import refusal
+from smartgo.cli.support.session import Cluster, Connected, cluster_options
+from smartgo.cli.support.texts import examples, moment_ms, read_pairs
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.listening import Settings
+from smartgo.client.messages import Message, ReceivedMessage, SendResult, SendStatus
+from smartgo.client.producer import Producer
+from smartgo.errors import RequestRefused
+from smartgo.schema.bodies import ConsumeFromWhere
+from smartgo.schema.properties import RETRY_TOPIC
+
+GROUP: Final = "smartgo-cli"
+
+_AT_A_TIME: Final = 256  # sends that wait for their answers
+
+
+def read_properties(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else, or has no value."""
+    found = read_pairs(context, option, texts)
+    for name, value in found.items():
+        if not value:
+            raise click.BadParameter(f"{name!r} has no value: write NAME=VALUE", context, option)
+    return found
+
+
+def read_beginning(context: click.Context, option: click.Parameter, text: str) -> tuple[ConsumeFromWhere, int | None]:
+    """
+    Return where to begin: at the first message, at the end, or at a time in ms; one without a zone is local.
+
+    @raise click.BadParameter: it says none of these.
+    """
+    if text == "first":
+        return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, None
+    if text == "last":
+        return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, None
+    if text.isdecimal():
+        return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, int(text)
+    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, moment_ms(text, context, option, "first, last, milliseconds")
+
+
+@click.command(
+    epilog=examples(
+        "smartgo send Greetings hello",
+        "smartgo send Orders '{\"id\": 7}' --tag new --key order-7 --property region=north",
+        "date | smartgo send Ticks -",
+        "smartgo send Load x --count 100000",
+    ),
+)
+@click.argument("topic")
+@click.argument("body", default="-")
+@click.option("-t", "--tag", default="", metavar="TAG", help="A word by which consumers may filter.")
+@click.option("-k", "--key", "keys", multiple=True, metavar="WORD", help="A word to search by; may be repeated.")
+@click.option(
+    "-p",
+    "--property",
+    "properties",
+    multiple=True,
+    callback=read_properties,
+    metavar="NAME=VALUE",
+    help="A property; may be repeated.",
+)
+@click.option(
+    "--delay",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="LEVEL",
+    help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s; the broker has 18.",
+)
+@click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it so many times.")
+@OUTPUT
+@cluster_options
+def send(
+    cluster: Cluster,
+    topic: str,
+    body: str,
+    tag: str,
+    keys: tuple[str, ...],
+    properties: dict[str, str],
+    delay: int,
+    count: int,
+    output: str,
+) -> None:
+    """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
+
+    A topic that does not exist is created. A message whose status is not SEND_OK is stored too, but not yet on the
+    broker's disk or at a slave; with --count it is told how many are.
+    """
+    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
+
+    _checked(message)
+
+    async def work(there: Connected) -> None:
+        producer = await producer_of(there, GROUP)
+        clock = there.env.clock
+        begin = clock.seconds()
+        with Progress(clock, "sent", count) as progress:
+            result, statuses = await _send_all(producer, message, count, progress)
+        seconds = clock.seconds() - begin
+        if output != TEXT:
+            print_value(output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result)})
+        elif count == 1:
+            click.echo(
+                f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
+                f"offset {result.queue_offset} ({result.status.name})"
+            )
+        else:
+            rate = f"{count / max(seconds, 0.001):.0f} a second"
+            click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
+
+    cluster.do(work)
+
+
+def _checked(message: Message) -> None:
+    """Let a message pass that a broker could take. @raise Refusal: it is none."""
+    try:
+        message.check()
+    except RequestRefused as error:
+        raise refusal(error) from None
+
+
+async def _send_all(
+    producer: Producer, message: Message, count: int, progress: Progress
+) -> tuple[SendResult, Mapping[str, int]]:
+    """
+    Send it C{count} times, many at a time. Fails with the first failure.
+
+    @return: the last result, and how many ended with each status.
+    """
+    result = await producer.send(message)  # alone: it creates the topic
+    statuses = Counter([result.status.name])
+
+    async def one(_: int) -> None:
+        nonlocal result
+        result = await producer.send(message)
+        statuses[result.status.name] += 1
+        progress.advance()
+
+    await call_each(one, count - 1, _AT_A_TIME)
+    return result, dict(statuses)
+
+
+def _not_ok(statuses: Mapping[str, int]) -> str:
+    """Return how many ended otherwise than well, as the end of a sentence."""
+    rest = [f"{count} of them {name}" for name, count in statuses.items() if name != SendStatus.SEND_OK.name]
+    return f"; {', '.join(rest)}" if rest else ""
+
+
+def _place(result: SendResult) -> dict[str, object]:
+    return {
+        "status": result.status.name,
+        "message_id": result.message_id,
+        "offset_id": result.offset_id,
+        "topic": result.queue.topic,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+    }
+
+
+@click.command(
+    epilog=examples(
+        "smartgo consume Greetings",
+        "smartgo consume Orders --group audit --from first --count 10",
+        "smartgo consume Orders --from 2030-12-31T08:00 --tag 'new || paid' -o json",
+    ),
+)
+@click.argument("topic")
+@click.option(
+    "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
+)
+@click.option(
+    "-f",
+    "--from",
+    "beginning",
+    callback=read_beginning,
+    metavar="first|last|TIME",
+    default="last",
+    show_default=True,
+    help="Where a group begins that has not read the topic before.",
+)
+@click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@OUTPUT
+@cluster_options
+def consume(
+    cluster: Cluster,
+    topic: str,
+    group: str,
+    beginning: tuple[ConsumeFromWhere, int | None],
+    tag: str,
+    count: int | None,
+    output: str,
+) -> None:
+    """Print the messages of TOPIC until ctrl-C.
+
+    A group goes on where it stopped, whatever --from says; members of one group share the messages. As with RocketMQ,
+    a new group reads a young topic, of which nothing was removed yet, from its first message.
+    """
+    begin, begin_ms = beginning
+
+    async def work(there: Connected) -> None:
+        ended: Deferred[None] = Deferred()
+        printed = 0
+
+        def listener(messages: list[ReceivedMessage]) -> Deferred[None] | None:
+            nonlocal printed
+            if ended.called:
+                return Deferred()  # one too many: not consumed, it will come to the next who asks
+            try:
+                print_message(output, messages[0])
+            except BrokenPipeError:
+                ended.callback(None)
+                return Deferred()
+            printed += 1
+            if printed == count:
+                ended.callback(None)
+            return None
+
+        settings = Settings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
+        consumer = PushConsumer(there.client, group, listener, settings)
+        consumer.subscribe(topic, tag)
+        await consumer.start()
+        if not any(queue.topic == topic for queue in consumer.queues):
+            click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
+        await ended
+
+    cluster.do(work, endless=True)
+
+
+def print_message(output: str, message: ReceivedMessage) -> None:
+    """Print one of several messages."""
+    if output == TEXT:
+        click.echo(as_text(message))
+    else:
+        print_streamed(output, as_members(message))
+
+
+def as_text(message: ReceivedMessage) -> str:
+    """Return a message as one line for people, what of it is no text escaped."""
+    words = [f"{message.queue.queue_id}:{message.queue_offset}"]
+    if message.tag:
+        words.append(f"[{message.tag}]")
+    words.append(message.body.decode("utf-8", "backslashreplace"))
+    return printable(" ".join(words))
+
+
+def sent_to(message: ReceivedMessage) -> str:
+    """Return the topic that a message was sent to at first, also where it lies among what a group failed."""
+    return message.properties.get(RETRY_TOPIC) or message.topic
+
+
+def as_members(message: ReceivedMessage) -> dict[str, object]:
+    """Return a message as plain values; a body that is no UTF-8 stands in C{body_base64}."""
+    found: dict[str, object] = {
+        "topic": sent_to(message),
+        "stored_in": message.queue.topic,
+        "broker": message.queue.broker_name,
+        "queue": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "message_id": message.message_id,
+        "offset_id": message.offset_id,
+        "tag": message.tag,
+        "keys": message.keys,
+        "properties": message.properties,
+        "born_ms": message.born_ms,
+        "stored_ms": message.stored_ms,
+        "reconsume_times": message.reconsume_times,
+    }
+    try:
+        found["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        found["body_base64"] = base64.b64encode(message.body).decode()
+    return found

@@ -1,0 +1,169 @@
+"""C{smartgo top}: rates and lag, live."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from smartgo.cli.support.output import OUTPUT, TEXT, console, in_words, moment, plain, print_streamed, span
+from smartgo.cli.support.sampling import Sample, Sampler
+from smartgo.cli.support.session import Cluster, Connected, cluster_options, pause
+from smartgo.cli.support.texts import examples
+from smartgo.errors import CallFailed
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_FRAME: Final = 9  # lines that are not rows of topics or groups
+
+
+@click.command(
+    epilog=examples("smartgo top", "smartgo top --interval 5 --filter Orders", "smartgo top --samples 2 -o jsonl")
+)
+@click.option("-i", "--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds.")
+@click.option("-n", "--samples", type=click.IntRange(1), help="End after so many looks.")
+@click.option(
+    "-f", "--filter", "part", default="", metavar="TEXT", help="Only topics and groups whose name holds TEXT."
+)
+@click.option(
+    "--topics", "limit", type=click.IntRange(1), default=500, show_default=True, help="Look at so many at most."
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="Also topics of groups and of the system.")
+@OUTPUT
+@cluster_options
+def top(
+    cluster: Cluster,
+    interval: float,
+    samples: int | None,
+    part: str,
+    limit: int,
+    everything: bool,
+    output: str,
+) -> None:
+    """Watch brokers, topics and groups: messages a second, how many wait, and when they will be consumed.
+
+    Until ctrl-C. Rates are of the time between two looks. For programs, or where no terminal is, a line or a table for
+    each look.
+    """
+
+    async def work(there: Connected) -> None:
+        screen = Screen() if output == TEXT and sys.stdout.isatty() else None
+        sampler = Sampler(there, part, everything, limit)
+        looked = 0
+        try:
+            while True:
+                began = there.env.clock.seconds()
+                try:
+                    sample = await sampler.look()
+                except CallFailed as error:
+                    if screen is None or looked == 0:
+                        raise
+                    screen.complain(str(error))
+                else:
+                    _show(sample, output, screen, there.context.registry)
+                looked += 1
+                if looked == samples:
+                    return
+                await pause(there.env.clock, max(0.1, interval - (there.env.clock.seconds() - began)))
+        finally:
+            if screen is not None:
+                screen.close()
+
+    cluster.do(work, endless=True)
+
+
+def _show(sample: Sample, output: str, screen: Screen | None, registry: str) -> None:
+    if output != TEXT:
+        print_streamed(output, plain(sample))
+    elif screen is not None:
+        screen.show(sample, registry)
+    else:
+        console().print(view(sample, registry, None))
+
+
+class Screen:
+    """The whole terminal, for as long as it is ours."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._live.start()
+        self._last: tuple[Sample, str] | None = None
+
+    def show(self, sample: Sample, registry: str) -> None:
+        """Show a look."""
+        self._last = sample, registry
+        self._live.update(view(sample, registry, self._console.height), refresh=True)
+
+    def complain(self, words: str) -> None:
+        """Show the last look, and why there is no new one."""
+        if self._last is not None:
+            self._live.update(view(*self._last, self._console.height, words), refresh=True)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._live.stop()
+
+
+def view(sample: Sample, registry: str, height: int | None, complaint: str = "") -> RenderableType:
+    """
+    Return a look as tables.
+
+    @param height: lines of the terminal; C{None} for no limit. The busiest topics and the groups with most waiting come
+        first, as many as fit.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    room = None if height is None else max(4, (height - _FRAME - len(sample.brokers)) // 2)
+    every = f"every {sample.seconds:.1f} s" if sample.seconds is not None else "first look"
+    title = Text(f"smartgo top  {registry}  {moment(sample.at_ms)}  {every}", style="bold")
+    topics = sorted(sample.topics, key=lambda one: (-(one.in_per_second or 0.0), -one.messages, one.topic))
+    groups = sorted(sample.groups, key=lambda one: (-one.lag, -(one.out_per_second or 0.0), one.group))
+    parts: list[Any] = [
+        title,
+        _table(
+            ("broker", "in/s", "out/s", "in today", "out today", "disk", "kept"),
+            [
+                (
+                    row.broker if row.id == 0 else f"{row.broker} ({row.id})",
+                    row.put_per_second,
+                    row.get_per_second,
+                    row.put_today,
+                    row.get_today,
+                    row.failure or (None if row.disk is None else f"{row.disk:.0%}"),
+                    span(row.kept_seconds),
+                )
+                for row in sample.brokers
+            ],
+        ),
+        Text(),
+        _table(("topic", "in/s", "messages"), [(one.topic, one.in_per_second, one.messages) for one in topics[:room]]),
+        Text(),
+        _table(
+            ("group", "topic", "lag", "out/s", "drained in"),
+            [(one.group, one.topic, one.lag, one.out_per_second, span(one.drained_seconds)) for one in groups[:room]],
+        ),
+    ]
+    if sample.left_out:
+        parts.append(Text(f"{sample.left_out:,} more topics are not looked at; see --filter and --topics", style="dim"))
+    if complaint:
+        parts.append(Text(complaint, style="red"))
+    return Group(*parts)
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[object, ...]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold cyan")
+    for heading in headings:
+        is_name = heading in ("broker", "topic", "group")
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(in_words(cell) for cell in row))
+    return table

@@ -1,0 +1,44 @@
+"""The fields of a stored record, as C{smartgo msg show --as record} shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from smartgo.cli.support.output import moment
+from smartgo.schema.annotate import Field, fields_of
+
+_PREVIEW: Final = 48  # bytes of a long field that are shown
+_TEXTS: Final = frozenset({"topic", "body"})
+
+
+class FieldRow(msgspec.Struct, frozen=True):
+    """
+    One field of a record.
+
+    @ivar at: where in the record it begins, C{size} how long it is, in bytes.
+    @ivar hex: its bytes, the first of them where they are many.
+    @ivar value: what they say.
+    """
+
+    at: int
+    size: int
+    name: str
+    hex: str
+    value: str
+
+
+def annotated(record: bytes) -> list[FieldRow]:
+    """Return the fields of a record in their order."""
+    return [_row(field) for field in fields_of(record)]
+
+
+def _row(field: Field) -> FieldRow:
+    more = " ..." if field.size > _PREVIEW else ""
+    words = field.in_words(_PREVIEW)
+    if field.name.endswith("_ms") and isinstance(field.value, int):
+        words += f" ({moment(field.value) or 'none'})"
+    elif field.name in _TEXTS:
+        words += more
+    return FieldRow(field.at, field.size, field.name, field.raw[:_PREVIEW].hex(" ") + more, words)

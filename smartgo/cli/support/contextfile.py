@@ -1,0 +1,151 @@
+"""
+Contexts: named sets of what a command needs to reach a cluster, in a file of the user's.
+
+The file is TOML, C{smartgo/contexts.toml} below C{XDG_CONFIG_HOME} (C{~/.config})::
+
+    current = "prod"
+
+    [contexts.prod]
+    registry = "10.0.0.1:9876;10.0.0.2:9876"
+    tls = true
+    ca = "/etc/smartgo/ca.pem"
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import tomllib
+from typing import Final
+
+import msgspec
+
+from smartgo.client.client import Client
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.net.tls import ClientTLS
+
+DEFAULT_REGISTRY: Final = "127.0.0.1:9876"
+FILE_VARIABLE: Final = "SMARTGO_CONTEXTS"
+CONTEXT_VARIABLE: Final = "SMARTGO_CONTEXT"
+REGISTRY_VARIABLE: Final = "NAMESRV_ADDR"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """
+    How to reach one cluster.
+
+    @ivar registry: C{host:port} of each registry, with semicolons between them.
+    @ivar tls: speak TLS; C{ca}, C{cert}, C{key}: paths of PEM files; C{server_name}: what certificates must say.
+    """
+
+    registry: str = DEFAULT_REGISTRY
+    tls: bool = False
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    server_name: str | None = None
+
+    def client(self, env: IEnvironment) -> Client:
+        """
+        Make a client. TLS is spoken where it is asked for, or a file for it is named.
+
+        @raise SettingError: something of it cannot be used.
+        """
+        tls = None
+        if self.tls or self.ca or self.cert or self.key or self.server_name:
+            tls = ClientTLS(env, self.ca, self.cert, self.key, name=self.server_name)
+        return Client(env, self.registry, tls=tls)
+
+
+class Contexts(msgspec.Struct, forbid_unknown_fields=True):
+    """
+    All contexts of a user.
+
+    @ivar current: the one that is used where none is named.
+    """
+
+    current: str | None = None
+    contexts: dict[str, Context] = {}
+
+    def get(self, name: str) -> Context:
+        """Return one. @raise SettingError: there is none of that name."""
+        found = self.contexts.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.contexts)) or "none yet; make one with: smartgo context set NAME"
+            raise SettingError(f"there is no context {name}; there is: {known}")
+        return found
+
+
+def check_context_name(name: str) -> None:
+    """Let a name pass. @raise SettingError: it holds more than letters, digits and C{. _ -}."""
+    if not _NAME.fullmatch(name):
+        raise SettingError(f"context {name!r}: letters, digits and . _ - make a name, 64 at most")
+
+
+def contexts_path(env: IEnvironment) -> str:
+    """Return where the file of contexts is."""
+    named: str | None = env.host.variable(FILE_VARIABLE)
+    if named:
+        return named
+    root = env.host.variable("XDG_CONFIG_HOME") or posixpath.join(env.host.home(), ".config")
+    return posixpath.join(root, "smartgo", "contexts.toml")
+
+
+def load_contexts(env: IEnvironment) -> Contexts:
+    """Read the file; one that is not there holds nothing. @raise SettingError: it cannot be read."""
+    path = contexts_path(env)
+    try:
+        data: bytes = env.files.read(path)
+    except FileNotFoundError:
+        return Contexts()
+    except OSError as error:
+        raise SettingError(f"{path}: {error.strerror or error}") from None
+    try:
+        return msgspec.convert(tomllib.loads(data.decode()), Contexts)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise SettingError(f"{path}: {error}") from None
+
+
+def save_contexts(env: IEnvironment, contexts: Contexts) -> None:
+    """Write the file. @raise SettingError: it cannot be written."""
+    path = contexts_path(env)
+    lines = []
+    if contexts.current is not None:
+        lines.append(f"current = {_toml(contexts.current)}")
+    for name, context in sorted(contexts.contexts.items()):
+        lines += ["", f"[contexts.{_toml(name)}]"]
+        members = {"registry": context.registry, **msgspec.to_builtins(context)}
+        lines += [f"{key} = {_toml(value)}" for key, value in members.items()]
+    try:
+        env.files.make_directories(posixpath.dirname(path) or ".")
+        env.files.replace(path, ("\n".join(lines).lstrip("\n") + "\n").encode(), backup=False)
+    except OSError as error:
+        raise SettingError(f"{path}: {error.strerror or error}") from None
+
+
+def _toml(value: str | bool) -> str:
+    """A JSON string is a TOML string, but for one character that JSON lets stand."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def choose(env: IEnvironment, registry: str | None, name: str | None) -> Context:
+    """
+    Return what to use: an address that was given, or a context by name, by what the environment says, by the file.
+
+    @param registry: what C{--registry} says; it replaces the addresses of a context that is named with it.
+    @param name: what C{--context} says.
+    @raise SettingError: there is no such context, or the file cannot be read.
+    """
+    name = name or env.host.variable(CONTEXT_VARIABLE)
+    if name:
+        found = load_contexts(env).get(name)
+        return msgspec.structs.replace(found, registry=registry) if registry else found
+    registry = registry or env.host.variable(REGISTRY_VARIABLE)
+    if registry:
+        return Context(registry)
+    contexts = load_contexts(env)
+    return Context() if contexts.current is None else contexts.get(contexts.current)

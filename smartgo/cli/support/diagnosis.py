@@ -1,0 +1,415 @@
+"""
+What is wrong with a cluster: the usual causes, one look each.
+
+Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from smartgo.cli.commands.cluster import number
+from smartgo.cli.support.diagnosisresults import (
+    NOTE,
+    OK,
+    PROBLEM,
+    SYNC_PROBLEM,
+    WARNING,
+    Finding,
+    Findings,
+    descriptors,
+    disk,
+    few,
+    fullness,
+    permission,
+    refusal,
+    replication,
+    unwritable,
+)
+from smartgo.cli.support.output import size, span
+from smartgo.cli.support.portprobe import Answer, probe
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.session import Connected
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.client.administration.groups import lag_of
+from smartgo.client.internal.route import MASTER, WRITE
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
+from smartgo.remoting.plainrefusal import REMARK
+from smartgo.schema.address import parse_address
+from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
+
+CLOCK_LIMIT: Final = 5.0  # seconds that clocks may differ
+BEHIND_LIMIT: Final = 64 << 20  # bytes that are stored and in no queue yet
+INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
+
+_RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+_TRY_TLS: Final = "it wants TLS: try --tls, and --ca with its authority"
+_MEMBERS_ASKED: Final = 50
+
+
+class Diagnosis:
+    """One look at everything."""
+
+    def __init__(self, there: Connected, broker: str | None = None, store: str | None = None) -> None:
+        """
+        @param broker: C{host:port} of a broker that should be there.
+        @param store: a store directory on this machine, whose disk is measured.
+        """
+        self._there = there
+        self._env = there.env
+        self._admin = there.admin
+        self._broker = broker
+        self._store = store
+        self._seen: dict[str, ClusterInfo] = {}  # by registry
+        self._shut: dict[str, int] = {}  # masters whose own permission lets nobody write, and that
+        self._refusing: set[str] = set()  # masters whose store takes nothing
+
+    async def run(self) -> Findings:
+        """Give out what is found; looks that need an answer which does not come are left out."""
+        async for one in self._registries():
+            yield one
+        if self._broker is not None:
+            async for one in self._expected(self._broker):
+                yield one
+        if self._store is not None:
+            async for one in disk(self._env, self._store):
+                yield one
+        async for one in descriptors(self._env):
+            yield one
+        if not self._seen:
+            return
+        looks: list[Callable[[], Findings]] = [self._brokers, self._template, self._topics, self._groups]
+        for look in looks:
+            try:
+                async for one in look():
+                    yield one
+            except CallFailed as error:
+                yield Finding(WARNING, "cluster", f"a look could not be finished: {error}")
+
+    # -- registries ------------------------------------------------------------------------------------------
+
+    async def _registries(self) -> Findings:
+        for address in self._there.client.registries:
+            command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+            try:
+                answer = await self._there.client.ask(address, command)
+                self._seen[address] = ClusterInfo.decode(answer.body)
+            except CallFailed as error:
+                yield await self._unreachable(
+                    f"registry {address}", address, error, "smartgo dev, twistd smartgo-registry"
+                )
+                continue
+            yield Finding(
+                OK, f"registry {address}", f"answers; brokers it knows: {len(self._seen[address].broker_addr_table)}"
+            )
+        # By names: which address a broker has may depend on the registry's address that was asked.
+        tables = {address: set(_processes(info)) for address, info in self._seen.items()}
+        everything = set().union(*tables.values()) if tables else set()
+        if tables and not everything:
+            yield Finding(
+                PROBLEM,
+                "registry",
+                "no broker is registered",
+                "start one with this registry in its namesrvAddr; one that runs says in its log why it cannot register",
+            )
+        for address, known in tables.items():
+            if known != everything:
+                yield Finding(
+                    PROBLEM,
+                    f"registry {address}",
+                    f"does not know {', '.join(sorted(everything - known))}",
+                    "give every broker all registries in namesrvAddr, with semicolons between them",
+                )
+
+    async def _unreachable(self, subject: str, address: str, error: CallFailed, what: str) -> Finding:
+        """Tell why somebody does not answer, by what the port does."""
+        if isinstance(error, PeerRefused):
+            wants_tls = error.remark.endswith(REMARK)
+            advice = _TRY_TLS if wants_tls else "look whether this is the right port"
+            return Finding(PROBLEM, subject, f"declines: {error}", advice)
+        found = await probe(self._env, address)
+        advice = {
+            Answer.REFUSED: f"is it running ({what})? Does it listen on this address, does a firewall let it through?",
+            Answer.HTTP2: "this is a gRPC port (RocketMQ 5's proxy); give the remoting port, 10911 of a broker or 9876 "
+            "of a registry. Likewise a gRPC client cannot use those: it needs a proxy",
+            Answer.HTTP1: "this is a port for browsers; give the remoting port: 10911 of a broker, 9876 of a registry",
+            Answer.TLS: _TRY_TLS,
+            Answer.CLOSED: "does it want TLS (try --tls)? Has it too many connections? Is this the right port?",
+            Answer.SILENT: "is the process stopped or too busy? Is this the right port?",
+            Answer.OTHER: "this is no port of ours; give 10911 of a broker or 9876 of a registry",
+        }[found]
+        kind = "no connection" if isinstance(error, NotConnected) and found is Answer.REFUSED else str(found)
+        return Finding(
+            PROBLEM, subject, f"{error}; the port {kind}" if found is not Answer.REFUSED else str(error), advice
+        )
+
+    async def _expected(self, address: str) -> Findings:
+        """A broker that should be there."""
+        subject = f"broker {address}"
+        try:
+            settings = await self._admin.brokers.settings(address)
+        except CallFailed as error:
+            yield await self._unreachable(subject, address, error, "smartgo dev, twistd smartgo-broker")
+            return
+        known = {one for info in self._seen.values() for one in _addresses(info)}
+        advertised = f"{settings.get('brokerIP1')}:{settings.get('listenPort')}"
+        others = [rule.rpartition("=")[2] for rule in settings.get("advertisedAddresses", "").split(";")]
+        registered = [one for one in (advertised, address, *others) if one in known]
+        if registered:
+            yield Finding(OK, subject, f"answers, and is registered as {registered[0]}")
+            return
+        yield Finding(
+            PROBLEM,
+            subject,
+            f"answers, but these registries do not know it; it registers as {advertised}",
+            f"its namesrvAddr ({settings.get('namesrvAddr') or 'empty'}) must name {', '.join(self._seen) or 'one'}",
+        )
+
+    # -- brokers ---------------------------------------------------------------------------------------------
+
+    async def _brokers(self) -> Findings:
+        for place in await self._admin.brokers.places():
+            subject = f"broker {place.name}" + (f" (slave {place.id})" if place.id != MASTER else "")
+            async for one in self._address(subject, place):
+                yield one
+            began = self._env.clock.seconds()
+            now = self._env.clock.wall_ms()
+            try:
+                table = await self._admin.brokers.runtime(place.address)
+            except CallFailed as error:
+                found = await self._unreachable(subject, place.address, error, "twistd smartgo-broker")
+                advice = found.advice
+                if advice != _TRY_TLS:
+                    advice = (
+                        "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach,"
+                        f" or advertisedAddresses where there is none for all, or {advice}"
+                    )
+                yield Finding(found.verdict, subject, f"advertises {place.address}, and {found.what}", advice)
+                continue
+            took = self._env.clock.seconds() - began
+            yield Finding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
+            for finding in self._state(subject, table, now / 1000 + took / 2):
+                yield finding
+            if place.id == MASTER:
+                if "storeRefusal" in table:
+                    self._refusing.add(place.name)
+                await self._permission(place)
+        info = await self._admin.brokers.cluster()
+        for name, permitted in sorted(self._shut.items()):
+            mates = next((set(names) for names in info.cluster_addr_table.values() if name in names), set())
+            masters = {one for one, data in info.broker_addr_table.items() if MASTER in data.broker_addrs}
+            others = mates & masters - self._shut.keys() - self._refusing
+            yield permission(f"broker {name}", name, permitted, bool(others))
+        for name, data in sorted(next(iter(self._seen.values())).broker_addr_table.items()):
+            if MASTER not in data.broker_addrs:
+                yield Finding(
+                    PROBLEM,
+                    f"broker {name}",
+                    "has no master: nothing can be stored there",
+                    "start the master, or look at its log",
+                )
+
+    async def _permission(self, place: BrokerPlace) -> None:
+        """Note a broker that may not be written; one that does not tell its settings is taken for one that may."""
+        try:
+            permitted = number(await self._admin.brokers.settings(place.address), "brokerPermission")
+        except CallFailed:
+            return
+        if permitted is not None and not int(permitted) & WRITE:
+            self._shut[place.name] = int(permitted)
+
+    async def _address(self, subject: str, place: BrokerPlace) -> Findings:
+        host, _ = parse_address(place.address)
+        registries = [parse_address(one)[0] for one in self._there.client.registries]
+        if _is_loopback(host) and not all(map(_is_loopback, registries)):
+            yield Finding(
+                PROBLEM,
+                subject,
+                f"advertises {place.address}, which is every machine's own",
+                "set brokerIP1 (and bindAddress) to an address that clients reach",
+            )
+
+    def _state(self, subject: str, table: dict[str, str], now: float) -> list[Finding]:
+        """Judge what a broker tells of itself."""
+        found = []
+        ran = _RUNTIME.search(table.get("runtime", ""))
+        boot = number(table, "bootTimestamp")
+        if ran and boot:
+            days, hours, minutes, seconds = map(int, ran.groups())
+            theirs = boot / 1000 + days * 86400 + hours * 3600 + minutes * 60 + seconds + 0.5
+            if abs(theirs - now) > CLOCK_LIMIT:
+                found.append(
+                    Finding(
+                        WARNING,
+                        subject,
+                        f"its clock is {span(abs(theirs - now))} {'ahead of' if theirs > now else 'behind'} ours",
+                        "let all machines follow one time server: searches by time, delays and retention go by clocks",
+                    )
+                )
+        found += refusal(subject, table)
+        disk = number(table, "commitLogDiskRatio")
+        if disk is not None:
+            found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
+        found += replication(subject, table)
+        behind = number(table, "dispatchBehindBytes") or 0
+        if behind > BEHIND_LIMIT:
+            found.append(
+                Finding(
+                    WARNING,
+                    subject,
+                    f"{size(behind)} are stored and not yet to be consumed",
+                    "the broker cannot keep up with its disk or its processor; look at its log and its load",
+                )
+            )
+        slow = number(table, "putLatency99") or 0
+        if slow > SYNC_PROBLEM * 1000:
+            found.append(
+                Finding(
+                    WARNING,
+                    subject,
+                    f"one send in a hundred takes {slow:.0f} ms or more",
+                    "with SYNC_FLUSH that is the disk: measure it there by smartgo doctor --store DIR",
+                )
+            )
+        if table.get("brokerActive", "true") != "true":
+            found.append(Finding(WARNING, subject, "is not active", "look at its log"))
+        return found
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    async def _template(self) -> Findings:
+        if set((await self._admin.brokers.cluster()).broker_addr_table) <= self._shut.keys() | self._refusing:
+            return  # no send does anything, and why was told
+        try:
+            route = await self._admin.topics.route(TEMPLATE_TOPIC)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            route = None
+        if route is None or not any(one.perm & INHERIT for one in route.queue_datas):
+            yield Finding(
+                NOTE,
+                "topics",
+                f"there is no template topic ({TEMPLATE_TOPIC}): a send to a new topic ends with 17",
+                "create topics first (smartgo topic create), or set autoCreateTopicEnable=true at a broker",
+            )
+        else:
+            yield Finding(OK, "topics", "a send to a new topic creates it")
+
+    async def _topics(self) -> Findings:
+        configs = await self._admin.topics.configs()
+        registered = set(await self._admin.topics.names())
+        for one in unwritable(configs, configs.keys() - self._shut.keys(), await self._admin.topics.system_names()):
+            yield one
+        for broker, table in configs.items():
+            missing = [name for name in table if name not in registered]
+            if missing:
+                yield Finding(
+                    PROBLEM,
+                    f"broker {broker}",
+                    f"has topics that the registry does not know: {few(missing)}",
+                    "it registers every 30 s; is its namesrvAddr right, what says its log?",
+                )
+            if await self._is_left_out(broker, table, registered):
+                yield Finding(
+                    WARNING,
+                    f"broker {broker}",
+                    "the registry tells producers to leave it out",
+                    f"after smartgo cluster stop-writes it takes: smartgo cluster start-writes {broker}",
+                )
+        dead = {name for table in configs.values() for name in table if name.startswith(DLQ_PREFIX)}
+        if dead:
+            yield Finding(NOTE, "groups", f"{len(dead)} have dead letters", "smartgo dlq ls")
+
+    async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
+        """Tell whether the registry keeps producers from a broker that would take what they send."""
+        if broker in self._shut:
+            return False
+        for name, one in table.items():
+            if one.perm & WRITE and name in registered:
+                route = await self._admin.topics.route(name)
+                return not any(each.perm & WRITE for each in route.queue_datas if each.broker_name == broker)
+        return False
+
+    # -- groups ----------------------------------------------------------------------------------------------
+
+    async def _groups(self) -> Findings:
+        names = await self._admin.groups.names()
+        well = 0
+        with Progress(self._env.clock, "groups", len(names)) as progress:
+            for name in names:
+                found = [one async for one in self._group(name)]
+                well += not found
+                for one in found:
+                    yield one
+                progress.advance()
+        if names:
+            yield Finding(OK, "groups", f"{well} of {len(names)} have members for what waits, and want the same")
+
+    async def _group(self, name: str) -> Findings:
+        subject = f"group {name}"
+        lag = lag_of(await self._admin.groups.progress(name))
+        connection = await self._admin.groups.connections(name)
+        if connection is None:
+            if lag:
+                yield Finding(
+                    WARNING,
+                    subject,
+                    f"{lag:,} messages wait, and nobody is connected",
+                    "start its consumers; of a group that is gone for good: smartgo group rm",
+                )
+            return
+        wants = await self._wants(name, connection)
+        topics = sorted({topic for one in wants.values() for topic in one})
+        for topic in topics:
+            by_text: dict[str | None, list[str]] = {}
+            for client, table in wants.items():
+                by_text.setdefault(table.get(topic), []).append(client)
+            if len(by_text) > 1:
+                words = "; ".join(f"{clients[0]} wants {text or 'nothing'}" for text, clients in by_text.items())
+                yield Finding(
+                    PROBLEM,
+                    subject,
+                    f"its members do not want the same of {topic}: {words}",
+                    "all members of a group must subscribe alike, or messages are lost to some; use a group each",
+                )
+
+    async def _wants(self, name: str, connection: ConsumerConnection) -> dict[str, dict[str, str]]:
+        """Return what each member subscribes to; those that do not tell are left out."""
+        found = {}
+        for member in connection.connection_set[:_MEMBERS_ASKED]:
+            if len(connection.connection_set) == 1:
+                break
+            try:
+                info = await self._admin.groups.running_info(name, member.client_id)
+            except CallFailed:
+                continue
+            found[member.client_id] = {
+                one.topic: f"{one.sub_string} ({one.expression_type})" for one in info.subscription_set
+            }
+        return found
+
+
+def _addresses(info: ClusterInfo) -> list[str]:
+    return [address for data in info.broker_addr_table.values() for address in data.broker_addrs.values()]
+
+
+def _processes(info: ClusterInfo) -> list[str]:
+    return [
+        name if number == MASTER else f"{name} (slave {number})"
+        for name, data in info.broker_addr_table.items()
+        for number in data.broker_addrs
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

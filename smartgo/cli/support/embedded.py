@@ -1,0 +1,132 @@
+"""A registry and a broker in this process, for commands that bring their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
+
+from smartgo.broker.broker import Broker
+from smartgo.broker.settings.storesettings import durability, store_settings
+from smartgo.config.loading import ALL, Configuration, Surroundings, load
+from smartgo.env.interfaces import IEnvironment
+from smartgo.node.all import prepare, with_own_registry
+from smartgo.node.assembly import ops_place
+from smartgo.node.process import client_tls, process_rounds, server_limits
+from smartgo.node.registry import Registry
+from smartgo.node.stalls import StallWatch
+
+if TYPE_CHECKING:
+    from smartgo.ops.service import Ops
+
+
+def surroundings(env: IEnvironment) -> Surroundings:
+    """Return what defaults of settings depend on."""
+    return Surroundings(env.host.name, env.host.home(), env.host.variable)
+
+
+def configuration_of(
+    env: IEnvironment, flags: Mapping[str, str], path: str = "", data: bytes | None = None
+) -> Configuration:
+    """
+    Return the checked configuration of a registry and a broker.
+
+    C{NAMESRV_ADDR} is for commands that ask a cluster, and not heeded: a broker for a try must not take messages of
+    another cluster.
+
+    @param flags: settings by file name, over those of the file.
+    @param path: the configuration file's name, C{data} its content; C{None} for none.
+    @raise SettingError: one of them is wrong.
+    """
+    around = surroundings(env)
+    alone = around._replace(variable=lambda name: None if name == "NAMESRV_ADDR" else around.variable(name))
+    return load(alone, ALL, path, data, flags)
+
+
+class Embedded:
+    """
+    A registry and a broker.
+
+    @ivar registry: C{host:port} of the registry; C{broker} of the broker.
+    @ivar ops: the REST API, if it is served.
+    @ivar durability: one line on what an acknowledged message survives.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        configuration: Configuration,
+        on_store_failed: Callable[[str], None],
+        fill_disk: bool = False,
+        serve_ops: bool = False,
+        stalls: StallWatch | None = None,
+    ) -> None:
+        """
+        @param on_store_failed: called once with why, when the store fails for good.
+        @param fill_disk: take messages until there is really no room, where a broker that is to stay leaves some free.
+        @param serve_ops: serve the REST API and the console too, unless the settings say otherwise.
+        @param stalls: watches this thread while they run, and is asked by the API; it takes the process's alarm signal.
+        @raise SettingError: a setting that cannot be followed, or a port in use.
+        @raise StoreHeld: the store is another process's.
+        """
+        tls = prepare(env, configuration)
+        configuration = with_own_registry(configuration)
+        limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
+        rounds = process_rounds(env, configuration.limits)
+        self._registry = Registry(env, configuration, rounds, tls)
+        settings = store_settings(configuration.store)
+        if fill_disk:
+            settings = msgspec.structs.replace(settings, disk_full_ratio=1.0, disk_free_minimum=0)
+        self._broker = Broker(
+            env,
+            configuration,
+            rounds,
+            tls,
+            client_tls(env, configuration.tls),
+            limits,
+            on_store_failed=on_store_failed,
+            settings=settings,
+        )
+        self.ops: Ops | None = None
+        if serve_ops:
+            place = ops_place(env, configuration, configuration.broker.listen_port + 2, True, self._warn)
+            if place is not None:
+                from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
+
+                self.ops = assemble(env, configuration, place, (self._registry, self._broker), stalls)
+        self._stalls = stalls
+        self._started: list[Service] = []
+        self.registry = configuration.broker.namesrv_addr[0]
+        self.broker = self._broker.address
+        self.durability = durability(configuration.store, configuration.broker.broker_role)
+
+    def _warn(self, words: str) -> None:
+        self._log.warn("{words}", words=words)
+
+    async def start(self) -> None:
+        """
+        Start them; returns when clients can connect and topics can be found.
+
+        @raise SmartgoError: one cannot start; L{stop} what did.
+        """
+        if self._stalls is not None:
+            self._started.append(self._stalls)
+            self._stalls.startService()
+        for service in (self._registry, self._broker, self.ops):
+            if service is not None:
+                self._started.append(service)
+                service.startService()
+                ready: Deferred[Any] = service.ready
+                await ready
+
+    async def stop(self) -> None:
+        """Stop what was started, the last first."""
+        while self._started:
+            stopping: Deferred[object] = maybeDeferred(self._started.pop().stopService)
+            await stopping

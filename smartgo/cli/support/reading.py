@@ -1,0 +1,182 @@
+"""Reading the messages of a topic from place to place, as no member of any group."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.session import Connected, pause
+from smartgo.cli.support.texts import moment_ms
+from smartgo.client.internal.reading import QueueReader, Span
+from smartgo.client.internal.records import readable
+from smartgo.client.internal.subscription import subscription, wanted
+from smartgo.client.messages import ReceivedMessage
+from smartgo.client.pullconsumer import BATCH, TOOLS_GROUP, PullConsumer, PullStatus
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
+
+HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
+PAUSE: Final = 1.0  # seconds before another try
+
+T = TypeVar("T")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """
+    Where to begin or to end in each queue: at its C{first} message, at its end (C{last}), so many messages before its
+    end, at an C{offset}, or at the first message stored at a C{time} (ms) or after.
+    """
+
+    kind: str
+    value: int = 0
+
+
+def read_place(context: click.Context, option: click.Parameter, text: str | None) -> Place | None:
+    """
+    Return the place that a text says: C{first}, C{last}, C{-N}, an offset, or a time.
+
+    @raise click.BadParameter: it says none of these.
+    """
+    if text is None:
+        return None
+    if text in ("first", "last"):
+        return Place(text)
+    if text[:1] == "-" and text[1:].isdecimal():
+        return Place("before", int(text[1:]))
+    if text.isdecimal():
+        return Place("offset", int(text))
+    return Place("time", moment_ms(text, context, option, "first, last, an offset, -N"))
+
+
+class Reader:
+    """Reads one topic."""
+
+    def __init__(self, there: Connected, topic: str) -> None:
+        self._there = there
+        self._topic = topic
+        self._puller = PullConsumer(there.client, TOOLS_GROUP)
+        self._reader = QueueReader(there.client, self._address)
+
+    async def spans(self, begin: Place, end: Place | None = None, only: Collection[tuple[str, int]] = ()) -> list[Span]:
+        """
+        Return what lies between two places, by queue.
+
+        @param end: C{None} for the end as it is now.
+        @param only: broker names and ids of these queues alone; none for all.
+        @raise PeerRefused: with code 17, there is no such topic.
+        """
+        found = []
+        for queue in await self._puller.queues(self._topic):
+            if not only or (queue.broker_name, queue.queue_id) in only:
+                low, high = await self._reader.bounds(queue)
+                first = await self._offset(queue, begin, low, high)
+                last = high if end is None else await self._offset(queue, end, low, high)
+                found.append(Span(queue, min(max(first, low), high), min(max(last, low), high)))
+        return found
+
+    async def _offset(self, queue: MessageQueue, place: Place, low: int, high: int) -> int:
+        if place.kind != "time":
+            return {"first": low, "last": high, "before": high - place.value, "offset": place.value}[place.kind]
+        if high == low:
+            return high
+        nearest = await self._puller.offset_at(queue, place.value)
+        # The nearest message may be an older one: what begins at a time does not have it.
+        result = await self._puller.pull(queue, nearest, limit=1)
+        return nearest + 1 if result.messages and result.messages[0].stored_ms < place.value else nearest
+
+    async def messages(
+        self, spans: Sequence[Span], expression: str = "*", progress: Progress | None = None
+    ) -> AsyncGenerator[ReceivedMessage, None]:
+        """
+        Go through messages, queue by queue.
+
+        @param expression: tags that are wanted.
+        @raise CallFailed: a broker does not answer.
+        """
+        wants = subscription(self._topic, expression, self._there.env.clock.wall_ms())
+        for span in spans:
+            at = span.begin
+            async with aclosing(self._reader.scan(span, wants)) as pulls:
+                while True:
+                    pulled = await self._readable(anext(pulls, None))
+                    if pulled is None:
+                        break
+                    for message in wanted(readable(pulled.messages), wants):
+                        yield message
+                    following = min(pulled.next_offset, span.end)
+                    if progress is not None:
+                        progress.advance(following - at)
+                    at = following
+
+    async def _readable(self, pulled: Awaitable[T]) -> T:
+        """Wait for what was pulled. @raise PeerRefused: the broker declined; it is told how to let it be read."""
+        try:
+            return await pulled
+        except PeerRefused as refusal:
+            if refusal.code == ResponseCode.NO_PERMISSION:
+                raise PeerRefused(
+                    refusal.code, f"{refusal.remark}; smartgo topic set '{self._topic}' --perm rw lets it be read"
+                ) from None
+            raise
+
+    async def _address(self, broker: str) -> str:
+        routes = self._there.client.routes
+        await routes.find(self._topic)
+        found = routes.nearest_address(broker)
+        if found is None:
+            raise NotConnected(f"broker {broker} has no address now")
+        return found[0]
+
+    async def follow(self, spans: Sequence[Span], expression: str, take: Callable[[ReceivedMessage], bool]) -> None:
+        """
+        Give out messages as they come, of all queues at once.
+
+        @param take: called with each; false ends it.
+        @raise PeerRefused: a broker declined.
+        """
+        ended: Deferred[None] = Deferred()
+
+        def fail(failure: Failure) -> None:
+            if not ended.called:
+                ended.errback(failure)
+
+        loops = [Deferred.fromCoroutine(self._follow(span, expression, take, ended)).addErrback(fail) for span in spans]
+        try:
+            await ended
+        finally:
+            for loop in loops:
+                loop.cancel()
+
+    async def _follow(
+        self, span: Span, expression: str, take: Callable[[ReceivedMessage], bool], ended: Deferred[None]
+    ) -> None:
+        at = span.begin
+        clock = self._there.env.clock
+        while True:
+            began = clock.seconds()
+            try:
+                result = await self._readable(self._puller.pull(span.queue, at, expression, BATCH, HOLD))
+            except PeerRefused:
+                raise
+            except CallFailed as error:
+                click.echo(f"smartgo: {span.queue.broker_name}: {error}; trying again", err=True)
+                await pause(clock, PAUSE)
+                continue
+            for message in result.messages:
+                if ended.called:
+                    return
+                if not take(message):
+                    ended.callback(None)
+                    return
+            moved = result.next_offset != at
+            at = result.next_offset
+            if result.status is PullStatus.NO_NEW and not moved and clock.seconds() - began < PAUSE:
+                await pause(clock, PAUSE)  # a broker that does not hold pulls is not to be asked in a circle

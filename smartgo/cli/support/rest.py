@@ -1,0 +1,240 @@
+"""Asking the REST API of a process: for what only that process knows, its settings' past and its alerts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import Factory, Protocol
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+
+from smartgo.cli.support.running import FAILED, FORBIDDEN, MISSING, TRY_AGAIN, USAGE, Refusal
+from smartgo.cli.support.session import do
+from smartgo.config.settings import OPS_PORT
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError, SmartgoError
+from smartgo.net.tls import ClientTLS, readable
+
+URL_VARIABLE: Final = "SMARTGO_API"
+TOKEN_VARIABLE: Final = "SMARTGO_TOKEN"  # noqa: S105  the name of a variable
+TIMEOUT: Final = 30.0
+LIMIT: Final = 16 * 1024 * 1024
+"""Bytes of an answer."""
+
+_USUAL: Final = f"http://127.0.0.1:{OPS_PORT}"
+_STATUSES: Final[Mapping[int, int]] = {
+    400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 429: TRY_AGAIN, 502: TRY_AGAIN, 503: TRY_AGAIN,
+    504: TRY_AGAIN,
+}  # fmt: skip
+"""What a problem of the API ends with; others with L{FAILED}."""
+
+_CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*(?:\r\n|$)", re.IGNORECASE)
+_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*")
+
+T = TypeVar("T")
+
+
+class _Exchange(Protocol):
+    """One request and its answer; the server closes after it."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self._received = bytearray()
+        self._aborted = False
+        self.answered: Deferred[bytes] = Deferred()
+
+    def connectionMade(self) -> None:
+        """Ask."""
+        transport: Any = self.transport
+        transport.write(self._request)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Collect."""
+        self._received += data
+        if len(self._received) > LIMIT:
+            self.abort()
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """That is all there is."""
+        if self.answered.called:
+            return
+        if self._received and not self._aborted:
+            self.answered.callback(bytes(self._received))
+        else:
+            self.answered.errback(readable(reason))
+
+    def abort(self) -> None:
+        """Wait no longer."""
+        self._aborted = True
+        transport: Any = self.transport
+        transport.abortConnection()
+
+
+class _Made(Factory):
+    """Gives the one protocol that was made already, which may know a factory of its own."""
+
+    noisy = False
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def buildProtocol(self, addr: object) -> Any:
+        """Give it."""
+        return self._made
+
+
+class Api:
+    """The API of one process."""
+
+    def __init__(self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None) -> None:
+        """
+        @param url: such as C{http://127.0.0.1:10913}.
+        @raise SettingError: it is no such thing.
+        """
+        parts = urlsplit(url)
+        try:
+            self._port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        except (KeyError, ValueError):
+            raise SettingError(f"{url}: write http://HOST:PORT, or https://HOST:PORT") from None
+        if not parts.hostname:
+            raise SettingError(f"{url}: write http://HOST:PORT, or https://HOST:PORT")
+        self._env = env
+        self._url = url
+        self._host = parts.hostname
+        self._netloc = parts.netloc.rpartition("@")[2]
+        self._token = token
+        self._tls = (tls or ClientTLS(env)) if parts.scheme == "https" else None
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """Return what is there. @raise Refusal: it cannot be asked, or is declined."""
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, None)
+
+    async def order(self, method: str, path: str, body: Any = None) -> Any:
+        """Change something; return the answer. @raise Refusal: as L{get}."""
+        return await self._ask(method, path, body)
+
+    async def _ask(self, method: str, path: str, body: Any) -> Any:
+        content = b"" if body is None else msgspec.json.encode(body)
+        headers = {"Host": self._netloc, "Connection": "close", "Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if body is not None:
+            headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        lines = [f"{method} /api/v1{path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        answer = await self._exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
+        head, _, found = answer.partition(b"\r\n\r\n")
+        words = head.split(b" ", 2)
+        if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
+            raise self._strange()
+        status = int(words[1])
+        if _CHUNKED.search(head) is not None:
+            found = self._joined(found)
+        if status >= 400:
+            hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
+            raise Refusal(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
+        try:
+            return msgspec.json.decode(found) if found else None
+        except msgspec.DecodeError:
+            raise self._strange() from None
+
+    def _joined(self, content: bytes) -> bytes:
+        """Put chunks together (RFC 9112, 7.1), in which a proxy may answer."""
+        chunks: list[bytes] = []
+        at = 0
+        while (end := content.find(b"\r\n", at)) >= 0 and _SIZE.fullmatch(size := content[at:end].partition(b";")[0]):
+            at = end + 2 + int(size, 16)
+            if at == end + 2:
+                return b"".join(chunks)
+            chunks.append(content[end + 2 : at])
+            at += 2
+        raise self._strange()
+
+    def _strange(self) -> Refusal:
+        return Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)
+
+    async def _exchange(self, request: bytes) -> bytes:
+        exchange = _Exchange(request)
+        made: Any = exchange
+        if self._tls is not None:
+            made = TLSMemoryBIOProtocol(self._tls.factory(self._host), exchange)
+        timer: IDelayedCall | None = None
+        try:
+            await self._env.network.connect(self._host, self._port, _Made(made), TIMEOUT)
+            timer = self._env.clock.callLater(TIMEOUT, exchange.abort)
+            return await exchange.answered
+        except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:
+            late = timer is not None and not timer.active()
+            reason = f"no answer within {TIMEOUT:.0f} s" if late else str(error).rstrip(".")
+            raise Refusal(f"{self._url}: {reason}; --api says where else the REST API is", TRY_AGAIN) from None
+        finally:
+            if timer is not None and timer.active():
+                timer.cancel()
+
+
+def _reason(content: bytes, status: int) -> str:
+    """What a problem says."""
+    try:
+        problem: Any = msgspec.json.decode(content)
+        return str(problem["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"declined with status {status}"
+
+
+class Asking:
+    """What a command's options say about the API to ask."""
+
+    def __init__(self, url: str | None, token_file: str | None, ca: str | None) -> None:
+        self.url = url
+        self._token_file = token_file
+        self._ca = ca
+
+    def api(self, env: IEnvironment) -> Api:
+        """Return it. @raise SettingError: a file cannot be read, or the address is none."""
+        tls = None if self._ca is None else ClientTLS(env, self._ca)
+        return Api(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env), tls)
+
+    def _token(self, env: IEnvironment) -> str | None:
+        if self._token_file is None:
+            found: str | None = env.host.variable(TOKEN_VARIABLE)
+            return found
+        try:
+            data: bytes = env.files.read(self._token_file)
+        except OSError as error:
+            raise SettingError(f"{self._token_file}: {error.strerror or error}") from None
+        return data.decode("latin-1").strip()
+
+    def do(self, work: Callable[[Api], Coroutine[Deferred[Any], Any, None]]) -> None:
+        """Do C{work(api)} in the reactor; see L{do<smartgo.cli.support.session.do>}."""
+
+        async def inside(env: IEnvironment) -> None:
+            await work(self.api(env))
+
+        do(inside)
+
+
+def api_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the options that say where the API is; it is called with an L{Asking} first."""
+
+    @click.option("--api", metavar="URL", help=f"The REST API to ask.  [env: {URL_VARIABLE}; default: {_USUAL}]")
+    @click.option(
+        "--token-file",
+        metavar="FILE",
+        help=f"The file of the token to show.  [env: {TOKEN_VARIABLE}, the token itself]",
+    )
+    @click.option("--api-ca", metavar="FILE", help="Trust this authority (PEM) in place of the system's.")
+    @wraps(function)
+    def command(*args: Any, **kwargs: Any) -> T:
+        asking = Asking(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"))
+        return function(asking, *args, **kwargs)
+
+    return command

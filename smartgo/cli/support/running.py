@@ -1,0 +1,196 @@
+"""How a command does its work in the reactor, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import IO, Any, Final, NoReturn
+
+import click
+from twisted.internet import task
+from twisted.internet.defer import CancelledError, Deferred, FirstError
+from twisted.logger import (
+    FilteringLogObserver,
+    ILogObserver,
+    LogEvent,
+    LogLevel,
+    LogLevelFilterPredicate,
+    formatEvent,
+    globalLogBeginner,
+)
+from twisted.python.failure import Failure
+from zope.interface import provider
+
+from smartgo.cli.support.output import printable
+from smartgo.env.interfaces import IEnvironment
+from smartgo.env.real import RealEnvironment
+from smartgo.errors import (
+    BadBody,
+    BadHeader,
+    BadName,
+    CallTimedOut,
+    MessageIllegal,
+    NoSuchMessage,
+    NotConnected,
+    PeerRefused,
+    SettingError,
+    SmartgoError,
+    StoreError,
+    SubscriptionParseFailed,
+)
+from smartgo.node import ending, stalls
+from smartgo.node.loglimit import LogLimit
+from smartgo.schema.codes import ResponseCode
+
+FAILED: Final = 1
+USAGE: Final = 2
+# as sysexits.h has them
+MISSING: Final = 66
+UNSUPPORTED: Final = 69
+STORE_FAILED: Final = 74
+TRY_AGAIN: Final = 75
+FORBIDDEN: Final = 77
+INTERRUPTED: Final = 130  # as shells have it
+
+_BY_CODE: Final[Mapping[int, int]] = {
+    ResponseCode.TOPIC_NOT_EXIST: MISSING,
+    ResponseCode.QUERY_NOT_FOUND: MISSING,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: MISSING,
+    ResponseCode.CONSUMER_NOT_ONLINE: MISSING,
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: UNSUPPORTED,
+    ResponseCode.NO_PERMISSION: FORBIDDEN,
+    ResponseCode.SYSTEM_BUSY: TRY_AGAIN,
+    ResponseCode.SERVICE_NOT_AVAILABLE: TRY_AGAIN,
+    ResponseCode.FLOW_CONTROL: TRY_AGAIN,
+}
+"""What a peer's refusal ends with; others with L{FAILED}."""
+
+Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
+
+
+class Refusal(click.ClickException):
+    """An end that is one sentence and an exit status."""
+
+    def __init__(self, sentence: str, status: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code = status  # type: ignore[misc]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Say it on standard error."""
+        click.echo(f"smartgo: {printable(self.message)}", file=file, err=file is None)
+
+
+def refusal(error: SmartgoError) -> Refusal:
+    """Return what a person is told about an error, and the status that scripts are told."""
+    if isinstance(error, SettingError | StoreError):
+        from smartgo.node.process import status_of  # which brings in all settings
+
+        return Refusal(str(error), status_of(error))
+    if isinstance(error, BadName | MessageIllegal | BadHeader | BadBody | SubscriptionParseFailed):
+        return Refusal(str(error), USAGE)
+    if isinstance(error, NotConnected | CallTimedOut):
+        return Refusal(str(error), TRY_AGAIN)
+    if isinstance(error, PeerRefused):
+        words = error.remark.partition("\n")[0] or "declined"
+        return Refusal(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
+    if isinstance(error, NoSuchMessage):
+        return Refusal(str(error), MISSING)
+    return Refusal(str(error), FAILED)
+
+
+def begin_logging(verbose: bool) -> None:
+    """
+    Write the log to standard error; peers cannot flood it, where the command runs nodes (L{LogLimit}).
+
+    @param verbose: everything; else warnings and worse, without stalls of the reactor: a busy machine has many, and
+        whoever runs a command can do nothing about them. They are counted all the same.
+    """
+
+    @provider(ILogObserver)
+    def write(event: LogEvent) -> None:
+        click.echo(f"{event['log_level'].name}: {formatEvent(event)}", err=True)
+        failure = event.get("log_failure")
+        if failure is not None:
+            click.echo(failure.getTraceback(), err=True)
+
+    least = LogLevel.info if verbose else LogLevel.warn
+    levels = LogLevelFilterPredicate(defaultLogLevel=least)
+    if not verbose:
+        levels.setLogLevelForNamespace(stalls.__name__, LogLevel.error)
+    observer = FilteringLogObserver(LogLimit(write), [levels])
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
+
+
+def run(work: Work, verbose: bool = False) -> bool:
+    """
+    Do C{work(environment)} in the reactor; return when it is done, or was interrupted and has cleaned up.
+
+    An interrupt cancels what it waits for: clean up in C{finally}.
+
+    @param verbose: as in L{begin_logging}.
+    @return: whether it was interrupted.
+    @raise Refusal: it ended with one of our errors.
+    """
+    begin_logging(verbose)
+    failures: list[Failure] = []
+    interruptions: list[object] = []
+
+    def main(reactor: Any) -> Deferred[None]:
+        env = RealEnvironment(reactor)
+        ended: list[Deferred[None]] = []
+        working = Deferred.fromCoroutine(work(env))
+
+        def interrupted() -> Deferred[None] | None:
+            if done.called:
+                return None
+            waiter: Deferred[None] = Deferred()
+            ended.append(waiter)
+            working.cancel()
+            return waiter
+
+        def over(result: object) -> Deferred[None]:
+            if isinstance(result, Failure):
+                result = _cause(result)
+                (interruptions if ended and result.check(CancelledError) else failures).append(result)
+            return env.threads.stop()
+
+        def tell(_: object) -> None:
+            for waiter in ended:
+                waiter.callback(None)
+
+        done: Deferred[None] = working.addBoth(over).addBoth(tell)
+        reactor.addSystemEventTrigger("before", "shutdown", interrupted)
+        reactor.callWhenRunning(ending.hear, reactor, partial(ending.stop, reactor))
+        return done
+
+    try:
+        task.react(main)
+    except SystemExit as leaving:
+        if leaving.code:
+            raise
+    sys.stdout.flush()
+    if failures:
+        raise_from(failures[0])
+    return bool(interruptions)
+
+
+def _cause(failure: Failure) -> Failure:
+    """Return the failure itself of one among several Deferreds."""
+    while isinstance(failure.value, FirstError):
+        failure = failure.value.subFailure
+    return failure
+
+
+def raise_from(failure: Failure) -> NoReturn:
+    """
+    Raise what a command ends with.
+
+    @raise Refusal: the work failed with one of our errors, which is told in a sentence.
+    """
+    failure = _cause(failure)
+    if isinstance(failure.value, SmartgoError):
+        raise refusal(failure.value) from None
+    if isinstance(failure.value, click.ClickException):
+        raise failure.value
+    failure.raiseException()

@@ -1,0 +1,387 @@
+"""
+A store directory looked over while nobody works with it, changing nothing: records and their CRCs, queues against the
+log, the index.
+
+Everything here blocks; it runs in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from smartgo.env.interfaces import IFiles
+from smartgo.errors import BadRecord, StoreError
+from smartgo.schema import index
+from smartgo.schema.consumequeue import UNIT_SIZE, Unit, unit_struct
+from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.schema.properties import TAGS, find, tag_code
+from smartgo.schema.record import BLANK_SIZE, Stop, check, start_struct
+from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from smartgo.store.checkpoint import Checkpoints
+from smartgo.store.layout import Layout
+from smartgo.store.recovery.walk import Walk, record_after, written_end
+from smartgo.store.settings import StoreSettings
+
+KEPT: Final = 200
+"""Findings that are told one by one; others are counted."""
+
+_PAGE: Final = 400  # units that are read at once
+_PAGES: Final = 512  # that are held
+_WINDOW: Final = 1 << 20  # bytes of the log that are read at once for records here and there
+_INDEX_PAGE: Final = 2000  # entries that are read at once
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """
+    Something that should not be so.
+
+    @ivar weight: C{damage}: messages are lost or cannot be read; C{repair}: the next start of a broker sets it right;
+        C{note}: nothing needs to be done.
+    @ivar where: the file, or a queue.
+    """
+
+    weight: str
+    where: str
+    what: str
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """
+    What was looked at and found.
+
+    @ivar begin: physical offset of the first record, C{end} after the last.
+    @ivar clean: the store was closed cleanly, and nobody has opened it since.
+    @ivar more: findings beyond those that are told.
+    """
+
+    store: str
+    clean: bool = True
+    log_files: int = 0
+    begin: int = 0
+    end: int = 0
+    records: int = 0
+    queues: int = 0
+    units: int = 0
+    index_files: int = 0
+    index_entries: int = 0
+    findings: list[Finding] = []
+    more: int = 0
+    damaged: bool = False
+
+
+class StoreCheck:
+    """
+    One look.
+
+    @ivar summary: what was found so far.
+    @ivar cancelled: set from another thread, makes L{run} give up soon.
+    """
+
+    def __init__(
+        self,
+        files: IFiles,
+        root: str,
+        settings: StoreSettings,
+        geometry: index.Geometry,
+        told: Callable[[str, int, int], None] = lambda what, done, total: None,
+    ) -> None:
+        """
+        @param geometry: of index files; those of RocketMQ's default are known too.
+        @param told: called often, with what is looked at, and how much of how much was.
+        """
+        self._files = files
+        self._root = root
+        self._settings = settings
+        self._index_geometry = geometry
+        self._told = told
+        self.summary = Summary(store=root)
+        self.cancelled = False
+        self._pages: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._strangers: set[tuple[str, int]] = set()
+        self._window: tuple[int, bytes] = (0, b"")  # a piece of the log, from a physical offset on
+        self._hashes: tuple[int, set[int]] = (-1, set())  # of the keys of the message at a physical offset
+
+    def run(self) -> Summary:
+        """Look; return the summary. @raise StoreError: it was cancelled, or there is no store."""
+        files, summary = self._files, self.summary
+        if not files.is_directory(self._root):
+            raise StoreError(f"{self._root} is no directory")
+        checkpoints = Checkpoints(files, self._root)
+        own = checkpoints.load()
+        table = checkpoints.load_table() if own is not None else None
+        self._deleted = dict(table.deleted) if table is not None else {}
+        summary.clean = not checkpoints.is_aborted() and (own is None or own.clean)
+        self._flushed = 0 if own is None else max(own.position, own.flushed)
+        try:
+            self._layout = Layout(files, self._root, self._settings, own, summary.clean, self._flushed)
+        except StoreError as error:
+            self._find("damage", self._root, str(error))
+            return summary
+        if self._layout.is_empty and not self._layout.queues:
+            raise StoreError(f"{self._root} holds no store: there is no CommitLog")
+        self._begin()
+        self._log()
+        self._queues()
+        self._index()
+        return summary
+
+    def _find(self, weight: str, where: str, what: str) -> None:
+        summary = self.summary
+        summary.damaged = summary.damaged or weight == "damage"
+        if len(summary.findings) < KEPT:
+            summary.findings.append(Finding(weight, where, what))
+        else:
+            summary.more += 1
+
+    def _breathe(self) -> None:
+        if self.cancelled:
+            raise StoreError("interrupted")
+
+    def _begin(self) -> None:
+        layout, summary = self._layout, self.summary
+        if not summary.clean:
+            self._find(
+                "repair",
+                self._root,
+                "it was not closed cleanly, or a broker has it open; what was written last may be in no queue yet",
+            )
+        for path in layout.aside:
+            self._find("repair", path, "the file is not whole; nothing in it was flushed, and a start sets it aside")
+        for (topic, queue_id), paths in layout.broken.items():
+            self._find("repair", paths[0], f"files of topic {topic}, queue {queue_id} are short or missing")
+        summary.log_files = len(layout.log_files.files)
+        summary.queues = len(layout.queues)
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    def _log(self) -> None:
+        """Read every record, and look for its unit."""
+        log, summary = self._layout.log_files, self.summary
+        at = summary.begin = summary.end = log.begin
+        while True:
+            walk = Walk(self._files, log, at, self._breathe)
+            for message in walk:
+                summary.records += 1
+                if not summary.records & 0xFFF:
+                    self._told("log", walk.position - log.begin, log.end - log.begin)
+                self._look_up(message)
+            summary.end = max(summary.end, walk.position)
+            if walk.stop is not Stop.BAD and not self._left_over(walk.position):
+                break
+            following = record_after(self._files, log, walk.position, self._breathe)
+            self._judge(walk, following)
+            if following is None:
+                break
+            at = following
+        self._told("log", log.end - log.begin, log.end - log.begin)
+
+    def _left_over(self, position: int) -> bool:
+        """Tell whether records follow where the log seems to end."""
+        file = self._layout.log_files.find(position)
+        if file is None:
+            return False
+        last = written_end(self._files, file.path, position - file.base, file.end - file.base, self._breathe)
+        return last > position - file.base or file is not self._layout.log_files.files[-1]
+
+    def _judge(self, walk: Walk, following: int | None) -> None:
+        position = walk.position
+        file = self._layout.log_files.find(position)
+        where = self._root if file is None else f"{file.path}, byte {position - file.base}"
+        reason = walk.reason or "nothing was written there"
+        if following is not None:
+            self._find("damage", where, f"no valid record ({reason}); the next one is {following - position} B further")
+        elif position < self._flushed:
+            self._find("damage", where, f"no valid record ({reason}), though the log was flushed up to {self._flushed}")
+        elif not self.summary.clean:
+            self._find("repair", where, f"the last record is torn ({reason}); it was never acknowledged as flushed")
+        elif walk.stop is Stop.BAD:
+            self._find("damage", where, f"no valid record ({reason}), and none follows")
+
+    # -- queues ------------------------------------------------------------------------------------------------
+
+    def _look_up(self, message: StoredMessage) -> None:
+        """Compare a record with its unit."""
+        if message.sys_flag & PREPARED or message.physical_offset < self._deleted.get(message.topic, 0):
+            return
+        key = (message.topic, message.queue_id)
+        bases = self._layout.queues.get(key)
+        if bases is None:
+            if key not in self._strangers and key not in self._layout.broken:
+                self._strangers.add(key)
+                self._find("note", _queue(key), "the log has messages of it, and there is no such queue: deleted?")
+            return
+        if message.queue_offset * UNIT_SIZE < bases[0]:
+            return  # the queue began later, or its older files are gone
+        unit = self._unit(key, message.queue_offset)
+        if unit is None or not unit.size:
+            weight = "damage" if self.summary.clean else "repair"
+            self._find(weight, _queue(key), f"message {message.queue_offset} is not in the queue")
+            return
+        if (unit.commitlog_offset, unit.size) != (message.physical_offset, message.size):
+            # The topic was deleted and made anew, or a message stored again took the place.
+            other = self._record(unit.commitlog_offset) if unit.commitlog_offset > message.physical_offset else None
+            if other is None or (other.topic, other.queue_id, other.queue_offset) != (*key, message.queue_offset):
+                self._find(
+                    "damage",
+                    _queue(key),
+                    f"unit {message.queue_offset} leads to {unit.commitlog_offset}, its message lies at "
+                    f"{message.physical_offset}",
+                )
+            return
+        code = self._code(message)
+        if code is not None and unit.tag_hash != code:
+            self._find("damage", _queue(key), f"unit {message.queue_offset} has tag code {unit.tag_hash}, not {code}")
+
+    def _code(self, message: StoredMessage) -> int | None:
+        """Return the third field of a message's unit; C{None} where it cannot be told."""
+        if message.topic == SCHEDULE_TOPIC:
+            return message.stored_ms + self._settings.delay_levels.delay_ms(message.queue_id + 1)
+        return tag_code(find(message.properties, TAGS))
+
+    def _unit(self, key: tuple[str, int], number: int) -> Unit | None:
+        """Return a unit, C{None} where the queue's files do not go that far."""
+        directory = posixpath.join(self._layout.queue_directory, key[0], str(key[1]))
+        size = self._layout.queue_file_size
+        offset = number * UNIT_SIZE
+        base = offset - offset % size
+        if base > self._layout.queues[key][-1]:
+            return None
+        page, at = divmod(offset - base, _PAGE * UNIT_SIZE)
+        name = (posixpath.join(directory, f"{base:020d}"), page)
+        data = self._pages.get(name)
+        if data is None:
+            self._breathe()
+            data = self._pages[name] = self._files.read_at(name[0], page * _PAGE * UNIT_SIZE, _PAGE * UNIT_SIZE)
+            if len(self._pages) > _PAGES:
+                self._pages.popitem(last=False)
+        return Unit.unpack(data, at) if len(data) >= at + UNIT_SIZE else None
+
+    def _queues(self) -> None:
+        """Read every unit: they lead into the log, and ever further."""
+        layout, summary = self._layout, self.summary
+        done, total = 0, sum(len(bases) for bases in layout.queues.values()) * layout.queue_file_size
+        for key, bases in layout.queues.items():
+            self._breathe()
+            before = -1
+            for number, unit in self._units(key, bases):
+                if not unit.size:
+                    break
+                summary.units += 1
+                if unit.is_filler:
+                    continue
+                if key[0].startswith(LMQ_PREFIX):
+                    continue
+                if unit.commitlog_offset <= before:
+                    self._find("damage", _queue(key), f"unit {number} leads back to {unit.commitlog_offset}")
+                elif unit.commitlog_offset + unit.size > summary.end:
+                    weight = "damage" if summary.clean else "repair"
+                    self._find(weight, _queue(key), f"unit {number} leads behind the end of the log")
+                    break
+                before = unit.commitlog_offset
+            done += len(bases) * layout.queue_file_size
+            self._told("queues", done, total)
+
+    def _units(self, key: tuple[str, int], bases: list[int]) -> Iterator[tuple[int, Unit]]:
+        directory = posixpath.join(self._layout.queue_directory, key[0], str(key[1]))
+        for base in bases:
+            path = posixpath.join(directory, f"{base:020d}")
+            at = 0
+            while data := self._files.read_at(path, at, _PAGE * UNIT_SIZE):
+                whole = data[: len(data) - len(data) % UNIT_SIZE]
+                for place, unit in enumerate(unit_struct.iter_unpack(whole)):
+                    yield (base + at) // UNIT_SIZE + place, Unit._make(unit)
+                at += len(data)
+
+    # -- the index ---------------------------------------------------------------------------------------------
+
+    def _index(self) -> None:
+        """Read every entry: it leads to a message that has such a key, and chains lead back."""
+        directory = posixpath.join(self._root, "index")
+        known = []
+        for name in self._files.list(directory):
+            path = posixpath.join(directory, name)
+            if not index.is_file_name(name):
+                continue
+            self.summary.index_files += 1
+            geometry = self._geometry(self._files.size(path))
+            if geometry is None:
+                self._find(
+                    "repair",
+                    path,
+                    "its size fits neither maxHashSlotNum and maxIndexNum as they are set, nor RocketMQ's own",
+                )
+                continue
+            count = index.Header.unpack(self._files.read_at(path, 0, index.HEADER_SIZE)).index_count
+            if not index.FIRST_ENTRY <= count <= geometry.entries:
+                self._find("repair", path, f"its header counts {count} entries, of {geometry.entries}")
+                continue
+            known.append((path, geometry, count))
+        total = sum(count - index.FIRST_ENTRY for _, _, count in known)
+        for path, geometry, count in known:
+            self._index_file(path, geometry, count, total)
+
+    def _geometry(self, size: int) -> index.Geometry | None:
+        for geometry in (self._index_geometry, index.Geometry()):
+            if geometry.size == size:
+                return geometry
+        return None
+
+    def _index_file(self, path: str, geometry: index.Geometry, end: int, total: int) -> None:
+        number = index.FIRST_ENTRY
+        wrong = 0
+        while number < end:
+            self._breathe()
+            count = min(_INDEX_PAGE, end - number)
+            data = self._files.read_at(path, geometry.entry_at(number), count * index.ENTRY_SIZE)
+            for raw in index.entry_struct.iter_unpack(data):
+                entry = index.Entry._make(raw)
+                if entry.previous >= number or not self._has_key(entry):
+                    wrong += 1
+                number += 1
+            self.summary.index_entries += count
+            self._told("index", self.summary.index_entries, total)
+        if wrong:
+            self._find("repair", path, f"{wrong} of {end - 1} entries lead to no message of such a key")
+
+    def _has_key(self, entry: index.Entry) -> bool:
+        """Tell whether the message that an entry leads to has a key of its hash; one that is gone has."""
+        if entry.offset < self._layout.log_files.begin:
+            return True
+        offset, hashes = self._hashes
+        if offset != entry.offset:
+            message = self._record(entry.offset)
+            keys = [] if message is None else index.keys_of(bytes(message.properties), message.sys_flag)
+            topic = "" if message is None else message.topic
+            hashes = {index.key_hash(index.key_text(topic, key)) for key in keys}
+            self._hashes = entry.offset, hashes  # entries of one message lie side by side
+        return entry.key_hash in hashes
+
+    def _record(self, offset: int) -> StoredMessage | None:
+        """Return the record at a physical offset, C{None} where there is none."""
+        file = self._layout.log_files.find(offset)
+        if file is None:
+            return None
+        begin, window = self._window
+        at = offset - begin
+        size = start_struct.unpack_from(window, at)[0] if 0 <= at <= len(window) - BLANK_SIZE else 0
+        if size <= 0 or at + size > len(window):
+            # Those who ask go through the log: what comes next is here too.
+            window = self._files.read_at(file.path, offset - file.base, _WINDOW)
+            self._window = offset, window
+            at = 0
+            size = start_struct.unpack_from(window)[0] if len(window) >= BLANK_SIZE else 0
+            if len(window) < size <= file.end - offset:
+                window = self._files.read_at(file.path, offset - file.base, size)
+        try:
+            return check(window, at, offset, verify_crc=False)
+        except BadRecord:
+            return None
+
+
+def _queue(key: tuple[str, int]) -> str:
+    return f"topic {key[0]}, queue {key[1]}"

@@ -1,0 +1,1 @@
+"""What producers and consumers are built of; applications import from L{smartgo} alone."""

@@ -1,0 +1,175 @@
+"""
+The pulls of one queue of a push consumer, one after another for as long as the queue is ours.
+
+Source: C{client/impl/consumer/DefaultMQPushConsumerImpl.java}, C{pullMessage}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.client.client import Client
+from smartgo.client.internal.meters import TopicMeters
+from smartgo.client.internal.offsets import IOffsetStore
+from smartgo.client.internal.pauses import Pauses
+from smartgo.client.internal.processqueue import ProcessQueue
+from smartgo.client.listening import Settings
+from smartgo.client.messages import ReceivedMessage
+from smartgo.client.pullconsumer import PullResult, PullStatus, QueueCalls
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.schema.bodies import SubscriptionData
+from smartgo.schema.codes import ResponseCode
+
+HOLD: Final = 15.0  # seconds that the broker may wait for a message to come
+TIMEOUT: Final = 30.0  # seconds for the answer to a pull
+FLOW_CONTROL: Final = 0.02  # seconds before the next pull when the broker has too much to do
+FAILURE: Final = 3.0  # seconds before the next pull after a failure
+LOCK_WAIT: Final = 1.0  # seconds between two looks for a lost lock
+
+_UNKNOWN_TO_BROKER: Final = frozenset(
+    {
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    }
+)
+
+
+class Pulling:
+    """
+    The pulls of one queue.
+
+    @ivar held: what they brought and is not consumed yet.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        held: ProcessQueue,
+        wants: SubscriptionData,
+        settings: Settings,
+        calls: QueueCalls,
+        offsets: IOffsetStore,
+        pauses: Pauses,
+        meters: TopicMeters,
+        arrived: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        moved: Callable[[ProcessQueue, int], None],
+    ) -> None:
+        """
+        @param arrived: called with what a pull brought, which is in C{held} by then.
+        @param moved: called with where to go on when the queue does not have the offset pulled for; nothing more is
+            pulled then.
+        """
+        self.held = held
+        self._client = client
+        self._clock = client.env.clock
+        self._wants = wants
+        self._settings = settings
+        self._calls = calls
+        self._offsets = offsets
+        self._pauses = pauses
+        self._meters = meters
+        self._arrived = arrived
+        self._moved = moved
+        self._stopped = False
+        self._work: Deferred[None] | None = None
+
+    def start(self) -> None:
+        """Begin to pull."""
+        self._work = Deferred.fromCoroutine(self._run())
+        self._work.addErrback(self._ended)
+
+    def stop(self) -> None:
+        """Pull no more; what is held stays."""
+        self._stopped = True
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
+
+    def _ended(self, failure: Failure) -> None:
+        if not (self._stopped and failure.check(CancelledError)):
+            self._log.failure("{queue} is pulled no further", failure, queue=self.held.queue)
+
+    async def _run(self) -> None:
+        held = self.held
+        while not (self._stopped or held.dropped):
+            if held.full is not None:
+                await held.room()
+            elif self._settings.locks and not held.lock_holds(self._clock.seconds()):
+                await self._pauses.of(LOCK_WAIT)
+            else:
+                pause = await self._pull()
+                if pause:
+                    await self._pauses.of(pause)
+
+    async def _pull(self) -> float:
+        """Pull once; return how long to wait before the next pull, in seconds."""
+        held = self.held
+        begin = self._clock.seconds()
+        try:
+            result = await self._calls.pull(
+                held.queue,
+                held.next_offset,
+                self._wants,
+                self._settings.pull_batch,
+                HOLD,
+                TIMEOUT,
+                commit=self._to_commit(),
+                broker_id=held.broker_id,
+            )
+        except PeerRefused as refusal:
+            return self._refused(refusal)
+        except CallFailed as error:
+            self._log.warn("{queue}: no answer to a pull: {error}", queue=held.queue, error=error)
+            self._client.routes.doubt()
+            return FAILURE
+        if self._stopped or held.dropped:
+            return 0.0
+        held.pulled_at = now = self._clock.seconds()
+        return self._take(result, now - begin)
+
+    def _to_commit(self) -> int | None:
+        """Where the group stands, if the broker keeps that."""
+        held = self.held
+        if not self._settings.shares:
+            return None
+        self._offsets.update(held.queue, held.commit_offset)
+        return held.commit_offset
+
+    def _take(self, result: PullResult, seconds: float) -> float:
+        held = self.held
+        if result.status is PullStatus.OFFSET_MOVED:
+            self._log.warn(
+                "{queue} has no offset {offset}: going on at {next}",
+                queue=held.queue,
+                offset=held.next_offset,
+                next=result.next_offset,
+            )
+            self._stopped = True
+            self._moved(held, result.next_offset)
+            return 0.0
+        progress = result.next_offset != held.next_offset
+        held.next_offset = result.next_offset
+        held.broker_id = result.broker_id
+        if result.messages:
+            held.put(result.messages)
+            self._meters.pulls.add(len(result.messages), seconds)
+            self._arrived(held, result.messages)
+        # A broker that does not hold pulls, or cannot hold any more of them, is not to be asked in a circle.
+        return 0.0 if progress or seconds >= FLOW_CONTROL else FLOW_CONTROL
+
+    def _refused(self, refusal: PeerRefused) -> float:
+        if refusal.code == ResponseCode.FLOW_CONTROL:
+            return FLOW_CONTROL
+        self._log.warn("{queue}: a pull is refused: {error}", queue=self.held.queue, error=refusal)
+        if refusal.code in _UNKNOWN_TO_BROKER:
+            # The broker began anew and has forgotten what we want.
+            self._client.heartbeat()
+        return FAILURE

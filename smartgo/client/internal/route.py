@@ -1,0 +1,331 @@
+"""
+Where the queues of topics are, as the registries tell: asked when first needed, every 30 s, and soon after a broker
+could not be reached.
+
+What is known stays in use while no registry answers (reliability H7). A topic is forgotten when no registry has known
+it for a while: one that has begun anew is empty for some seconds.
+
+Source: C{client/impl/factory/MQClientInstance.java}, C{topicRouteData2TopicPublishInfo} and its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.client.internal.registrycalls import Asks, RegistryCalls
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.schema.bodies import MessageQueue, TopicRouteData
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.topics import TEMPLATE_TOPIC, queue_ids
+
+READ: Final = 4  # bits of a topic's permission
+WRITE: Final = 2
+MASTER: Final = 0  # broker id
+
+REFRESH: Final = 30.0  # seconds
+GONE: Final = 25.0  # seconds for which no registry knows a topic before it is forgotten
+SOON: Final = 3.0  # seconds from a broker that is not reached to a refresh, at most
+_DIGITS: Final = 9  # of a number of queues; more are far beyond what any topic has
+NEW_TOPIC_QUEUES: Final = 4
+
+
+class Route(msgspec.Struct, frozen=True):
+    """
+    Where one topic's queues are.
+
+    @ivar publish: the queues that messages may be sent to.
+    @ivar subscribe: the queues that messages may be read from, sorted.
+    @ivar brokers: broker name, broker id (0 the master), C{host:port}.
+    """
+
+    publish: tuple[MessageQueue, ...]
+    subscribe: tuple[MessageQueue, ...]
+    brokers: dict[str, dict[int, str]]
+
+
+def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """
+    Return the queues to send to: those that the order setting names, exactly, or else all writable ones of brokers
+    that have a master, by broker name.
+    """
+    if data.order_topic_conf:
+        queues = []
+        for part in data.order_topic_conf.split(";"):
+            broker, _, count = part.partition(":")
+            if broker and count.isdecimal():
+                queues += [MessageQueue(topic, broker, number) for number in queue_ids(int(count[:_DIGITS]))]
+        return tuple(queues)
+    masters = {one.broker_name for one in data.broker_datas if MASTER in one.broker_addrs}
+    return tuple(
+        MessageQueue(topic, one.broker_name, number)
+        for one in sorted(data.queue_datas, key=lambda one: one.broker_name)
+        if one.perm & WRITE and one.broker_name in masters
+        for number in queue_ids(one.write_queue_nums)
+    )
+
+
+def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Return the queues to read from: all of brokers where the topic is readable."""
+    return tuple(
+        sorted(
+            {
+                MessageQueue(topic, one.broker_name, number)
+                for one in data.queue_datas
+                if one.perm & READ
+                for number in queue_ids(one.read_queue_nums)
+            }
+        )
+    )
+
+
+def route_of(topic: str, data: TopicRouteData) -> Route:
+    """Return the route that the registry's data mean for a topic."""
+    brokers = {one.broker_name: dict(one.broker_addrs) for one in data.broker_datas if one.broker_addrs}
+    return Route(publish_queues(topic, data), subscribe_queues(topic, data), brokers)
+
+
+def template_route(topic: str, data: TopicRouteData) -> Route:
+    """
+    Return the route for a topic that does not exist yet, from the template's: a send will create it with at most
+    L{NEW_TOPIC_QUEUES} queues at each broker. There is nothing to read.
+    """
+    for one in data.queue_datas:
+        one.read_queue_nums = one.write_queue_nums = min(NEW_TOPIC_QUEUES, one.read_queue_nums)
+    route = route_of(topic, data)
+    return Route(route.publish, (), route.brokers)
+
+
+def parse_registries(text: str) -> tuple[str, ...]:
+    """Return the addresses of a text such as C{10.0.0.1:9876;10.0.0.2:9876}."""
+    return tuple(one.strip() for one in text.replace(",", ";").split(";") if one.strip())
+
+
+class RouteTable:
+    """
+    Routes of the topics that are in use.
+
+    @ivar on_change: called with a topic's name when its route is known for the first time or has changed.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, client: Asks, registries: Sequence[str]) -> None:
+        """
+        @param registries: C{host:port} of each.
+        """
+        self._clock = env.clock
+        self._random = env.random
+        self._registries = RegistryCalls(client, registries, env.random)
+        self._routes: dict[str, Route] = {}
+        self._templates: set[str] = set()  # topics whose route is the template's
+        self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
+        self._wanted: dict[str, None] = {}
+        self._deaf = False  # no registry answered the last time
+        self._asking: dict[str, list[Deferred[Route]]] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._loop = LoopingCall(self.refresh)
+        self._loop.clock = env.clock
+        self._soon: IDelayedCall | None = None
+        self.on_change: Callable[[str], None] = lambda topic: None
+
+    def start(self) -> None:
+        """Refresh from now on."""
+        if not self._loop.running:
+            self._loop.start(REFRESH, now=False)
+
+    def stop(self) -> None:
+        """Refresh no more."""
+        if self._loop.running:
+            self._loop.stop()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+
+    def doubt(self) -> None:
+        """A broker of a known route could not be reached: refresh soon, as there may be another in its place."""
+        if self._soon is None and self._loop.running:
+            self._soon = self._clock.callLater(SOON * (0.5 + self._random.fraction() / 2), self._again)
+
+    def _again(self) -> None:
+        self._soon = None
+        self._loop.reset()
+        self.refresh()
+
+    # -- what is known ---------------------------------------------------------------------------------------
+
+    def known(self, topic: str) -> Route | None:
+        """Return the route of a topic that exists, if it has been asked for and found."""
+        return None if topic in self._templates else self._routes.get(topic)
+
+    def address(self, broker_name: str, broker_id: int = MASTER) -> str | None:
+        """Return the address of a broker of a known route, C{None} where there is none of that id."""
+        return self._brokers.get(broker_name, {}).get(broker_id)
+
+    def nearest_address(self, broker_name: str, broker_id: int = MASTER) -> tuple[str, int] | None:
+        """Return address and id to read from: of the id asked for, or the next above, or any; C{None} for none."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        for one in (broker_id, broker_id + 1):
+            if one in addresses:
+                return addresses[one], one
+        found = min(addresses)
+        return addresses[found], found
+
+    def addresses(self, slaves: bool = True) -> list[str]:
+        """Return the addresses of all brokers of known routes."""
+        return [
+            address
+            for ids in self._brokers.values()
+            for broker_id, address in ids.items()
+            if slaves or broker_id == MASTER
+        ]
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    def want(self, topic: str) -> None:
+        """Ask for this topic at every refresh even while it does not exist."""
+        self._wanted[topic] = None
+
+    def unwant(self, topic: str) -> None:
+        """Take L{want} back."""
+        self._wanted.pop(topic, None)
+
+    def find(self, topic: str) -> Deferred[Route]:
+        """
+        Return the route of a topic, known or asked for now. Cancelling is not supported.
+
+        @raise PeerRefused: through the Deferred: with code 17, no broker has this topic.
+        @raise NotConnected: through the Deferred: no registry can be reached.
+        """
+        return Deferred.fromCoroutine(self._find(topic))
+
+    async def _find(self, topic: str) -> Route:
+        return self.known(topic) or await self._ask(topic)
+
+    def find_for_sending(self, topic: str) -> Deferred[Route]:
+        """
+        Return the route of a topic, or of the template where there is no such topic: the first send creates it.
+
+        @raise PeerRefused: through the Deferred: with code 17, neither exists.
+        @raise NotConnected: through the Deferred: no registry can be reached.
+        """
+        return Deferred.fromCoroutine(self._find_for_sending(topic))
+
+    async def _find_for_sending(self, topic: str) -> Route:
+        route = self._routes.get(topic)
+        if route is not None:
+            return route
+        try:
+            return await self._ask(topic)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            missing = refusal
+        if topic == TEMPLATE_TOPIC:
+            raise missing
+        try:
+            data = await self._data(TEMPLATE_TOPIC)
+        except PeerRefused:
+            raise missing from None
+        route = self._routes.get(topic)  # another send may have been quicker
+        if route is None:
+            route = template_route(topic, data)
+            self._templates.add(topic)
+            self._learn(topic, route)
+        return route
+
+    def refresh(self) -> Deferred[None]:
+        """Ask for all topics in use again; fires when that is done, and never fails."""
+        return Deferred.fromCoroutine(self._refresh())
+
+    async def _refresh(self) -> None:
+        for topic in [*dict.fromkeys([*self._routes, *self._wanted])]:
+            try:
+                await self._ask(topic)
+            except PeerRefused as refusal:
+                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                    self._log.warn("no route of {topic} now: {error}", topic=topic, error=refusal)
+                elif topic in self._routes:
+                    self._missed(topic)
+            except CallFailed as error:
+                if not self._deaf:
+                    self._deaf = True
+                    self._log.warn("no registry answers, what is known goes on: {error}", error=error)
+                return
+        self._deaf = False
+
+    def _missed(self, topic: str) -> None:
+        """No registry knows a topic that we know."""
+        now = self._clock.seconds()
+        if now - self._missing.setdefault(topic, now) >= GONE:
+            self._forget(topic)
+
+    def _forget(self, topic: str) -> None:
+        """No broker has this topic any more, or none that there was when it was to be made."""
+        self._templates.discard(topic)
+        del self._missing[topic]
+        del self._routes[topic]
+        self._gather_brokers()
+        self.on_change(topic)
+
+    async def _ask(self, topic: str) -> Route:
+        """Ask for a topic; those who ask meanwhile get the same answer."""
+        waiting = self._asking.get(topic)
+        if waiting is not None:
+            waiter: Deferred[Route] = Deferred()
+            waiting.append(waiter)
+            return await waiter
+        waiting = self._asking[topic] = []
+        result: Route | Failure
+        try:
+            result = route_of(topic, await self._data(topic))
+            self._templates.discard(topic)
+            self._missing.pop(topic, None)
+            self._learn(topic, result)
+            return result
+        except Exception:
+            result = Failure()
+            raise
+        finally:
+            del self._asking[topic]
+            for waiter in waiting:
+                waiter.callback(result)
+
+    def _learn(self, topic: str, route: Route) -> None:
+        if self._routes.get(topic) == route:
+            return
+        self._routes[topic] = route
+        self._gather_brokers()
+        self.on_change(topic)
+
+    def _gather_brokers(self) -> None:
+        brokers: dict[str, dict[int, str]] = {}
+        for route in self._routes.values():
+            for name, addresses in route.brokers.items():
+                brokers.setdefault(name, {}).update(addresses)
+        self._brokers = brokers
+
+    async def _data(self, topic: str) -> TopicRouteData:
+        command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
+        return await self._registries.read(command, lambda answer: TopicRouteData.decode(answer.body))
+
+    async def ask_registry(self, command: Command) -> Command:
+        """
+        Ask one registry; return its answer, a success.
+
+        @raise PeerRefused: all that answered did so with an error code.
+        @raise CallFailed: none of them answered.
+        """
+        return await self._registries.ask(command)

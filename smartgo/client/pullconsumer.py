@@ -1,0 +1,325 @@
+"""
+Reading queues by hand: pulls by offset, and the offsets of queues and groups.
+
+Source: C{client/impl/consumer/PullAPIWrapper.java}, C{client/impl/MQClientAPIImpl.java}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+import msgspec
+from twisted.internet.defer import Deferred
+
+from smartgo.client.client import Client, header_of, succeeded
+from smartgo.client.internal.route import MASTER
+from smartgo.client.internal.subscription import EVERYTHING, subscription, wanted
+from smartgo.client.messages import ReceivedMessage, decode_messages
+from smartgo.errors import NotConnected, PeerRefused
+from smartgo.schema.bodies import MessageQueue, SubscriptionData
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.offsets import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetResponse,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+    UpdateOffsetRequest,
+)
+from smartgo.schema.headers.pull import PullRequest, PullResponse
+from smartgo.schema.topics import check_group
+
+COMMITS: Final = 0x1  # bits of a pull's sys flag
+MAY_WAIT: Final = 0x2
+SUBSCRIBES: Final = 0x4
+
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""RocketMQ's own name for who looks without being a member."""
+BATCH: Final = 32
+"""Messages of one pull."""
+ANSWER: Final = 10.0  # seconds for the answer to a pull, beside the time that it may be held
+
+
+class PullStatus(Enum):
+    """
+    How a pull ended.
+
+    C{FOUND}: with messages (fewer than asked for, or even none, once unwanted tags are left out). C{NO_NEW}: the queue
+    has nothing behind this offset yet. C{NO_MATCH}: what there is, is not wanted; go on. C{OFFSET_MOVED}: the offset
+    lies outside of the queue; C{next_offset} is inside.
+    """
+
+    FOUND = 0
+    NO_NEW = 19
+    NO_MATCH = 20
+    OFFSET_MOVED = 21
+
+
+class PullResult(msgspec.Struct, frozen=True):
+    """
+    What a pull brought.
+
+    @ivar messages: in the order of the queue.
+    @ivar next_offset: where to go on; C{min_offset} and C{max_offset} bound the queue.
+    @ivar broker_id: the broker of the set that the next pull had better go to; 0 the master.
+    """
+
+    status: PullStatus
+    messages: list[ReceivedMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    broker_id: int
+
+
+T = TypeVar("T")
+
+_STATUSES: Final = {status.value: status for status in PullStatus}
+
+
+def pull_command(
+    group: str,
+    queue: MessageQueue,
+    offset: int,
+    wants: SubscriptionData,
+    limit: int,
+    hold: float,
+    flags: int,
+    commit: int = 0,
+) -> Command:
+    """
+    Return the request for messages of a queue from an offset on.
+
+    @param hold: seconds that the broker may wait for a message to come, where C{flags} have L{MAY_WAIT}.
+    @param commit: where the group stands, where C{flags} have L{COMMITS}.
+    """
+    header = PullRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=limit,
+        sys_flag=flags,
+        commit_offset=commit,
+        suspend_timeout_millis=round(hold * 1000),
+        sub_version=wants.sub_version,
+        subscription=wants.sub_string if flags & SUBSCRIBES else None,
+        expression_type=wants.expression_type,
+        bname=queue.broker_name,
+    )
+    return Command.request(RequestCode.PULL_MESSAGE, header)
+
+
+def pull_answer(answer: Command) -> tuple[PullStatus, PullResponse]:
+    """
+    Return how a pull ended, and where the queue begins, ends, and is to be read on.
+
+    @raise PeerRefused: the broker declined.
+    @raise CallFailed: the answer is none to a pull.
+    """
+    status = _STATUSES.get(answer.code)
+    if status is None:
+        raise PeerRefused(answer.code, answer.remark or "")
+    return status, header_of(PullResponse, answer)
+
+
+class QueueCalls:
+    """What one group asks brokers about queues; their topics' routes must be known."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        self._client = client
+        self._group = group
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        wants: SubscriptionData,
+        limit: int,
+        hold: float,
+        timeout: float,
+        commit: int | None = None,
+        broker_id: int = MASTER,
+        send_subscription: bool = False,
+    ) -> PullResult:
+        """
+        Ask for messages of a queue from an offset on.
+
+        @param limit: messages at most.
+        @param hold: seconds that the broker may wait for a message to come; 0 for not at all.
+        @param timeout: seconds for the answer.
+        @param commit: where the group stands in this queue, which the broker notes down.
+        @param broker_id: whom of the broker set to ask, best.
+        @param send_subscription: send C{wants} along; else the broker knows it from a heartbeat.
+        @raise PeerRefused: the broker declined.
+        @raise CallFailed: it did not answer, or there is none.
+        """
+        found = self._client.routes.nearest_address(queue.broker_name, broker_id)
+        if found is None:
+            raise NotConnected(f"broker {queue.broker_name} has no address now")
+        address, broker_id = found
+        flags = MAY_WAIT if hold else 0
+        if commit is not None and broker_id == MASTER:
+            flags |= COMMITS
+        if send_subscription:
+            flags |= SUBSCRIBES
+        command = pull_command(self._group, queue, offset, wants, limit, hold, flags, commit or 0)
+        answer = await self._client.remoting.ask(address, command, timeout)
+        status, place = pull_answer(answer)
+        messages = []
+        if status is PullStatus.FOUND:
+            messages = wanted(decode_messages(answer.body, queue.broker_name), wants)
+        return PullResult(
+            status,
+            messages,
+            place.next_begin_offset,
+            place.min_offset,
+            place.max_offset,
+            place.suggest_which_broker_id,
+        )
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """Return the end of a queue: the offset that its next message will have. Raises as L{pull} does."""
+        return await self._offset(
+            queue, RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        )
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """Return the offset of the first message still there. Raises as L{pull} does."""
+        return await self._offset(
+            queue, RequestCode.GET_MIN_OFFSET, MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        )
+
+    async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the message stored nearest to a wall clock time, in ms. Raises as L{pull} does."""
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """
+        Return where the group stands in a queue; C{None} where the broker knows nothing of it.
+
+        @raise CallFailed: it did not answer.
+        """
+        header = QueryOffsetRequest(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        try:
+            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except PeerRefused:
+            return None
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Note down where the group stands; returns when the broker has. Raises as L{pull} does."""
+        command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, self._position(queue, offset))
+        succeeded(await self._client.remoting.ask(self._address(queue), command))
+
+    async def tell_commit(self, queue: MessageQueue, offset: int) -> None:
+        """The same without an answer. @raise CallFailed: there is no way to the broker."""
+        command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, self._position(queue, offset))
+        await self._client.remoting.tell(self._address(queue), command)
+
+    def keeper(self, queue: MessageQueue) -> str | None:
+        """Return the address of who is told of the group's positions in a queue; C{None} where there is nobody."""
+        found = self._client.routes.nearest_address(queue.broker_name)
+        return None if found is None else found[0]
+
+    def _position(self, queue: MessageQueue, offset: int) -> UpdateOffsetRequest:
+        return UpdateOffsetRequest(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        answer = await self._client.remoting.ask(self._address(queue), Command.request(code, header))
+        return header_of(OffsetResponse, succeeded(answer)).offset
+
+    def _address(self, queue: MessageQueue) -> str:
+        address = self.keeper(queue)
+        if address is None:
+            raise NotConnected(f"broker {queue.broker_name} has no address now")
+        return address
+
+
+class PullConsumer:
+    """
+    Reads queues at the pace and from the places that the application chooses. It is no member of its group: queues
+    are not shared out, and where the group stands changes by L{commit} alone.
+
+    @ivar group: the group whose positions are read and committed.
+    """
+
+    def __init__(self, client: Client, group: str) -> None:
+        """
+        @raise BadName: the group's name breaks the rules.
+        """
+        check_group(group)
+        self.group = group
+        self._client = client
+        self._calls = QueueCalls(client, group)
+
+    def queues(self, topic: str) -> Deferred[tuple[MessageQueue, ...]]:
+        """
+        Return the queues of a topic, sorted.
+
+        @raise PeerRefused: through the Deferred: code 17, no broker has this topic.
+        @raise CallFailed: through the Deferred: no registry answers.
+        """
+        return self._client.routes.find(topic).addCallback(lambda route: route.subscribe)
+
+    def pull(
+        self, queue: MessageQueue, offset: int, expression: str = EVERYTHING, limit: int = BATCH, hold: float = 0.0
+    ) -> Deferred[PullResult]:
+        """
+        Read messages of a queue from an offset on. Cancelling is supported.
+
+        @param expression: tags that are wanted: C{TagA || TagB}, or C{*} for all messages.
+        @param limit: messages at most; brokers have limits of their own.
+        @param hold: seconds that the broker may wait for a message to come.
+        @raise SubscriptionParseFailed: through the Deferred: the expression names no tag.
+        @raise PeerRefused: through the Deferred: the broker declined.
+        @raise CallFailed: through the Deferred: it did not answer.
+        """
+        return Deferred.fromCoroutine(self._pull(queue, offset, expression, limit, hold))
+
+    async def _pull(self, queue: MessageQueue, offset: int, expression: str, limit: int, hold: float) -> PullResult:
+        wants = subscription(queue.topic, expression, self._client.env.clock.wall_ms())
+        await self._client.routes.find(queue.topic)
+        timeout = hold + ANSWER
+        return await self._calls.pull(queue, offset, wants, limit, hold, timeout, send_subscription=True)
+
+    def max_offset(self, queue: MessageQueue) -> Deferred[int]:
+        """Return the end of a queue: the offset that its next message will have. Fails as L{pull} does."""
+        return self._with_route(queue, self._calls.max_offset(queue))
+
+    def min_offset(self, queue: MessageQueue) -> Deferred[int]:
+        """Return the offset of the first message still there. Fails as L{pull} does."""
+        return self._with_route(queue, self._calls.min_offset(queue))
+
+    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> Deferred[int]:
+        """
+        Return the offset of the message that was stored nearest to a time. Fails as L{pull} does.
+
+        @param timestamp_ms: wall clock, in ms.
+        """
+        return self._with_route(queue, self._calls.offset_at(queue, timestamp_ms))
+
+    def committed(self, queue: MessageQueue) -> Deferred[int | None]:
+        """Return where the group stands; C{None} where nothing is known. Fails where the broker does not answer."""
+        return self._with_route(queue, self._calls.committed(queue))
+
+    def commit(self, queue: MessageQueue, offset: int) -> Deferred[None]:
+        """Set where the group stands: the offset of the message to be read next. Fails as L{pull} does."""
+        return self._with_route(queue, self._calls.commit(queue, offset))
+
+    def _with_route(self, queue: MessageQueue, call: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
+        return Deferred.fromCoroutine(self._await_route(queue, call))
+
+    async def _await_route(self, queue: MessageQueue, call: Coroutine[Deferred[Any], Any, T]) -> T:
+        try:
+            await self._client.routes.find(queue.topic)
+        except BaseException:
+            call.close()
+            raise
+        return await call

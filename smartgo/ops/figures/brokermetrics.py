@@ -1,0 +1,364 @@
+"""
+A broker's figures as Prometheus reads them (C{docs/metrics.rst} lists them).
+
+Names and labels are RocketMQ's where it has such a figure: those of its 5.x brokers (C{rocketmq_messages_in_total}, by
+C{cluster}, C{node_type} and C{node_id}) and those of rocketmq-exporter (C{rocketmq_broker_tps}, by C{cluster} and
+C{broker}), so that their dashboards show this broker too. Ours begin with C{smartgo_}.
+
+Everything is read off tables that are there anyway, at the moment somebody asks. No more topics, and no more pairs of
+group and topic, are told one by one than a limit: the first ones keep their series, further ones are only counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.broker.broker import Broker
+from smartgo.broker.figures.stats import Total
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ha.interfaces import SlaveState
+from smartgo.schema.codes import LANGUAGE_NAMES
+from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
+
+SERIES: Final = 500
+"""Topics, and pairs of group and topic, that have series of their own: with so many, a question takes 50 to 100 ms."""
+
+_NODE: Final = ("cluster", "node_type", "node_id")
+_EXPORTED: Final = ("cluster", "broker")
+_QUEUES_LOOKED_AT: Final = 8  # of one group and topic, for how long the oldest message waits
+
+
+class Lag:
+    """
+    How far one group is behind in one topic.
+
+    @ivar messages: over all queues.
+    @ivar waiting: the queues with messages not yet consumed, with the offset of the first one each.
+    @ivar consumed: the sum of the group's offsets.
+    """
+
+    __slots__ = ("consumed", "group", "messages", "topic", "waiting")
+
+    def __init__(self, group: str, topic: str) -> None:
+        self.group = group
+        self.topic = topic
+        self.messages = 0
+        self.consumed = 0
+        self.waiting: list[tuple[int, int]] = []
+
+
+class BrokerMetrics(Collector):
+    """
+    One broker's figures.
+
+    How long a group's oldest message has been waiting has to be looked up in the log. Each round of questions starts
+    such a look in the background and tells what the last one found: that does not change until the group moves on.
+    """
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, broker: Broker, series: int = SERIES) -> None:
+        """@param series: how many topics, and pairs of group and topic, are told one by one."""
+        self._env = env
+        self._broker = broker
+        self._series = series
+        config = broker.settings.configuration.broker
+        self._node = (config.broker_cluster_name, "broker", config.broker_name)
+        self._exported = (config.broker_cluster_name, config.broker_name)
+        self._oldest_ms: dict[tuple[str, str], int] = {}
+        self._looking = False
+        self._dropped = 0
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family; of a broker that still reads its log, that it does."""
+        yield self._gauge("smartgo_broker_opened", "1 once the store is recovered.", float(self._broker.opened))
+        if not self._broker.opened:
+            return
+        self._dropped = 0
+        yield from self._traffic()
+        yield from self._groups()
+        yield from self._clients()
+        yield from self._tables()
+        yield from self._store()
+        yield from self._replication()
+        yield self._gauge(
+            "smartgo_metrics_dropped", "Topics, and pairs of group and topic, that have no series of their own.",
+            self._dropped,
+        )  # fmt: skip
+
+    # -- families ------------------------------------------------------------------------------------------
+
+    def _gauge(self, name: str, about: str, value: float) -> Metric:
+        family = GaugeMetricFamily(name, about, labels=_NODE)
+        family.add_metric(self._node, value)
+        return family
+
+    def _counter(self, name: str, about: str, value: float) -> Metric:
+        family = CounterMetricFamily(name, about, labels=_NODE)
+        family.add_metric(self._node, value)
+        return family
+
+    def _first(self, totals: Iterable[Total], count: int) -> list[Total]:
+        self._dropped += max(0, count - self._series)
+        return list(islice(totals, self._series))
+
+    # -- what goes through -----------------------------------------------------------------------------------
+
+    def _traffic(self) -> Iterator[Metric]:
+        stats = self._broker.stats
+        put_rate, got_rate = stats.rates()
+        for name, about, rate in (
+            ("rocketmq_broker_tps", "Messages stored a second, over the last 10 s.", put_rate),
+            ("rocketmq_broker_qps", "Messages given out a second, over the last 10 s.", got_rate),
+        ):
+            family = GaugeMetricFamily(name, about, labels=("cluster", "brokerIP", "broker"))
+            family.add_metric((self._exported[0], self._broker.address, self._exported[1]), rate)
+            yield family
+        yield self._counter("smartgo_messages_in", "Messages stored, all topics.", stats.put.total)
+        yield self._counter("smartgo_bytes_in", "Bytes of the records stored, all topics.", stats.put_size)
+        yield self._counter("smartgo_messages_out", "Messages given out, all groups.", stats.got.total)
+        yield self._counter("smartgo_put_failures", "Sends that the store refused.", stats.put_failures)
+        yield self._counter("smartgo_stats_overflowed", "Events not counted one by one.", stats.overflowed)
+        puts, gets, backs = stats.flow_counts
+        yield from self._in(self._first(stats.put_totals(), puts))
+        yield from self._out(self._first(stats.got_totals(), gets), self._first(stats.back_totals(), backs))
+
+    def _in(self, puts: Sequence[Total]) -> Iterator[Metric]:
+        labels = (*_NODE, "topic", "message_type")
+        count = CounterMetricFamily("rocketmq_messages_in", "Messages stored.", labels=labels)
+        size = CounterMetricFamily("rocketmq_throughput_in", "Bytes of the records stored.", labels=labels)
+        dead = CounterMetricFamily(
+            "rocketmq_send_to_dlq_messages", "Messages given up.", labels=(*_NODE, "topic", "consumer_group")
+        )
+        topic_labels = (*_EXPORTED, "topic")
+        rate = GaugeMetricFamily("rocketmq_producer_tps", "Messages stored a second, last minute.", labels=topic_labels)
+        flow = GaugeMetricFamily(
+            "rocketmq_producer_message_size", "Bytes stored a second, last minute.", labels=topic_labels
+        )
+        end = GaugeMetricFamily("rocketmq_producer_offset", "The queues' ends, added up.", labels=topic_labels)
+        for one in puts:
+            key = (*self._node, one.topic, self._kind(one.topic))
+            count.add_metric(key, one.count)
+            size.add_metric(key, one.size)
+            if one.topic.startswith(DLQ_PREFIX):
+                dead.add_metric((*self._node, one.topic, one.topic.removeprefix(DLQ_PREFIX)), one.count)
+            exported = (*self._exported, one.topic)
+            rate.add_metric(exported, one.minute.tps)
+            flow.add_metric(exported, one.minute_size.tps)
+            config = self._broker.topics.get(one.topic)
+            if config is not None:
+                queues = queue_ids(config.write_queue_nums)
+                end.add_metric(exported, sum(self._broker.store.bounds(one.topic, queue)[1] for queue in queues))
+        return iter((count, size, dead, rate, flow, end))
+
+    def _kind(self, topic: str) -> str:
+        """The label that RocketMQ gives each message, here by the topic."""
+        if topic == SCHEDULE_TOPIC:
+            return "delay"
+        config = self._broker.topics.get(topic)
+        return "fifo" if config is not None and config.order else "normal"
+
+    def _out(self, gets: Sequence[Total], backs: Sequence[Total]) -> Iterator[Metric]:
+        labels = (*_NODE, "topic", "consumer_group", "is_retry")
+        count = CounterMetricFamily("rocketmq_messages_out", "Messages given out.", labels=labels)
+        size = CounterMetricFamily("rocketmq_throughput_out", "Bytes of the records given out.", labels=labels)
+        pair_labels = (*_EXPORTED, "topic", "group")
+        rate = GaugeMetricFamily(
+            "rocketmq_consumer_tps", "Messages given out a second, last minute.", labels=pair_labels
+        )
+        flow = GaugeMetricFamily(
+            "rocketmq_consumer_message_size", "Bytes given out a second, last minute.", labels=pair_labels
+        )
+        back = GaugeMetricFamily(
+            "rocketmq_send_back_nums", "Messages sent back a second, last minute.", labels=pair_labels
+        )
+        for one in gets:
+            key = (*self._node, one.topic, one.group, _is_retry(one.topic))
+            count.add_metric(key, one.count)
+            size.add_metric(key, one.size)
+            rate.add_metric((*self._exported, one.topic, one.group), one.minute.tps)
+            flow.add_metric((*self._exported, one.topic, one.group), one.minute_size.tps)
+        for one in backs:
+            back.add_metric((*self._exported, one.topic, one.group), one.minute.tps)
+        return iter((count, size, rate, flow, back))
+
+    # -- how far groups are ------------------------------------------------------------------------------------
+
+    def _groups(self) -> Iterator[Metric]:
+        labels = (*_NODE, "topic", "consumer_group", "is_retry")
+        behind = GaugeMetricFamily("rocketmq_consumer_lag_messages", "Messages not consumed.", labels=labels)
+        waits = GaugeMetricFamily(
+            "rocketmq_consumer_lag_latency", "Milliseconds since the oldest of them was stored.", labels=labels
+        )
+        pair_labels = (*_EXPORTED, "topic", "group")
+        diff = GaugeMetricFamily("rocketmq_message_accumulation", "Messages not consumed.", labels=pair_labels)
+        offset = GaugeMetricFamily("rocketmq_consumer_offset", "The group's offsets, added up.", labels=pair_labels)
+        latency = GaugeMetricFamily(
+            "rocketmq_group_get_latency_by_storetime",
+            "Milliseconds since the oldest message not consumed was stored.",
+            labels=pair_labels,
+        )
+        lags = self._lags()
+        now = self._env.clock.wall_ms()
+        for lag in lags:
+            key = (*self._node, lag.topic, lag.group, _is_retry(lag.topic))
+            exported = (*self._exported, lag.topic, lag.group)
+            behind.add_metric(key, lag.messages)
+            diff.add_metric(exported, lag.messages)
+            offset.add_metric(exported, lag.consumed)
+            oldest = self._oldest_ms.get((lag.group, lag.topic), now) if lag.messages else now
+            waits.add_metric(key, max(0, now - oldest))
+            latency.add_metric(exported, max(0, now - oldest))
+        self._look([lag for lag in lags if lag.messages])
+        return iter((behind, waits, diff, offset, latency))
+
+    def _lags(self) -> list[Lag]:
+        broker = self._broker
+        found: list[Lag] = []
+        pairs = broker.offsets.items()
+        for group, topic, queues in pairs:
+            if topic not in broker.topics or not broker.group_progress.reads(group, topic):
+                continue
+            if len(found) == self._series:
+                self._dropped += 1 + sum(1 for _ in pairs)
+                break
+            lag = Lag(group, topic)
+            for queue_id, consumed in queues.items():
+                minimum, maximum = broker.store.bounds(topic, queue_id)
+                lag.consumed += consumed
+                if consumed < maximum:
+                    lag.messages += maximum - consumed
+                    lag.waiting.append((queue_id, max(consumed, minimum)))
+            found.append(lag)
+        return found
+
+    def _look(self, lags: Sequence[Lag]) -> None:
+        """Find out in the background since when the oldest messages wait; one look at a time."""
+        if not self._looking:
+            self._looking = True
+            Deferred.fromCoroutine(self._find_oldest(lags)).addBoth(self._looked)
+
+    async def _find_oldest(self, lags: Sequence[Lag]) -> None:
+        found: dict[tuple[str, str], int] = {}
+        for lag in lags:
+            times = [
+                await self._broker.store.stored_ms(lag.topic, queue_id, offset)
+                for queue_id, offset in islice(lag.waiting, _QUEUES_LOOKED_AT)
+            ]
+            known = [stored_ms for stored_ms in times if stored_ms > 0]
+            if known:
+                found[lag.group, lag.topic] = min(known)
+        self._oldest_ms = found
+
+    def _looked(self, result: object) -> None:
+        self._looking = False
+        if isinstance(result, Failure):
+            self._log.failure("how long messages wait could not be found out", result)
+
+    # -- who is connected, and what there is -------------------------------------------------------------------
+
+    def _clients(self) -> Iterator[Metric]:
+        broker = self._broker
+        consumers: Counter[tuple[str, str, str, str]] = Counter()
+        for name in islice(broker.consumers.groups(), self._series):
+            group = broker.consumers.get(name)
+            if group is not None:
+                for member in group.members.values():
+                    language = LANGUAGE_NAMES.get(member.language, "OTHER")
+                    consumers[name, language, str(member.version), group.message_model.lower()] += 1
+        labels = (*_NODE, "consumer_group", "language", "version", "consume_mode")
+        family = GaugeMetricFamily("rocketmq_consumer_connections", "Connections of consumer groups.", labels=labels)
+        for key, count in consumers.items():
+            family.add_metric((*self._node, *key), count)
+        yield family
+        producers: dict[object, tuple[str, str]] = {}
+        for name in broker.producers.groups():
+            for member in broker.producers.members(name):
+                producers[member.peer] = (LANGUAGE_NAMES.get(member.language, "OTHER"), str(member.version))
+        family = GaugeMetricFamily(
+            "rocketmq_producer_connections", "Connections that produce.", labels=(*_NODE, "language", "version")
+        )
+        for kind, count in Counter(producers.values()).items():
+            family.add_metric((*self._node, *kind), count)
+        yield family
+        yield self._gauge("smartgo_connections", "Connections to the broker's ports.", broker.connections)
+        yield self._gauge("smartgo_held_pulls", "Pulls that wait for messages.", broker.hold.count)
+        counts = broker.connection_counts
+        if counts is not None:
+            for name, about in (
+                ("accepted", "Connections taken."),
+                ("turned_away", "Connections closed at once, because of a limit."),
+                ("broken", "Connections closed because their bytes were no frames."),
+                ("slow", "Connections closed because they were too slow."),
+                ("idle", "Connections closed because nothing happened on them."),
+                ("unreadable", "Frames whose header could not be read."),
+            ):
+                yield self._counter(f"smartgo_connections_{name}", about, getattr(counts, name))
+
+    def _tables(self) -> Iterator[Metric]:
+        broker = self._broker
+        permission = broker.settings.configuration.broker.broker_permission
+        yield self._gauge("rocketmq_broker_permission", "4 read, 2 write, 6 both.", permission)
+        yield self._gauge("rocketmq_topic_number", "Topics.", len(broker.topics))
+        yield self._gauge("rocketmq_consumer_group_number", "Consumer groups.", len(broker.groups))
+        yield self._counter(
+            "smartgo_offsets_went_back", "Commits smaller than what was there.", broker.offsets.went_back
+        )
+
+    def _store(self) -> Iterator[Metric]:
+        broker = self._broker
+        first, end = broker.store.log_bounds()
+        oldest_ms = broker.facts.earliest_ms
+        reserve = max(0, self._env.clock.wall_ms() - oldest_ms) if oldest_ms >= 0 else 0
+        total, free = broker.facts.disk_usage()
+        for name, about, value in (
+            ("rocketmq_storage_size", "Bytes of the log.", end - first),
+            ("rocketmq_storage_flush_behind_bytes", "Bytes not yet on the disk.", end - broker.store.flushed),
+            ("rocketmq_storage_message_reserve_time", "Milliseconds since the oldest message was stored.", reserve),
+            ("smartgo_store_index_behind_bytes", "Bytes whose keys cannot be searched yet.", broker.store.index_behind),
+            ("smartgo_store_log_end_bytes", "Physical offset where the log ends.", end),
+            ("smartgo_store_refusing", "1 while the store takes no messages.", broker.store.refusal is not None),
+            ("smartgo_store_disk_bytes", "Bytes of the store's file system.", total),
+            ("smartgo_store_disk_free_bytes", "Bytes of it that are free.", free),
+        ):
+            yield self._gauge(name, about, float(value))
+
+    def _replication(self) -> Iterator[Metric]:
+        now = self._broker.replication.now()
+        if now.state is None:
+            end = self._broker.store.log_bounds()[1]
+            yield self._gauge("smartgo_replication_slaves", "Slaves that follow.", len(now.slaves))
+            yield self._gauge(
+                "smartgo_replication_confirmed_bytes", "Physical offset that a slave has confirmed.", now.confirmed
+            )
+            behind = max((end - max(0, one.confirmed) for one in now.slaves), default=-1)
+        else:
+            family = GaugeMetricFamily(
+                "smartgo_replication_state", "1 for the state that a slave is in.", labels=(*_NODE, "state")
+            )
+            for state in SlaveState:
+                family.add_metric((*self._node, state.name), float(state is now.state))
+            yield family
+            if now.tables_ms >= 0:
+                age = max(0, self._env.clock.wall_ms() - now.tables_ms) / 1000
+                yield self._gauge(
+                    "smartgo_replication_tables_age_seconds", "Since a slave's tables were its master's.", age
+                )
+            behind = now.behind
+        if behind >= 0:
+            yield self._gauge(
+                "smartgo_replication_behind_bytes", "That a slave, or a master's slowest slave, lacks.", float(behind)
+            )
+
+
+def _is_retry(topic: str) -> str:
+    return "true" if topic.startswith(RETRY_PREFIX) else "false"

@@ -1,0 +1,141 @@
+"""What C{/metrics} shows of a process: its broker, its registry, its reactor (C{docs/metrics.rst})."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from smartgo.broker.broker import Broker
+from smartgo.env.interfaces import IEnvironment
+from smartgo.net.slowturns import SlowTurns
+from smartgo.ops.figures.brokermetrics import BrokerMetrics
+from smartgo.registry.interfaces import IRoutes
+from smartgo.remoting.memorybudget import Kind, MemoryBudget
+from smartgo.schema.codes import VERSION, Version
+
+
+class Stalls(NamedTuple):
+    """When the reactor stood still."""
+
+    count: int  # type: ignore[assignment]
+    longest: float
+    """Seconds."""
+
+
+def metrics_of(
+    env: IEnvironment,
+    broker: Broker | None = None,
+    routes: IRoutes | None = None,
+    stalls: Callable[[], Stalls] | None = None,
+    budget: MemoryBudget | None = None,
+    slow: SlowTurns | None = None,
+) -> CollectorRegistry:
+    """
+    Return what Prometheus is to be shown of a process; ask for it on the reactor thread.
+
+    @param routes: of the registry in this process.
+    @param stalls: tells when the reactor stood still, where somebody watches that.
+    @param slow: what held the reactor up.
+    @param budget: the memory that peers of the process may make it keep.
+    """
+    registry = CollectorRegistry()
+    registry.register(ProcessMetrics(env, stalls))
+    if slow is not None:
+        registry.register(TurnMetrics(slow))
+    if budget is not None:
+        registry.register(MemoryMetrics(budget))
+    if broker is not None:
+        registry.register(BrokerMetrics(env, broker))
+    if routes is not None:
+        registry.register(RegistryMetrics(routes))
+    return registry
+
+
+class ProcessMetrics(Collector):
+    """The process as such."""
+
+    def __init__(self, env: IEnvironment, stalls: Callable[[], Stalls] | None) -> None:
+        self._clock = env.clock
+        self._stalls = stalls
+        self._began = env.clock.seconds()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        yield InfoMetricFamily("smartgo", "The release whose protocol is spoken.", {"version": Version(VERSION).name})
+        yield GaugeMetricFamily("smartgo_up_seconds", "Seconds since the start.", self._clock.seconds() - self._began)
+        if self._stalls is not None:
+            stalls = self._stalls()
+            yield CounterMetricFamily(
+                "smartgo_reactor_stalls", "How often the reactor stood still for 0.25 s or longer.", stalls.count
+            )
+            yield GaugeMetricFamily("smartgo_reactor_longest_stall_seconds", "The longest of these.", stalls.longest)
+
+
+class TurnMetrics(Collector):
+    """What held the reactor up."""
+
+    def __init__(self, slow: SlowTurns) -> None:
+        self._slow = slow
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        family = CounterMetricFamily(
+            "smartgo_reactor_slow_turns", "Turns of more than 50 ms, by what took them.", labels=("name",)
+        )
+        for name, count in self._slow.counts.items():
+            family.add_metric((name,), count)
+        yield family
+        yield CounterMetricFamily("smartgo_reactor_slow_turns_seconds", "How long these took.", self._slow.seconds)
+
+
+class MemoryMetrics(Collector):
+    """What a process keeps for its peers."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        budget = self._budget
+        yield GaugeMetricFamily("smartgo_memory_budget_bytes", "What peers may make the process keep.", budget.limit)
+        used = GaugeMetricFamily("smartgo_memory_used_bytes", "What the process keeps for peers.", labels=("kind",))
+        for kind in Kind:
+            used.add_metric((kind.name.lower(),), budget.taken(kind))
+        yield used
+        yield GaugeMetricFamily("smartgo_memory_paused", "Connections not read for want of memory.", budget.paused)
+        yield CounterMetricFamily("smartgo_memory_pauses", "How often a connection was not read.", budget.pauses)
+        yield CounterMetricFamily("smartgo_memory_refused", "Connections closed for want of memory.", budget.refused)
+
+
+class RegistryMetrics(Collector):
+    """A registry's tables."""
+
+    def __init__(self, routes: IRoutes) -> None:
+        self._routes = routes
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        brokers = GaugeMetricFamily(
+            "smartgo_registry_brokers", "Registered broker addresses.", labels=("cluster", "role")
+        )
+        oldest = GaugeMetricFamily(
+            "smartgo_registry_broker_silence_seconds", "Seconds since a broker was last heard from, the longest.",
+            labels=("cluster",),
+        )  # fmt: skip
+        counts: dict[tuple[str, str], int] = {}
+        ages: dict[str, float] = {}
+        for one in self._routes.brokers():
+            key = (one.cluster, "master" if one.broker_id == 0 else "slave")
+            counts[key] = counts.get(key, 0) + 1
+            ages[one.cluster] = max(one.age, ages.get(one.cluster, 0.0))
+        for key, count in sorted(counts.items()):
+            brokers.add_metric(key, count)
+        for cluster, age in sorted(ages.items()):
+            oldest.add_metric((cluster,), age)
+        yield brokers
+        yield oldest
+        yield GaugeMetricFamily("smartgo_registry_topics", "Topics that brokers serve.", len(self._routes.topics()))

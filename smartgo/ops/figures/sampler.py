@@ -1,0 +1,335 @@
+"""
+Who looks at figures all the time so that charts have a past: once a second while somebody listens, else every ten.
+
+Rates are made of totals that brokers tell of themselves, so that one request a broker is enough, and nothing that was
+counted between two looks is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import BadBody, CallFailed
+from smartgo.ops.figures.history import History, decoded, encoded
+from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.progress import GroupProgress, Progress
+from smartgo.ops.reading.replicas import following_of
+from smartgo.ops.reading.view import ClusterView, each
+
+LISTENED: Final = 1.0
+"""Seconds between two looks while somebody listens."""
+UNHEARD: Final = 10.0
+"""Seconds between two looks otherwise."""
+GROUPS: Final = 30.0
+"""Seconds between two looks at the groups that somebody wanted to know of."""
+GROUPS_LISTENED: Final = 5.0
+"""The same while somebody listens."""
+SAVED: Final = 300.0
+"""Seconds between two writings of the history."""
+
+LANE: Final = "tables"
+
+_GROUP: Final = "group:"
+
+FIGURES: Final = ("putTps", "getTps", "putBytes", "getBytes", "diskRatio", "logBytes")
+GROUP_FIGURES: Final = ("lag", "lagSeconds", "consumeTps", "putTps")
+
+_TOTALS: Final = (
+    ("putTps", "msgPutTotalTodayNow"),
+    ("getTps", "msgGetTotalTodayNow"),
+    ("putBytes", "putMessageSizeTotal"),
+    ("getBytes", "getMessageSizeTotal"),
+)
+
+
+class BrokerFigures(msgspec.Struct, rename="camel"):
+    """
+    What one broker does just now.
+
+    @ivar put_tps: messages a second since the last look; C{get_tps}, and bytes, are the same.
+    @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
+    @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
+    """
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+    up: bool
+    put_tps: float = 0.0
+    get_tps: float = 0.0
+    put_bytes: float = 0.0
+    get_bytes: float = 0.0
+    disk_ratio: float = 0.0
+    log_bytes: float = 0.0
+    ha_state: str | None = None
+    ha_behind: int | None = None
+
+
+class ClusterFigures(msgspec.Struct, rename="camel"):
+    """What all brokers do just now; wall clock in ms."""
+
+    at_ms: int
+    put_tps: float
+    get_tps: float
+    put_bytes: float
+    get_bytes: float
+    brokers: list[BrokerFigures]
+
+
+class TopicFigures(msgspec.Struct, rename="camel"):
+    """Messages a second that came into a topic in the last minute."""
+
+    name: str
+    put_tps: float
+
+
+class GroupFigures(msgspec.Struct, rename="camel"):
+    """How far a group is."""
+
+    name: str
+    progress: Progress
+
+
+class Listener:
+    """
+    Somebody who wants figures as they come.
+
+    @ivar topics: of these; C{groups} of these too.
+    """
+
+    def __init__(self, hear: Callable[[str, Any], object], topics: Iterable[str], groups: Iterable[str]) -> None:
+        """@param hear: is given the kind of figures, and them."""
+        self.hear = hear
+        self.topics = tuple(topics)
+        self.groups = tuple(groups)
+
+
+class Sampler:
+    """Takes samples, keeps their history, tells listeners."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        view: ClusterView,
+        progress: GroupProgress,
+        history: History,
+        path: str,
+        looked: Callable[[Sequence[BrokerFigures] | None], object] = lambda brokers: None,
+    ) -> None:
+        """
+        @param path: the file of the history.
+        @param looked: is told after each look what brokers do, C{None} where that could not be asked.
+        """
+        self._env = env
+        self._view = view
+        self._progress = progress
+        self._path = path
+        self._looked = looked
+        self._rows: list[BrokerFigures] | None = None
+        self.history = history
+        self._listeners: list[Listener] = []
+        self._call: IDelayedCall | None = None
+        self._busy: Deferred[None] | None = None
+        self._stopped = False
+        self._last: dict[str, tuple[float, dict[str, float]]] = {}
+        self._groups_due = 0.0
+        self._save_due = 0.0
+
+    # -- its life ----------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the history; blocking. One that cannot be read is begun anew: it is a comfort, and no record."""
+        if not self._env.files.exists(self._path):
+            return
+        try:
+            self.history.restore(decoded(self._env.files.read(self._path)))
+            for name in self.history.names():
+                if name.startswith(_GROUP):
+                    self._progress.watch(name.removeprefix(_GROUP))
+        except (BadBody, OSError) as error:
+            self._log.warn("the history {path} is begun anew: {error}", path=self._path, error=str(error))
+
+    def start(self) -> None:
+        """Begin."""
+        now = self._env.clock.seconds()
+        self._groups_due = now + GROUPS
+        self._save_due = now + SAVED
+        self._later(LISTENED)
+
+    async def stop(self) -> None:
+        """End, and write the history."""
+        self._stopped = True
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._busy is not None:
+            self._busy.cancel()
+        await self._save()
+
+    def listen(self, listener: Listener) -> None:
+        """Tell somebody, from now on."""
+        self._listeners.append(listener)
+        for group in listener.groups:
+            self._progress.watch(group)
+            self._groups_due = 0.0
+        if self._call is not None and not self._stopped:
+            self._call.cancel()
+            self._later(0.0)
+
+    def leave(self, listener: Listener) -> None:
+        """Tell him no more."""
+        self._listeners.remove(listener)
+
+    def _later(self, seconds: float) -> None:
+        self._call = self._env.clock.callLater(seconds, self._tick)
+
+    def _tick(self) -> None:
+        self._call = None
+        began = self._env.clock.seconds()
+        self._rows = None
+        self._busy = Deferred.fromCoroutine(self._round())
+        self._busy.addErrback(self._failed).addCallback(self._tell_look).addErrback(self._failed)
+        self._busy.addCallback(self._done, began)
+
+    def _failed(self, failure: Any) -> None:
+        if not self._stopped and not failure.check(CallFailed):
+            self._log.failure("a look at the cluster failed", failure)
+
+    def _tell_look(self, _: object) -> None:
+        if not self._stopped:
+            self._looked(self._rows)
+
+    def _done(self, _: object, began: float) -> None:
+        self._busy = None
+        if not self._stopped:
+            pause = LISTENED if self._listeners else UNHEARD
+            self._later(max(0.0, began + pause - self._env.clock.seconds()))
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    async def _round(self) -> None:
+        now = self._env.clock.seconds()
+        await self._brokers()
+        await self._topics()
+        if now >= self._groups_due:
+            self._groups_due = now + (GROUPS_LISTENED if self._listeners else GROUPS)
+            await self._groups()
+        if now >= self._save_due:
+            self._save_due = now + SAVED
+            await self._save()
+
+    async def _brokers(self) -> None:
+        self._view.runtimes.forget()
+        told = await self._view.runtimes.get()
+        places = await self._view.brokers.get()
+        now, at_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
+        rows = [self._row(place, told.get(place.address, ""), now) for place in places]
+        gone = set(self._last) - {place.address for place in places}
+        for address in gone:
+            del self._last[address]
+        self._rows = rows
+        for row in rows:
+            if row.up:
+                self.history.add(f"broker:{row.address}", at_ms, FIGURES, _values(row))
+        sums = [sum(values) for values in zip(*(_values(row) for row in rows), strict=True)] or [0.0] * len(FIGURES)
+        sums[4] = max((row.disk_ratio for row in rows), default=0.0)
+        self.history.add("cluster", at_ms, FIGURES, sums)
+        self._tell("cluster", ClusterFigures(at_ms, sums[0], sums[1], sums[2], sums[3], rows))
+
+    def _row(self, place: BrokerPlace, told: Mapping[str, str] | str, now: float) -> BrokerFigures:
+        if isinstance(told, str):
+            return BrokerFigures(place.cluster, place.name, place.id, place.address, False)
+        totals = {figure: _number(told, name) for figure, name in _TOTALS}
+        before, last = self._last.get(place.address, (now, totals))
+        self._last[place.address] = (now, totals)
+        passed = now - before
+        # A broker that was started anew counts from 0 again.
+        rates = {
+            figure: max(0.0, totals[figure] - last[figure]) / passed if passed > 0 else 0.0 for figure, _ in _TOTALS
+        }
+        following = following_of(told)
+        log_bytes = _number(told, "commitLogMaxOffset") - _number(told, "commitLogMinOffset")
+        return BrokerFigures(
+            place.cluster,
+            place.name,
+            place.id,
+            place.address,
+            True,
+            rates["putTps"],
+            rates["getTps"],
+            rates["putBytes"],
+            rates["getBytes"],
+            _number(told, "commitLogDiskRatio"),
+            log_bytes,
+            None if following is None else following.state,
+            None if following is None else following.behind,
+        )
+
+    async def _topics(self) -> None:
+        wanted = sorted({topic for one in self._listeners for topic in one.topics})
+        if not wanted:
+            return
+        brokers = self._view.partial(Missing()).admin.brokers
+        counted = await each(wanted, lambda topic: brokers.counters("TOPIC_PUT_NUMS", topic))
+        found = {
+            topic: TopicFigures(topic, sum(one.stats_minute.tps for one in brokers.values()))
+            for topic, brokers in zip(wanted, counted, strict=True)
+        }
+        for listener in list(self._listeners):
+            rows = [found[topic] for topic in listener.topics if topic in found]
+            if rows:
+                listener.hear("topics", rows)
+
+    async def _groups(self) -> None:
+        found: dict[str, GroupFigures] = {}
+        known = await self._view.groups.get() if self._progress.watched else {}
+        view = self._view.partial(Missing(), None)
+        for group in self._progress.watched:
+            if group not in known:
+                continue
+            try:
+                progress = await self._progress.progress(group, view)
+            except CallFailed:
+                continue
+            found[group] = GroupFigures(group, progress)
+            values = (progress.lag, progress.lag_ms / 1000, progress.consume_tps, progress.put_tps or 0.0)
+            self.history.add(_GROUP + group, self._env.clock.wall_ms(), GROUP_FIGURES, values)
+        for listener in list(self._listeners):
+            rows = [found[group] for group in listener.groups if group in found]
+            if rows:
+                listener.hear("groups", rows)
+
+    def _tell(self, kind: str, figures: Any) -> None:
+        for listener in list(self._listeners):
+            listener.hear(kind, figures)
+
+    # -- keeping it --------------------------------------------------------------------------------------------
+
+    async def _save(self) -> None:
+        saved = self.history.saved()
+        try:
+            await self._env.threads.run(LANE, lambda: self._env.files.replace(self._path, encoded(saved), False))
+        except OSError as error:
+            self._log.warn("the history {path} was not written: {error}", path=self._path, error=str(error))
+
+
+def _values(row: BrokerFigures) -> tuple[float, ...]:
+    return (row.put_tps, row.get_tps, row.put_bytes, row.get_bytes, row.disk_ratio, row.log_bytes)
+
+
+def _number(told: Mapping[str, str], name: str) -> float:
+    try:
+        return float(told.get(name, "0"))
+    except ValueError:
+        return 0.0

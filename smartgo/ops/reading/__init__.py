@@ -1,0 +1,1 @@
+"""What resources read from the cluster and its messages, without any HTTP."""

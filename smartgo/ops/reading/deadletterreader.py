@@ -1,0 +1,84 @@
+"""Reads dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from smartgo.client.internal.records import Found
+from smartgo.errors import CallFailed
+from smartgo.ops.reading.lookup import Lookup
+from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.view import PartialView
+from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.web.jobs import Job
+from smartgo.ops.web.problems import Problem
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import dlq_topic
+
+
+class DeadLetters:
+    """The dead letters of groups, as one view sees them. Fails as L{QueueReader} does."""
+
+    def __init__(self, view: PartialView) -> None:
+        self._view = view
+        self._reader = QueueReader(view)
+        self._lookup = Lookup(view)
+
+    async def queues(self, group: str, broker: str = "") -> Sequence[MessageQueue]:
+        """Return the queues of a group's dead letters. @raise Problem: 404, it has none."""
+        topic = dlq_topic(group)
+        missing = Missing()
+        if topic not in await self._view.topics.get(missing):
+            if missing:
+                raise missing.absent(f"dead letters of group {group}", "no-dead-letters")
+            raise Problem(404, f"group {group} has no dead letters", "no-dead-letters")
+        return await self._reader.queues(topic, broker)
+
+    async def letter(self, group: str, id: str) -> Found:
+        """Return one of a group. @raise Problem: 404, it is none."""
+        topic = dlq_topic(group)
+        one = await self._lookup.by_id(id, topic)
+        if one.stored.topic != topic:
+            raise Problem(404, f"message {id} is no dead letter of group {group}", "message-not-found")
+        return one
+
+    async def matching(
+        self,
+        queues: Sequence[MessageQueue],
+        wanted: Filter,
+        from_ms: int,
+        go_on: Callable[[str, CallFailed], object],
+        job: Job | None = None,
+    ) -> AsyncGenerator[Found, None]:
+        """
+        Give out the dead letters that a filter lets in; to be closed by C{aclosing}.
+
+        @param from_ms: where to begin to read.
+        @param go_on: is told which broker is left out, and why; where that is each one the work fails.
+        @param job: is told how far it is.
+        """
+        spans = await self._reader.spans_there(queues, from_ms, go_on)
+        total = sum(one.end - one.begin for one in spans)
+        done = 0
+        answered = False
+        failures: list[CallFailed] = []
+
+        def leave_out(broker: str, error: CallFailed) -> None:
+            failures.append(error)
+            go_on(broker, error)
+
+        for span in spans:
+            async with aclosing(self._reader.scan_there(span, leave_out)) as pulls:
+                async for pulled in pulls:
+                    answered = True
+                    for one in pulled.messages:
+                        if await wanted.lets_in(one):
+                            yield one
+                    if job is not None:
+                        read = done + min(pulled.next_offset, span.end) - span.begin
+                        job.progress(read, total, "going through the dead letters")
+            done += span.end - span.begin
+        if failures and not answered:
+            raise failures[0]

@@ -1,0 +1,89 @@
+"""Finds messages by id, by key and by place."""
+
+from __future__ import annotations
+
+from smartgo.client.internal.records import Found
+from smartgo.client.internal.search import KEY_LIMIT, Search, address_in
+from smartgo.errors import BadHeader
+from smartgo.ops.reading.view import PartialView
+from smartgo.ops.resources.queues import QueueReader
+from smartgo.schema.headerfields import INT64_MAX
+
+
+class Lookup:
+    """
+    Looks messages up. Only brokers that a registry names are asked, whatever address an id holds.
+
+    All methods raise what L{Search}'s do.
+    """
+
+    def __init__(self, view: PartialView) -> None:
+        self._search = Search(view.admin.asking)
+        self._reader = QueueReader(view)
+        self._view = view
+
+    async def by_id(self, id: str, topic: str = "", broker: str = "") -> Found:
+        """
+        Return a message by its offset id, or by its unique id where its topic is known.
+
+        @param broker: the broker that has it, where the address in the offset id is no longer its own.
+        @raise Problem: 404, there is none; 502, none is found and a broker that may have it is missing.
+        """
+        brokers = await self._addresses() if broker == "" else {broker: (await self._view.broker(broker)).address}
+        try:
+            place = address_in(id)
+        except BadHeader:
+            place = None
+        likely = {} if place is None else brokers
+        if broker == "":
+            likely = {name: address for name, address in likely.items() if address == place}
+        message = await self._search.by_offset_id(id, likely) if likely else None
+        if message is None and topic:
+            messages = await self.by_unique_key(topic, id, broker)
+            message = messages[0] if messages else None
+        if message is None and place is not None:
+            others = {name: address for name, address in brokers.items() if name not in likely}
+            message = await self._search.by_offset_id(id, others)
+        if message is None:
+            hint = "" if topic else "; where that is the id its producer gave it, say its topic too"
+            raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
+        return message
+
+    async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> Found:
+        """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""
+        (queue,) = await self._reader.queues(topic, broker, queue_id)
+        return await self._reader.at(queue, offset)
+
+    async def by_key(self, topic: str, key: str, from_ms: int, until_ms: int, limit: int = KEY_LIMIT) -> list[Found]:
+        """
+        Return messages of a topic with this key, the oldest first.
+
+        @param until_ms: 0 for until now.
+        @raise Problem: 404, there is no such topic.
+        """
+        brokers = await self._brokers_of(topic)
+        return (await self._search.by_key(topic, key, brokers, from_ms, until_ms or INT64_MAX))[:limit]
+
+    async def by_unique_key(self, topic: str, key: str, broker: str = "") -> list[Found]:
+        """Return messages of a topic with this unique id, the oldest first. @raise Problem: 404, no such topic."""
+        return await self._search.by_unique_key(topic, key, await self._brokers_of(topic, broker))
+
+    # -- whom to ask -------------------------------------------------------------------------------------------
+
+    async def _addresses(self) -> dict[str, str]:
+        """All brokers by name, each with the address of its master, or its first slave's."""
+        found: dict[str, str] = {}
+        for one in await self._view.brokers.get():
+            found.setdefault(one.name, one.address)
+        return found
+
+    async def _brokers_of(self, topic: str, broker: str = "") -> dict[str, str]:
+        entry = await self._view.topic(topic)
+        names = [name for name in sorted(entry.configs) if broker in ("", name)]
+        if broker:
+            return {name: (await self._view.broker(name)).address for name in names}
+        addresses = await self._addresses()
+        for name in names:
+            if name not in addresses:
+                self._view.missing.note(name, "it is no longer registered")
+        return {name: addresses[name] for name in names if name in addresses}

@@ -1,0 +1,128 @@
+"""How far groups are: asked of brokers, kept for a moment, and remembered of which groups somebody wants to know."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from smartgo.env.interfaces import IClock
+from smartgo.ops.reading.partial import Missing, MissingBroker
+from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
+from smartgo.schema.bodies import ConsumeStats
+
+WATCHED: Final = 64
+"""Groups whose lag is sampled: those that somebody looked at last."""
+
+_LAGS: Final = 256
+"""Groups whose progress is kept for a moment."""
+_TOPICS_ASKED: Final = 8
+"""Topics of a group whose rates are asked for."""
+
+
+class Progress(msgspec.Struct, rename="camel"):
+    """
+    How far a group is, over all its topics.
+
+    @ivar lag: messages before it, those to be retried among them.
+    @ivar lag_ms: how long ago the message was stored that it consumed last, in the queue that is furthest behind; 0
+        where it is not behind.
+    @ivar consume_tps: messages a second it got in the last minute.
+    @ivar put_tps: messages a second that came into its topics meanwhile; null where brokers do not tell.
+    @ivar drain_seconds: until the lag is gone at this pace; null: never, or unknown.
+    """
+
+    lag: int
+    lag_ms: int
+    consume_tps: float
+    put_tps: float | None
+    drain_seconds: float | None
+
+
+class ProgressView(Progress):
+    """
+    How far a group is, as it is asked for by itself.
+
+    @ivar missing: brokers that did not tell: what the group has there is not counted.
+    """
+
+    missing: list[MissingBroker] = []
+
+
+class GroupProgress:
+    """Asks how far groups are."""
+
+    def __init__(self, clock: IClock, view: ClusterView) -> None:
+        self._clock = clock
+        self._view = view
+        self._stats: OrderedDict[str, Cached[ConsumeStats]] = OrderedDict()
+        self._watched: OrderedDict[str, None] = OrderedDict()
+
+    def watch(self, group: str) -> None:
+        """Somebody wants to know: sample it from now on."""
+        self._watched[group] = None
+        self._watched.move_to_end(group)
+        if len(self._watched) > WATCHED:
+            self._watched.popitem(last=False)
+
+    def forget(self, group: str) -> None:
+        """It is gone."""
+        self._watched.pop(group, None)
+
+    @property
+    def watched(self) -> list[str]:
+        """The groups to sample."""
+        return list(self._watched)
+
+    async def stats(self, group: str, missing: Missing) -> ConsumeStats:
+        """Return how far a group is in each queue. @param missing: takes who does not tell."""
+        found = self._stats.get(group)
+        if found is None:
+
+            async def ask(missing: Missing) -> ConsumeStats:
+                return await self._view.partial(missing).admin.groups.progress(group)
+
+            found = self._stats[group] = Cached(self._clock, ask)
+            if len(self._stats) > _LAGS:
+                self._stats.popitem(last=False)
+        self._stats.move_to_end(group)
+        return await found.get(missing)
+
+    async def progress(self, group: str, view: PartialView, rates: bool = True) -> Progress:
+        """
+        Return how far a group is, over all.
+
+        @param view: asks for more, and notes who is missing.
+        @param rates: ask too what comes into its topics; without, C{put_tps} and C{drain_seconds} are C{None}.
+        """
+        stats = await self.stats(group, view.missing)
+        if not rates:
+            return self._summed(stats, None)
+        return self._summed(stats, await self._put_tps(stats, view))
+
+    async def _put_tps(self, stats: ConsumeStats, view: PartialView) -> float | None:
+        """Messages a second that come into the topics of a group, or into the biggest of them where it has many."""
+        sizes: dict[str, int] = {}
+        for queue, one in stats.offset_table.items():
+            sizes[queue.topic] = max(sizes.get(queue.topic, 0), one.broker_offset)
+        topics = sorted(sizes, key=lambda topic: -sizes[topic])[:_TOPICS_ASKED]
+        if not topics:
+            return None
+        counted = await each(topics, lambda topic: view.admin.brokers.counters("TOPIC_PUT_NUMS", topic))
+        return sum(one.stats_minute.tps for brokers in counted for one in brokers.values())
+
+    def _summed(self, stats: ConsumeStats, put_tps: float | None) -> Progress:
+        lag = lag_ms = 0
+        now = self._clock.wall_ms()
+        for one in stats.offset_table.values():
+            behind = max(0, one.broker_offset - one.consumer_offset)
+            lag += behind
+            if behind and one.last_timestamp > 0:
+                lag_ms = max(lag_ms, now - one.last_timestamp)
+        drain: float | None = None
+        if lag == 0:
+            drain = 0.0
+        elif put_tps is not None and stats.consume_tps > put_tps:
+            drain = lag / (stats.consume_tps - put_tps)
+        return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain)

@@ -1,0 +1,56 @@
+"""How far all groups are: asked now and then, and shared by lists that are sorted by it and by alerts."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from smartgo.env.interfaces import IClock
+from smartgo.errors import CallFailed
+from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.progress import GroupProgress, Progress
+from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
+
+FRESH: Final = 10.0
+"""Seconds for which a survey is good; longer where it took long, see L{Cached}."""
+
+_AT_ONCE: Final = 4
+
+
+class GroupState(NamedTuple):
+    """How one group is; C{None} where brokers do not tell."""
+
+    members: int | None
+    model: str | None
+    progress: Progress | None
+
+
+UNKNOWN: Final = GroupState(None, None, None)
+
+
+class GroupSurvey:
+    """
+    Asks how all groups are.
+
+    @ivar all: a L{Cached} of L{GroupState} by group.
+    """
+
+    def __init__(self, clock: IClock, view: ClusterView, progress: GroupProgress) -> None:
+        self._view = view
+        self._progress = progress
+        self.all: Cached[dict[str, GroupState]] = Cached(clock, self._ask, FRESH)
+
+    async def one(self, group: str, view: PartialView) -> GroupState:
+        """Ask how one group is: one that is gone meanwhile, or whose broker does not answer, is unknown."""
+        try:
+            connection = await view.admin.groups.connections(group)
+            progress = await self._progress.progress(group, view, rates=False)
+        except CallFailed:
+            return UNKNOWN
+        if connection is None:
+            return GroupState(0, None, progress)
+        return GroupState(len(connection.connection_set), str(connection.message_model), progress)
+
+    async def _ask(self, missing: Missing) -> dict[str, GroupState]:
+        view = self._view.partial(missing, None)
+        names = list(await view.groups.get())
+        return dict(zip(names, await each(names, lambda name: self.one(name, view), _AT_ONCE), strict=True))

@@ -1,0 +1,1 @@
+"""The resources of the REST API, a module a noun."""

@@ -1,0 +1,260 @@
+"""Resources about access itself: the session, tokens, and the audit log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.ops.security.audit import AuditEntry, AuditLog
+from smartgo.ops.security.gate import Gate
+from smartgo.ops.security.sessions import COOKIE, SESSION_SECONDS, Session, SessionTable
+from smartgo.ops.security.tokens import Token, TokenTable
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.problems import UNKEPT, Problem
+from smartgo.ops.web.routes import ADMIN, Call, route
+
+Scope = Literal["read", "publish", "admin"]
+TokenName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9._-]+$", description="What the token is called.")
+]
+
+_YEAR: Final = 366 * 86400
+
+
+LoginToken = Annotated[str, Meta(max_length=256, description="A token of this API.")]
+LoginCode = Annotated[str, Meta(max_length=256, description="The one-time code of a login link.")]
+
+
+class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What begins a session: one of the two."""
+
+    token: LoginToken = ""
+    code: LoginCode = ""
+
+
+class SessionView(msgspec.Struct, rename="camel"):
+    """
+    Who the asker is.
+
+    @ivar name: the token's name, C{login-link} or C{anonymous}.
+    @ivar scopes: what he is allowed: C{read}, C{publish}, C{admin} (which holds the others).
+    @ivar csrf_token: for the header X-CSRF-Token of everything that is no GET; null without a session.
+    @ivar expires_ms: when the session ends, wall clock; null without one.
+    @ivar login_needed: whether nothing can be read without a token or session.
+    """
+
+    name: str
+    scopes: list[str]
+    csrf_token: str | None
+    expires_ms: int | None
+    login_needed: bool
+
+
+NewTokenScopes = Annotated[list[Scope], Meta(min_length=1, max_length=3)]
+NewTokenSeconds = Annotated[int, Meta(ge=0, le=_YEAR, description="How long it holds; 0 for good.")]
+
+
+class NewToken(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A token to be made."""
+
+    name: TokenName
+    scopes: NewTokenScopes
+    seconds: NewTokenSeconds = 0
+
+
+class TokenView(msgspec.Struct, rename="camel"):
+    """
+    A token, without what its owner keeps.
+
+    @ivar configured: it comes from the setting opsTokens, and can be removed only there.
+    """
+
+    name: str
+    scopes: list[str]
+    created_ms: int
+    expires_ms: int
+    configured: bool
+
+
+class CreatedToken(msgspec.Struct, rename="camel"):
+    """
+    A token that was made.
+
+    @ivar token: what its owner keeps; it is shown this once.
+    """
+
+    name: str
+    scopes: list[str]
+    expires_ms: int
+    token: str
+
+
+class TokenPath(msgspec.Struct):
+    """One token."""
+
+    name: TokenName
+
+
+AuditFailed = Annotated[bool | None, Meta(description="Those alone that failed, or that did not.")]
+
+
+class AuditQuery(ListQuery, kw_only=True):
+    """Which entries; C{q} is looked for in who, address, action, subject and error."""
+
+    failed: AuditFailed = None
+
+
+class SessionApi:
+    """The session."""
+
+    def __init__(self, gate: Gate, tokens: TokenTable, sessions: SessionTable) -> None:
+        self._gate = gate
+        self._tokens = tokens
+        self._sessions = sessions
+
+    @route("GET", "/session", scope=None, answer=SessionView, remote=False)
+    def show(self, call: Call[None, None, None]) -> SessionView:
+        """Say who the asker is."""
+        who = call.principal
+        session = self._sessions.by_key(who.session) if who.session else None
+        return SessionView(
+            who.name,
+            sorted(who.scopes),
+            session.csrf if session else None,
+            session.ends_ms if session else None,
+            self._tokens.any,
+        )
+
+    @route(
+        "POST",
+        "/session",
+        scope=None,
+        body=Login,
+        answer=SessionView,
+        remote=False,
+        refuses={401: "The token or code is wrong, or was used."},
+    )
+    def begin(self, call: Call[None, None, Login]) -> SessionView:
+        """
+        Log in with a token or a one-time code.
+
+        The answer sets a cookie (HttpOnly, SameSite=Strict, 8 hours) and says the CSRF token.
+        """
+        begun = self._begun(call.body)
+        if begun is None:
+            self._gate.failed(call.address)
+            raise Problem(401, "the token or code is wrong, has ended, or was used", "bad-token")
+        if call.principal.session:
+            self._sessions.end(call.principal.session)
+        session, secret = begun
+        call.cookies.append(_cookie(secret, SESSION_SECONDS, call.secure))
+        call.noted["as"] = session.name
+        return SessionView(session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._tokens.any)
+
+    def _begun(self, login: Login) -> tuple[Session, str] | None:
+        if bool(login.token) == bool(login.code):
+            raise Problem(400, "give token or code, one of the two", "invalid-value")
+        if login.code:
+            return self._sessions.redeem(login.code)
+        token = self._tokens.find(login.token)
+        return None if token is None else self._sessions.begin(token)
+
+    @route("DELETE", "/session", scope=None, remote=False)
+    def end(self, call: Call[None, None, None]) -> None:
+        """Log out."""
+        self._sessions.end(call.principal.session)
+        call.cookies.append(_cookie("", 0, call.secure))
+
+
+class TokensApi:
+    """Tokens."""
+
+    def __init__(self, tokens: TokenTable) -> None:
+        self._tokens = tokens
+
+    @route("GET", "/tokens", scope=ADMIN, query=ListQuery, answer=Page[TokenView], remote=False)
+    def list(self, call: Call[None, ListQuery, None]) -> Page[TokenView]:
+        """List the tokens; sorted by name, createdMs or expiresMs."""
+        sorts = {
+            "name": lambda one: one.name,
+            "createdMs": lambda one: one.created_ms,
+            "expiresMs": lambda one: one.expires_ms,
+        }
+        return page_of([_view(one) for one in self._tokens.all()], call.query, sorts, lambda one: one.name, "name")
+
+    @route(
+        "POST",
+        "/tokens",
+        scope=ADMIN,
+        body=NewToken,
+        answer=CreatedToken,
+        status=201,
+        remote=False,
+        refuses={409: "There is one of that name, there are too many, or the first one is not for admin.", **UNKEPT},
+    )
+    async def create(self, call: Call[None, None, NewToken]) -> CreatedToken:
+        """
+        Make a token.
+
+        From the first one on, nobody gets in without.
+        """
+        wanted = call.body
+        token, secret, saved = self._tokens.create(wanted.name, sorted(set(wanted.scopes)), wanted.seconds)
+        await saved
+        return CreatedToken(token.name, [*token.scopes], token.expires_ms, secret)
+
+    @route(
+        "DELETE",
+        "/tokens/{name}",
+        scope=ADMIN,
+        path_type=TokenPath,
+        remote=False,
+        refuses={404: "There is no such token.", 409: "It comes from the settings.", **UNKEPT},
+    )
+    async def delete(self, call: Call[TokenPath, None, None]) -> None:
+        """Forget a token; its sessions end too."""
+        await self._tokens.delete(call.path.name)
+
+
+class AuditApi:
+    """The audit log."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+
+    @route("GET", "/audit", scope=ADMIN, query=AuditQuery, answer=Page[AuditEntry], remote=False)
+    def list(self, call: Call[None, AuditQuery, None]) -> Page[AuditEntry]:
+        """
+        List what was changed, or tried, the newest first; the newest 2000 entries are kept at hand.
+
+        Sorted by atMs, who or status. What was asked for over remoting (25) is there as by C{remoting}.
+        """
+        query = call.query
+        rows = self._audit.entries()
+        if query.failed is not None:
+            rows = [one for one in rows if (one.status >= 400) == query.failed]
+        numbered = list(enumerate(rows))
+        page = page_of(numbered, query, _AUDIT_SORTS, lambda one: _words(one[1]), "-atMs")
+        return Page([one for _, one in page.items], page.total, page.next)
+
+
+_AUDIT_SORTS: Final = {
+    "atMs": lambda one: -one[0],
+    "who": lambda one: (one[1].who, -one[0]),
+    "status": lambda one: (one[1].status, -one[0]),
+}
+
+
+def _words(one: AuditEntry) -> str:
+    return " ".join((one.who, one.address, one.action, *one.subject.values(), one.error))
+
+
+def _view(one: Token) -> TokenView:
+    return TokenView(one.name, [*one.scopes], one.created_ms, one.expires_ms, one.configured)
+
+
+def _cookie(secret: str, seconds: int, secure: bool) -> bytes:
+    parts = [f"{COOKIE}={secret}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
+    return "; ".join([*parts, *(["Secure"] if secure else [])]).encode()

@@ -1,0 +1,362 @@
+"""Resources about alerts: what is wrong, what was, rules, silences."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock
+from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject, Unit
+from smartgo.ops.alerts.table import Adjusted, Alert, Past, Silence, State, Summary
+from smartgo.ops.alerts.watch import AlertWatch
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.problems import UNKEPT, Problem
+from smartgo.ops.web.routes import ADMIN, READ, Call, Stream, route
+from smartgo.ops.web.streams import EventStream, IStreamSource
+
+_RANKS: Final = {"critical": 2, "warning": 1}
+_STATES: Final = {"firing": 2, "pending": 1, "resolved": 0}
+
+
+class AlertRow(Alert, kw_only=True):
+    """
+    One alert, with what there is to know of its rule.
+
+    @ivar kind: what the subject is.
+    @ivar threshold: above which the rule is broken, C{unit} that of both and of the values.
+    @ivar about: what it means, and what to do.
+    @ivar silence: the silence over it that lasts longest.
+    """
+
+    severity: Severity
+    kind: Subject
+    unit: Unit
+    threshold: float
+    about: str
+    silence: Silence | None
+
+
+class PastRow(Past, kw_only=True):
+    """One alert that fired, with how bad it was."""
+
+    severity: Severity
+    kind: Subject
+    unit: Unit
+
+
+class RuleRow(msgspec.Struct, rename="camel"):
+    """
+    One rule.
+
+    @ivar seconds: for how long it must be broken before an alert fires.
+    @ivar window: seconds in which the growth of something is measured; 0: the thing itself is.
+    @ivar threshold: above which it is broken.
+    @ivar default_threshold: the threshold where nobody set another, C{default_seconds} the time.
+    @ivar adjustable: whether the threshold can be set; the time always can.
+    @ivar prometheus: the same rule in C{docs/grafana/alerts.yml}; empty where metrics do not tell enough for one.
+    """
+
+    name: str
+    severity: Severity
+    kind: Subject
+    unit: Unit
+    threshold: float
+    seconds: float
+    window: float
+    enabled: bool
+    default_threshold: float
+    default_seconds: float
+    adjustable: bool
+    prometheus: str
+    about: str
+
+
+RuleName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z-]+$", description="A rule's name.")]
+AlertsState = Annotated[State | None, Meta(description="Those in this state alone.")]
+AlertsSeverity = Annotated[Severity | None, Meta(description="Those that are so bad alone.")]
+AlertsSilenced = Annotated[bool | None, Meta(description="Those alone that are silenced, or that are not.")]
+
+
+class AlertsQuery(ListQuery, kw_only=True):
+    """Which alerts; C{q} is looked for in rule and subject."""
+
+    state: AlertsState = None
+    severity: AlertsSeverity = None
+    silenced: AlertsSilenced = None
+
+
+class RulePath(msgspec.Struct):
+    """One rule."""
+
+    name: RuleName
+
+
+Threshold = Annotated[float, Meta(ge=0, le=1e18)]
+RuleSeconds = Annotated[float, Meta(ge=0, le=86_400)]
+
+
+class RuleBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """How to apply a rule; null, or nothing: as it came."""
+
+    threshold: Threshold | None = None
+    seconds: RuleSeconds | None = None
+    enabled: bool | None = None
+
+
+def _named(member: str) -> dict[str, Any]:
+    """The schema of what has a member that is not empty."""
+    return {"required": [member], "properties": {member: {"minLength": 1}}}
+
+
+SilenceRule = Annotated[str, Meta(max_length=64, pattern="^[a-z-]*$")]
+SilenceSubject = Annotated[str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$")]
+SilenceSeconds = Annotated[int, Meta(ge=60, le=30 * 86_400)]
+SilenceComment = Annotated[str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$")]
+
+
+class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """
+    What nobody needs to be told of for a while.
+
+    A rule, a subject, or both must be named; to silence everything takes a word of its own.
+
+    @ivar rule: alerts of this rule; empty: of any.
+    @ivar subject: alerts about this broker, group or registry; empty: about anything.
+    @ivar all: every alert, whatever it is about; then neither rule nor subject is named.
+    @ivar seconds: from now on.
+    @ivar comment: why, for others.
+    """
+
+    rule: SilenceRule = ""
+    subject: SilenceSubject = ""
+    all: bool = False
+    seconds: SilenceSeconds = 3600
+    comment: SilenceComment = ""
+
+    def __post_init__(self) -> None:
+        """@raise ValueError: it does not say what to silence, or says two things."""
+        named = bool(self.rule or self.subject)
+        if not named and not self.all:
+            raise ValueError("name a `rule`, a `subject` or both; `all` silences everything")
+        if named and self.all:
+            raise ValueError("`all` silences everything: name neither `rule` nor `subject` then")
+
+
+_WHAT: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"anyOf": [_named("rule"), _named("subject")], "properties": {"all": {"const": False}}},
+        {
+            "required": ["all"],
+            "properties": {"all": {"const": True}, "rule": {"maxLength": 0}, "subject": {"maxLength": 0}},
+        },
+    ]
+}
+"""What L{SilenceBody} checks, as a JSON schema says it."""
+
+SilenceId = Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="The silence's id.")]
+
+
+class SilencePath(msgspec.Struct):
+    """One silence."""
+
+    id: SilenceId
+
+
+@implementer(IStreamSource)
+class AlertsSource:
+    """How things are, for one client."""
+
+    def __init__(self, watch: AlertWatch) -> None:
+        self._watch = watch
+        self._stream: EventStream | None = None
+
+    def started(self, stream: EventStream) -> None:
+        """Tell him now, and from now on."""
+        self._stream = stream
+        self._watch.listen(self._hear)
+
+    def stopped(self) -> None:
+        """He is gone."""
+        self._watch.leave(self._hear)
+
+    def _hear(self, summary: Summary) -> None:
+        if self._stream is not None:
+            self._stream.send("alerts", summary)
+
+
+class AlertsApi:
+    """Alerts."""
+
+    def __init__(self, clock: IClock, watch: AlertWatch) -> None:
+        self._clock = clock
+        self._watch = watch
+
+    @route("GET", "/alerts", scope=READ, query=AlertsQuery, answer=Page[AlertRow], remote=False)
+    def alerts(self, call: Call[None, AlertsQuery, None]) -> Page[AlertRow]:
+        """
+        List alerts: those that fire, that are pending, and that were resolved in the last quarter of an hour.
+
+        Sorted by severity (the default, the worst first), state, rule, subject or sinceMs.
+        """
+        query = call.query
+        rows = [self._row(one) for one in self._watch.table.alerts()]
+        rows = [
+            one
+            for one in rows
+            if query.state in (None, one.state)
+            and query.severity in (None, one.severity)
+            and query.silenced in (None, one.silence is not None)
+        ]
+        return page_of(rows, query, _SORTS, lambda one: f"{one.rule} {one.subject}", "-severity")
+
+    def _row(self, alert: Alert) -> AlertRow:
+        rule = self._watch.table.rule(alert.rule)
+        silence = self._watch.table.silence_of(alert, self._clock.wall_ms())
+        return AlertRow(
+            **msgspec.structs.asdict(alert),
+            severity=rule.severity,
+            kind=rule.kind,
+            unit=rule.unit,
+            threshold=rule.threshold,
+            about=rule.about,
+            silence=silence,
+        )
+
+    @route("GET", "/alerts/summary", scope=READ, answer=Summary, remote=False)
+    def summary(self, call: Call[None, None, None]) -> Summary:
+        """Count alerts."""
+        return self._watch.summary()
+
+    @route("GET", "/alerts/events", scope=READ, answer=Stream, remote=False)
+    def events(self, call: Call[None, None, None]) -> Any:
+        """
+        Count alerts as they come and go (server-sent events).
+
+        C{event: alerts} at once and whenever a number changes: critical, warning, silenced, pending.
+        """
+        return AlertsSource(self._watch)
+
+    @route("GET", "/alerts/history", scope=READ, query=ListQuery, answer=Page[PastRow], remote=False)
+    def history(self, call: Call[None, ListQuery, None]) -> Page[PastRow]:
+        """List alerts that fired, the last 500 of them, the newest first; sorted by firedMs, rule or subject."""
+        rows = [self._past(one) for one in self._watch.table.history]
+        return page_of(rows, call.query, _PAST_SORTS, lambda one: f"{one.rule} {one.subject}", "-firedMs")
+
+    def _past(self, past: Past) -> PastRow:
+        rule = self._watch.table.default(past.rule)
+        return PastRow(**msgspec.structs.asdict(past), severity=rule.severity, kind=rule.kind, unit=rule.unit)
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    @route("GET", "/alerts/rules", scope=READ, answer=list[RuleRow], remote=False)
+    def rules(self, call: Call[None, None, None]) -> list[RuleRow]:
+        """List the rules."""
+        return [self._rule(one) for one in self._watch.table.rules]
+
+    def _rule(self, rule: Rule) -> RuleRow:
+        default = self._watch.table.default(rule.name)
+        return RuleRow(
+            rule.name,
+            rule.severity,
+            rule.kind,
+            rule.unit,
+            rule.threshold,
+            rule.seconds,
+            rule.window,
+            rule.enabled,
+            default.threshold,
+            default.seconds,
+            rule.adjustable,
+            rule.prometheus,
+            rule.about,
+        )
+
+    @route(
+        "PUT",
+        "/alerts/rules/{name}",
+        scope=ADMIN,
+        path_type=RulePath,
+        body=RuleBody,
+        answer=RuleRow,
+        remote=False,
+        refuses={404: "There is no such rule.", 409: "That rule has no threshold that could be another.", **UNKEPT},
+    )
+    async def adjust(self, call: Call[RulePath, None, RuleBody]) -> RuleRow:
+        """Set how a rule is applied, over restarts too; what is left out is as it came."""
+        table, name, body = self._watch.table, call.path.name, call.body
+        if name not in RULES:
+            raise Problem(404, f"there is no rule {name}", "rule-not-found")
+        rule = table.rule(name)
+        if body.threshold is not None and not rule.adjustable and body.threshold != rule.threshold:
+            raise Problem(409, f"{name} is broken or not, and has no threshold", "no-threshold")
+        call.noted["before"] = {"threshold": rule.threshold, "seconds": rule.seconds, "enabled": rule.enabled}
+        adjusted = Adjusted(body.threshold, body.seconds, body.enabled)
+        await self._watch.change(lambda table: table.adjust(name, adjusted))
+        return self._rule(table.rule(name))
+
+    # -- silences ----------------------------------------------------------------------------------------------
+
+    @route("GET", "/alerts/silences", scope=READ, answer=list[Silence], remote=False)
+    def silences(self, call: Call[None, None, None]) -> list[Silence]:
+        """List the silences in force, the newest first."""
+        return self._watch.table.silences(self._clock.wall_ms())
+
+    @route(
+        "POST",
+        "/alerts/silences",
+        scope=ADMIN,
+        body=Annotated[SilenceBody, Meta(extra_json_schema=_WHAT)],
+        answer=Silence,
+        status=201,
+        remote=False,
+        refuses={404: "There is no such rule.", **UNKEPT},
+    )
+    async def silence(self, call: Call[None, None, SilenceBody]) -> Silence:
+        """
+        Silence alerts that are known: they go on being listed, and count no more among those that fire.
+
+        It holds over restarts.
+        """
+        body, now = call.body, self._clock.wall_ms()
+        if body.rule and body.rule not in RULES:
+            raise Problem(404, f"there is no rule {body.rule}", "rule-not-found")
+        until_ms = now + body.seconds * 1000
+        who = call.principal.name
+        return await self._watch.change(
+            lambda table: table.add_silence(body.rule, body.subject, until_ms, who, now, body.comment)
+        )
+
+    @route(
+        "DELETE",
+        "/alerts/silences/{id}",
+        scope=ADMIN,
+        path_type=SilencePath,
+        remote=False,
+        refuses={404: "There is no such silence, or no more.", **UNKEPT},
+    )
+    async def end(self, call: Call[SilencePath, None, None]) -> None:
+        """End a silence."""
+        try:
+            ended = await self._watch.change(lambda table: table.end_silence(int(call.path.id)))
+        except LookupError:
+            raise Problem(404, f"there is no silence {call.path.id}, or no more", "silence-not-found") from None
+        call.noted["before"] = msgspec.to_builtins(ended)
+
+
+_SORTS: Final = {
+    "severity": lambda one: (
+        one.silence is None and one.state != "resolved", _STATES[one.state], _RANKS[one.severity], one.since_ms
+    ),
+    "state": lambda one: (_STATES[one.state], _RANKS[one.severity]),
+    "rule": lambda one: (one.rule, one.subject),
+    "subject": lambda one: (one.subject, one.rule),
+    "sinceMs": lambda one: one.since_ms,
+}  # fmt: skip
+_PAST_SORTS: Final = {
+    "firedMs": lambda one: (one.fired_ms, one.id),
+    "rule": lambda one: (one.rule, one.id),
+    "subject": lambda one: (one.subject, one.id),
+}

@@ -1,0 +1,70 @@
+"""
+What is for debugging: stacks, and what fills the memory. Off unless C{opsDebug} says so, and then for admins on this
+machine alone (reliability X13).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from smartgo.ops.security.gate import is_loopback
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import ADMIN, Call, route
+
+_KINDS: Final = 50
+_REFUSES: Final = {403: "You are not on this machine, or the scope is missing."}
+
+
+class ThreadStack(msgspec.Struct, rename="camel"):
+    """Where one thread is: a line a frame, the outermost first."""
+
+    thread: int
+    lines: list[str]
+
+
+class Memory(msgspec.Struct, rename="camel"):
+    """
+    What fills the memory.
+
+    @ivar blocks: that are allocated by Python.
+    @ivar objects: by kind, the most frequent ones among those that the garbage collector looks after.
+    @ivar collections: of the garbage collector, by generation.
+    """
+
+    blocks: int
+    objects: dict[str, int]
+    collections: list[int]
+
+
+class DebugApi:
+    """Stacks and memory. Both hold the reactor up for a moment."""
+
+    @route("GET", "/debug/stacks", scope=ADMIN, answer=list[ThreadStack], remote=False, refuses=_REFUSES)
+    def stacks(self, call: Call[None, None, None]) -> list[ThreadStack]:
+        """Say where each thread is."""
+        _check_near(call)
+        return [
+            ThreadStack(number, [line.strip() for line in traceback.format_stack(frame)])
+            for number, frame in sys._current_frames().items()
+        ]
+
+    @route("GET", "/debug/memory", scope=ADMIN, answer=Memory, remote=False, refuses=_REFUSES)
+    def memory(self, call: Call[None, None, None]) -> Memory:
+        """Say what fills the memory."""
+        _check_near(call)
+        kinds = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
+        return Memory(
+            sys.getallocatedblocks(), dict(kinds.most_common(_KINDS)), [one["collections"] for one in gc.get_stats()]
+        )
+
+
+def _check_near(call: Call[None, None, None]) -> None:
+    """Let those pass who are on this machine. @raise Problem: 403."""
+    if not is_loopback(call.address):
+        raise Problem(403, "this is for people on this machine", "not-local")

@@ -1,0 +1,167 @@
+"""Resources that write definitions out and bring them in: settings of topics and groups, values of registries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+from twisted.internet.defer import CancelledError
+
+from smartgo.client.administration.definitions import (
+    DefinitionSet,
+    Item,
+    Step,
+    count_of,
+    counts_of,
+    leave,
+)
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.security.principals import is_secret
+from smartgo.ops.web.jobs import Job, JobTable, JobView
+from smartgo.ops.web.names import Brokers, Namespace
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, Call, route
+
+ITEMS: Final = 20_000
+"""Settings of one import; each has a row of its job."""
+_HIDDEN: Final[dict[str, tuple[Any, Any]]] = {"value": ("***", "***")}
+
+DefinitionsPart = Annotated[str, Meta(max_length=127, description="Those alone that have this text in their name.")]
+DefinitionsNamespaces = Annotated[
+    list[Namespace],
+    Meta(max_length=64, description="Namespaces of values to add: registries do not tell which there are."),
+]
+
+
+class DefinitionsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What to write out."""
+
+    q: DefinitionsPart = ""
+    namespace: DefinitionsNamespaces = []
+
+
+_ITSELF: Final[dict[str, Any]] = {"$ref": "#/components/schemas/DefinitionSet"}
+# It is read by hand, so that what is wrong with it is told with the name of the topic or group.
+GivenDefinitions = Annotated[dict[str, Any], Meta(extra_json_schema=_ITSELF)]
+
+
+class DefinitionsOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    What to bring in, and where.
+
+    @ivar definitions: as C{GET /definitions} gives them.
+    @ivar brokers: topics and groups go to these; null: to those that they are of.
+    @ivar skip_refused: do the rest where some are refused; else nothing is done then.
+    @ivar dry_run: say what would be done, and do nothing.
+    """
+
+    definitions: GivenDefinitions
+    brokers: Brokers = None
+    skip_refused: bool = False
+    dry_run: bool = False
+
+
+class DefinitionsResult(msgspec.Struct, rename="camel"):
+    """What came of an import: how many settings have which outcome; the rows are L{Item}s."""
+
+    dry_run: bool
+    counts: dict[str, int]
+
+
+class DefinitionsApi:
+    """Definitions."""
+
+    def __init__(self, view: ClusterView, jobs: JobTable) -> None:
+        self._view = view
+        self._jobs = jobs
+
+    @route("GET", "/definitions", scope=ADMIN, query=DefinitionsQuery, answer=DefinitionSet)
+    async def export(self, call: Call[None, DefinitionsQuery, None]) -> DefinitionSet:
+        """
+        Write out the settings of all topics and groups, and values of registries, to be kept or brought in elsewhere.
+
+        Neither messages nor where groups stand, nor what brokers have for themselves. Values that look like secrets are
+        there as they are. A broker that does not answer fails it: half of the definitions are none.
+        """
+        call.headers["Content-Disposition"] = 'attachment; filename="definitions.json"'
+        definitions = self._view.admin.definitions
+        found: DefinitionSet = await definitions.export(call.query.q, call.query.namespace)
+        return found
+
+    @route(
+        "POST",
+        "/definitions/import",
+        scope=ADMIN,
+        body=DefinitionsOrder,
+        answer=JobView,
+        names=(Item, DefinitionsResult),
+        status=202,
+        body_limit=PUBLISH_LIMIT,
+        refuses={409: "Too many jobs run."},
+    )
+    async def bring(self, call: Call[None, None, DefinitionsOrder]) -> JobView:
+        """
+        Make what there is in a file of definitions, or give it these settings; a job.
+
+        Nothing is deleted: what is not in the file is left alone. A file that is wrong anywhere is refused whole, with
+        the name of the item. The job's rows are `Item`s: what would become or became of each setting at each broker,
+        `create`, `change`, `same`, `refused`; then `created`, `changed`, `failed`, or `left` where it was not come to,
+        with the reason. Where some are refused nothing is done, unless `skipRefused` says so. One that fails does not
+        keep the others. The result is a `DefinitionsResult`.
+        """
+        order = call.body
+        if count_of(order.definitions, order.brokers) > ITEMS:
+            raise Problem(400, f"more than {ITEMS} settings at once; bring them in by several files", "too-many-items")
+        wanted = await self._view.admin.definitions.read(order.definitions)
+        work = Import(self._view, wanted, order)
+        return self._jobs.start("definitions", call.principal, work.run, ITEMS, call.owner)
+
+
+class Import:
+    """One import."""
+
+    def __init__(self, view: ClusterView, wanted: DefinitionSet, order: DefinitionsOrder) -> None:
+        self._view = view
+        self._wanted = wanted
+        self._order = order
+
+    async def run(self, job: Job) -> DefinitionsResult:
+        """
+        Compare, and write what is to be written; the job has a row for each from the beginning.
+
+        @raise Problem: 409, some are refused, and nothing was done.
+        """
+        order = self._order
+        job.progress(0, 0, "asking what there is")
+        steps = await self._view.admin.definitions.plan(self._wanted, order.brokers)
+        for step in steps:
+            if step.item.changes and step.item.kind == "kv" and is_secret(step.item.name):
+                step.item.changes = _HIDDEN  # jobs are shown to all who may read
+            job.add(step.item)
+        if not order.dry_run:
+            try:
+                await self._write(job, steps)
+            finally:
+                leave(steps)
+                self._view.forget()
+        return DefinitionsResult(order.dry_run, counts_of(steps))
+
+    async def _write(self, job: Job, steps: list[Step]) -> None:
+        refused = [step.item for step in steps if step.item.outcome == "refused"]
+        if refused and not self._order.skip_refused:
+            first = f"{refused[0].words}: {refused[0].reason}"
+            said = f"nothing was done, as {len(refused)} of {len(steps)} are refused, such as {first}"
+            raise Problem(409, said, "items-refused")
+        due = [step for step in steps if step.due]
+        for number, step in enumerate(due):
+            job.progress(number, len(due), step.item.words)
+            try:
+                await self._view.admin.definitions.write(step)
+            except CancelledError:
+                step.item.outcome, step.item.reason = (
+                    "failed",
+                    "the job was ended meanwhile: it may be done all the same",
+                )
+                raise
+        job.progress(len(due), len(due))

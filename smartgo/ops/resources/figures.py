@@ -1,0 +1,137 @@
+"""Resources of figures over time: as they come, and as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IClock
+from smartgo.ops.figures.sampler import Listener, Sampler
+from smartgo.ops.reading.progress import GroupProgress
+from smartgo.ops.web.names import GroupName, TopicName
+from smartgo.ops.web.routes import READ, Call, Stream, route
+from smartgo.ops.web.streams import EventStream, IStreamSource
+
+_WANTED: Final = 16
+
+_DAY_MS: Final = 86_400_000
+_EVER: Final = 1 << 53
+
+WallMs = Annotated[int, Meta(ge=0, le=_EVER)]
+
+
+EventsTopic = Annotated[list[TopicName], Meta(max_length=_WANTED, description="Rates of these topics.")]
+EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="Progress of these groups.")]
+
+
+class EventsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What to hear of besides brokers."""
+
+    topic: EventsTopic = []
+    group: EventsGroup = []
+
+
+HistorySeries = Annotated[
+    str,
+    Meta(
+        max_length=300,
+        pattern="^(cluster|broker:[^/]+|group:[^/]+)$",
+        description="`cluster`, `broker:ADDRESS` or `group:NAME`.",
+    ),
+]
+HistoryBeginMs = Annotated[WallMs | None, Meta(description="From when; by default an hour ago.")]
+HistoryEndMs = Annotated[WallMs | None, Meta(description="Until when; by default now.")]
+HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="At most so many; more are put together.")]
+
+
+class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Which points."""
+
+    series: HistorySeries = "cluster"
+    begin_ms: HistoryBeginMs = None
+    end_ms: HistoryEndMs = None
+    points: HistoryPoints = 300
+
+
+class HistoryView(msgspec.Struct, rename="camel"):
+    """
+    A part of a series.
+
+    @ivar step_ms: between two points; 0 where they stand as they came.
+    @ivar values: by figure, one a point: C{putTps}, C{getTps}, C{putBytes}, C{getBytes} (a second), C{diskRatio} and
+        C{logBytes} of brokers; C{lag}, C{lagSeconds}, C{consumeTps}, C{putTps} of groups.
+    """
+
+    series: str
+    step_ms: int
+    at_ms: list[int]
+    values: dict[str, list[float]]
+
+
+@implementer(IStreamSource)
+class FiguresSource:
+    """Figures for one client."""
+
+    def __init__(self, sampler: Sampler, topics: Sequence[str], groups: Sequence[str]) -> None:
+        self._sampler = sampler
+        self._topics = topics
+        self._groups = groups
+        self._listener: Listener | None = None
+
+    def started(self, stream: EventStream) -> None:
+        """Begin to listen."""
+        self._listener = Listener(stream.send, self._topics, self._groups)
+        self._sampler.listen(self._listener)
+
+    def stopped(self) -> None:
+        """Listen no more."""
+        if self._listener is not None:
+            self._sampler.leave(self._listener)
+
+
+class EventsApi:
+    """Figures."""
+
+    def __init__(self, clock: IClock, sampler: Sampler, progress: GroupProgress) -> None:
+        self._clock = clock
+        self._sampler = sampler
+        self._progress = progress
+
+    @route("GET", "/events", scope=READ, query=EventsQuery, answer=Stream, tag="figures")
+    def events(self, call: Call[None, EventsQuery, None]) -> Any:
+        """
+        Send figures as they come (server-sent events).
+
+        Each second C{event: cluster}: what all brokers do (atMs, putTps, getTps, putBytes, getBytes, brokers); where
+        topics were asked for C{event: topics}, a list of name and putTps; every five seconds, where groups were,
+        C{event: groups}, a list of name and progress. C{event: dropped} tells a slow client how many events it missed.
+        """
+        query = call.query
+        return FiguresSource(self._sampler, query.topic, query.group)
+
+    @route("GET", "/history", scope=READ, query=HistoryQuery, answer=HistoryView, remote=False, tag="figures")
+    def history(self, call: Call[None, HistoryQuery, None]) -> HistoryView:
+        """
+        Give the points of a series, for charts.
+
+        Samples are kept for 15 minutes at least, minutes for a day, hours for a month; over a restart too. A group's
+        begin when somebody first asks for them.
+        """
+        query = call.query
+        kind, _, name = query.series.partition(":")
+        if kind == "group":
+            self._progress.watch(name)
+        end = self._clock.wall_ms() if query.end_ms is None else query.end_ms
+        begin = end - _DAY_MS // 24 if query.begin_ms is None else query.begin_ms
+        found = self._sampler.history.points(query.series, begin, end, query.points)
+        figures = self._sampler.history.figures(query.series)
+        return HistoryView(query.series, found.step_ms, found.at_ms, dict(zip(figures, found.values, strict=True)))
+
+    @route("GET", "/history/series", scope=READ, answer=list[str], remote=False, tag="figures")
+    def series(self, call: Call[None, None, None]) -> list[str]:
+        """List the series that there are points of."""
+        return self._sampler.history.names()

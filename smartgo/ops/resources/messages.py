@@ -1,0 +1,265 @@
+"""Resources about messages: to look them up, to see all of one, to have it consumed or sent again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.client.internal.copies import copy_to
+from smartgo.client.internal.records import Found
+from smartgo.ops.reading.content import (
+    MessageId,
+    MessageRow,
+    MessageView,
+    OptionalBroker,
+    OptionalTopic,
+    QueueId,
+    QueueOffset,
+    TimeMs,
+    row_of,
+    view_of,
+)
+from smartgo.ops.reading.inflating import Inflater
+from smartgo.ops.reading.lookup import Lookup
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.deliveries import Deliveries
+from smartgo.ops.resources.send import Outbox, Sent
+from smartgo.ops.web.names import BrokerName, ClientId, GroupName, TopicName
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Call, Raw, route
+
+Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
+
+
+class MessagePath(msgspec.Struct):
+    """One message."""
+
+    id: MessageId
+
+
+class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What else says which message is meant: a unique id alone is found with its topic only."""
+
+    topic: OptionalTopic = ""
+    broker: OptionalBroker = ""
+
+
+class StatesQuery(ListQuery, kw_only=True):
+    """Which groups, by C{q} in their names; and which message is meant, as elsewhere."""
+
+    topic: OptionalTopic = ""
+    broker: OptionalBroker = ""
+
+
+class PlaceQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """One place in a queue."""
+
+    topic: TopicName
+    broker: BrokerName
+    queue_id: QueueId
+    offset: QueueOffset
+
+
+FindUniqueKey = Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")]
+FindUntilMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")]
+FindLimit = Annotated[int, Meta(ge=1, le=64, description="Messages at most.")]
+
+
+class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which messages: give C{key} or C{uniqueKey}, one of the two."""
+
+    topic: TopicName
+    key: Word = ""
+    unique_key: FindUniqueKey = ""
+    from_ms: TimeMs = 0
+    until_ms: FindUntilMs = 0
+    limit: FindLimit = 64
+
+
+class GroupState(msgspec.Struct, rename="camel"):
+    """
+    What became of a message in one group.
+
+    @ivar state: C{consumed}, C{filtered} (consumed, without the group's having seen it), C{waiting} (not consumed
+        yet), C{pull} (its members pull by hand), C{broadcast}, C{offline} (no member is connected), C{unknown}.
+    @ivar detail: why it is unknown, else null.
+    """
+
+    group: str
+    state: str
+    detail: str | None = None
+
+
+ConsumeOrderSeconds = Annotated[int, Meta(ge=1, le=10, description="To wait for its answer; brokers wait for 10 s.")]
+
+
+class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Who is to consume a message."""
+
+    group: GroupName
+    client_id: ClientId
+    seconds: ConsumeOrderSeconds = 10
+
+
+class Consumed(msgspec.Struct, rename="camel"):
+    """
+    How a client did with a message.
+
+    @ivar result: C{CR_SUCCESS}, C{CR_LATER}, C{CR_ROLLBACK}, C{CR_COMMIT}, C{CR_THROW_EXCEPTION} or C{CR_RETURN_NULL}.
+    @ivar well: whether that is a success.
+    @ivar spent_ms: that it took.
+    """
+
+    result: str
+    well: bool
+    order: bool
+    auto_commit: bool
+    remark: str | None
+    spent_ms: int
+
+
+ResendOrderTopic = Annotated[OptionalTopic, Meta(description="Where to; by default the topic it was first sent to.")]
+
+
+class ResendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A copy to be sent."""
+
+    topic: ResendOrderTopic = ""
+    dry_run: bool = False
+
+
+_GONE: Final = {404: "There is no such message, topic or broker."}
+_WELL: Final = frozenset({"CR_SUCCESS", "CR_COMMIT"})
+
+
+class MessagesApi:
+    """Messages."""
+
+    def __init__(self, view: ClusterView, outbox: Outbox, inflater: Inflater) -> None:
+        self._view = view
+        self._outbox = outbox
+        self._inflater = inflater
+
+    # -- at once -----------------------------------------------------------------------------------------------
+
+    @route("GET", "/messages", scope=READ, query=FindQuery, answer=Page[MessageRow], refuses=_GONE)
+    async def find(self, call: Call[None, FindQuery, None]) -> Page[MessageRow]:
+        """List messages of a topic with a key, or a unique id, the oldest first."""
+        query = call.query
+        if bool(query.key) == bool(query.unique_key):
+            raise Problem(400, "give key or uniqueKey, one of the two", "invalid-value")
+        lookup = self._lookup(call)
+        if query.key:
+            messages = await lookup.by_key(query.topic, query.key, query.from_ms, query.until_ms, query.limit)
+        else:
+            messages = (await lookup.by_unique_key(query.topic, query.unique_key))[: query.limit]
+        return Page([row_of(one) for one in messages], len(messages))
+
+    @route("GET", "/messages/at", scope=READ, query=PlaceQuery, answer=MessageView, refuses=_GONE)
+    async def at(self, call: Call[None, PlaceQuery, None]) -> MessageView:
+        """Show the message at one place of a queue."""
+        query = call.query
+        return view_of(await self._lookup(call).at(query.topic, query.broker, query.queue_id, query.offset))
+
+    @route(
+        "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE
+    )
+    async def show(self, call: Call[MessagePath, WhichQuery, None]) -> MessageView:
+        """Show one message: all its fields, its body in all forms that fit it, its bytes field by field."""
+        return view_of(await self._found(call))
+
+    @route(
+        "GET",
+        "/messages/{id}/body",
+        scope=READ,
+        path_type=MessagePath,
+        query=WhichQuery,
+        answer=Raw,
+        media="application/octet-stream",
+        refuses={**_GONE, 409: "Its body cannot be unpacked, or a broker declined."},
+    )
+    async def body(self, call: Call[MessagePath, WhichQuery, None]) -> Raw:
+        """Give the body of a message, unpacked, as a file."""
+        one = await self._found(call)
+        name = f'attachment; filename="{one.stored.message_id}.bin"'
+        whole = await self._inflater.opened(one)
+        return Raw(whole.body, "application/octet-stream", {"Content-Disposition": name})
+
+    @route(
+        "GET",
+        "/messages/{id}/groups",
+        scope=READ,
+        path_type=MessagePath,
+        query=StatesQuery,
+        answer=Page[GroupState],
+        refuses=_GONE,
+    )
+    async def groups(self, call: Call[MessagePath, StatesQuery, None]) -> Page[GroupState]:
+        """Say what became of a message in groups that read its topic; sorted by group. Those of the page are asked."""
+        message = await self._found(call)
+        deliveries = Deliveries(self._view.partial(call.missing))
+        groups = await deliveries.groups(message)
+        page = page_of(groups, call.query, {"group": str}, str, "group")
+        states = await deliveries.states(message, page.items)
+        return Page([GroupState(group, state, detail) for group, state, detail in states], page.total, page.next)
+
+    def _lookup(self, call: Call[Any, Any, Any]) -> Lookup:
+        return Lookup(self._view.partial(call.missing))
+
+    async def _found(self, call: Call[MessagePath, Any, Any]) -> Found:
+        return await self._lookup(call).by_id(call.path.id, call.query.topic, call.query.broker)
+
+    # -- again -------------------------------------------------------------------------------------------------
+
+    @route(
+        "POST",
+        "/messages/{id}/consume",
+        scope=ADMIN,
+        path_type=MessagePath,
+        query=WhichQuery,
+        body=ConsumeOrder,
+        answer=Consumed,
+        refuses=_GONE,
+    )
+    async def consume(self, call: Call[MessagePath, WhichQuery, ConsumeOrder]) -> Consumed:
+        """
+        Have a connected client of a group consume a message now.
+
+        Its listener is called once more, outside of its queues; no position moves.
+        """
+        order = call.body
+        one = await self._found(call)
+        result = await Deliveries(self._view.partial(call.missing)).consume(
+            one, order.group, order.client_id, order.seconds
+        )
+        word = result.consume_result or "CR_RETURN_NULL"
+        return Consumed(
+            word, word in _WELL, result.order, result.auto_commit, result.remark, int(result.spent_time_mills)
+        )
+
+    @route(
+        "POST",
+        "/messages/{id}/resend",
+        scope=PUBLISH,
+        path_type=MessagePath,
+        query=WhichQuery,
+        body=ResendOrder,
+        answer=Sent,
+        refuses={
+            **_GONE,
+            409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined.",
+        },
+    )
+    async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
+        """Send a copy of a message, with an id of its own; all groups of the topic get it."""
+        copy = copy_to(await self._inflater.opened(await self._found(call)), call.body.topic)
+        await self._outbox.check_open(copy.topic, call.principal)
+        if call.body.dry_run:
+            await self._outbox.check(copy.topic)
+            return Sent("DRY_RUN", copy.topic)
+        sent = await self._outbox.send(copy)
+        call.noted["sent"] = sent.offset_id
+        return sent

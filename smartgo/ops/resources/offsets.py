@@ -1,0 +1,341 @@
+"""Resources that move consumer groups: planned first, then done, and undone from the plan that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+from twisted.internet.defer import CancelledError
+
+from smartgo.client.administration.positions import Move, ResetPlan, Target
+from smartgo.errors import CallFailed, SettingError
+from smartgo.ops.reading.content import QueueId, QueueOffset
+from smartgo.ops.reading.plans import Plan, PlanTable, State
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.web.names import BrokerName, GroupName, TopicName
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.problems import UNKEPT, Problem
+from smartgo.ops.web.routes import ADMIN, READ, Call, route
+
+_GONE: Final = {404: "There is no such plan, or no more."}
+_UNKEPT: Final = {507: "The plan could not be written to disk; the detail says whether anything was moved."}
+
+
+class QueueTarget(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One queue to be moved; C{offset} says where to, if C{to} is C{explicit}."""
+
+    broker: BrokerName
+    queue_id: QueueId
+    offset: QueueOffset | None = None
+
+
+ResetOrderValue = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
+ResetOrderQueues = Annotated[list[QueueTarget], Meta(min_length=1, max_length=1024)]
+
+
+class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    Where to move a group in a topic.
+
+    @ivar to: its C{earliest} or C{latest} message; the first one stored at a C{time} or later; an C{offset}, the same
+        in each queue; C{shift}: so many messages on, or back if negative; C{explicit}: each queue's own offset.
+    @ivar value: the time (wall clock, ms), the offset, or the shift.
+    @ivar queues: these alone; null for all.
+    @ivar dry_run: plan it, and do nothing; the plan can be applied later.
+    """
+
+    group: GroupName
+    topic: TopicName
+    to: Literal["earliest", "latest", "time", "offset", "shift", "explicit"]
+    value: ResetOrderValue = 0
+    queues: ResetOrderQueues | None = None
+    dry_run: bool = False
+
+
+class MoveView(msgspec.Struct, rename="camel"):
+    """
+    One queue of a plan.
+
+    @ivar before: where the group stands; null where it has no position.
+    @ivar after: where it is to stand.
+    @ivar minimum: the offset of the first message there, C{maximum} that of the next to come.
+    @ivar skipped: messages that it will not get; C{repeated}: that it will get again.
+    """
+
+    broker: str
+    queue_id: int
+    before: int | None
+    after: int
+    minimum: int
+    maximum: int
+    skipped: int
+    repeated: int
+
+
+class PlanRow(msgspec.Struct, rename="camel"):
+    """
+    One plan.
+
+    @ivar to, value: as in the order.
+    @ivar state: C{failed}: a part of it may have been done.
+    @ivar who: who made it.
+    @ivar expires_ms: when it is forgotten: planned ones after an hour, others after seven days.
+    @ivar members: clients that were connected for the group.
+    @ivar queues: how many are moved.
+    @ivar skipped, repeated: messages, over all queues.
+    @ivar undoable: whether it can be undone: it was applied, and the group had positions.
+    @ivar error: why it failed.
+    """
+
+    id: str
+    group: str
+    topic: str
+    to: str
+    value: int
+    state: State
+    who: str
+    made_ms: int
+    applied_ms: int | None
+    undone_ms: int | None
+    expires_ms: int
+    members: int
+    queues: int
+    skipped: int
+    repeated: int
+    undoable: bool
+    error: str | None
+
+
+class PlanView(PlanRow):
+    """
+    One plan, whole.
+
+    @ivar written: brokers where positions were written; C{told}: whose members were told.
+    """
+
+    moves: list[MoveView]
+    written: list[str]
+    told: list[str]
+
+
+PlanId = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The plan's id.")]
+
+
+class PlanPath(msgspec.Struct):
+    """One plan."""
+
+    id: PlanId
+
+
+class OffsetsApi:
+    """Where groups stand."""
+
+    def __init__(self, view: ClusterView, plans: PlanTable) -> None:
+        self._view = view
+        self._plans = plans
+
+    @route(
+        "POST",
+        "/offsets/reset",
+        scope=ADMIN,
+        body=ResetOrder,
+        answer=PlanView,
+        refuses={
+            404: "There is no such group, topic or queue.",
+            409: "A broker declined, or cannot do this.",
+            **_UNKEPT,
+        },
+    )
+    async def reset(self, call: Call[None, None, ResetOrder]) -> PlanView:
+        """
+        Move a group in a topic, and keep the plan by which that can be undone; with `dryRun` make the plan alone.
+
+        Members that are connected are told by their brokers, and go on from the new places within seconds.
+        """
+        order = call.body
+        _check(order)
+        await self._view.group(order.group)
+        await self._check_queues(order)
+        plan = await self._planned(order)
+        kept = await self._plans.add(call.principal.name, order.to, order.value, plan)
+        call.noted["plan"] = kept.id
+        if not order.dry_run:
+            await self._run(self._plans.take(kept.id, "planned"), plan, "applied")
+        return _view(kept)
+
+    async def _check_queues(self, order: ResetOrder) -> None:
+        there = {(one.broker_name, one.queue_id) for one in await QueueReader(self._view).queues(order.topic)}
+        for one in order.queues or ():
+            if (one.broker, one.queue_id) not in there:
+                where = f"topic {order.topic} has no queue {one.queue_id} to read at broker {one.broker}"
+                raise Problem(404, where, "queue-not-found")
+
+    async def _planned(self, order: ResetOrder) -> ResetPlan:
+        queues = None if order.queues is None else [(one.broker, one.queue_id) for one in order.queues]
+        positions = self._view.admin.positions
+        if order.to != "explicit":
+            return await positions.plan(order.group, order.topic, Target(order.to, order.value), queues)
+        offsets = {(one.broker, one.queue_id): one.offset or 0 for one in order.queues or ()}
+        return await positions.plan_to(order.group, order.topic, offsets)
+
+    async def _run(self, kept: Plan, plan: ResetPlan, state: State) -> None:
+        """Carry out a plan, and keep what became of it."""
+        try:
+            applied = await self._view.admin.positions.apply(plan)
+        except (CallFailed, SettingError, CancelledError) as error:
+            await self._plans.ended(kept, "failed", error=str(error) or "it took too long")
+            if isinstance(error, SettingError):
+                raise Problem(409, str(error), "queue-gone") from None
+            if type(error) is CallFailed:  # it answers, and is too old for this
+                raise Problem(409, str(error), "cannot-move") from None
+            raise
+        finally:
+            self._view.forget()
+        await self._plans.ended(kept, state, applied)
+
+    # -- plans -------------------------------------------------------------------------------------------------
+
+    @route("GET", "/offsets/plans", scope=READ, query=ListQuery, answer=Page[PlanRow], remote=False)
+    def list(self, call: Call[None, ListQuery, None]) -> Page[PlanRow]:
+        """List plans, the newest first; sorted by madeMs, group, topic or state."""
+        rows = [PlanRow(**_members(one)) for one in self._plans.all()]
+        return page_of(rows, call.query, _SORTS, lambda one: f"{one.group} {one.topic} {one.id}", "-madeMs")
+
+    @route("GET", "/offsets/plans/{id}", scope=READ, path_type=PlanPath, answer=PlanView, remote=False, refuses=_GONE)
+    def show(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """Show a plan, queue by queue."""
+        return _view(self._plans.get(call.path.id))
+
+    @route(
+        "POST",
+        "/offsets/plans/{id}/apply",
+        scope=ADMIN,
+        path_type=PlanPath,
+        answer=PlanView,
+        refuses={**_GONE, 409: "It was applied already, or a broker declined.", **_UNKEPT},
+    )
+    async def apply(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """
+        Do what was planned: each queue goes where the plan says.
+
+        What `before` says, and an undo brings back, is where the group stands now, which may be further on than then.
+        """
+        kept = self._plans.take(call.path.id, "planned")
+        try:
+            kept.plan = await self._view.admin.positions.from_here(kept.plan)
+        finally:
+            self._plans.release(kept)
+        await self._run(self._plans.take(kept.id, "planned"), kept.plan, "applied")
+        return _view(kept)
+
+    @route(
+        "POST",
+        "/offsets/plans/{id}/undo",
+        scope=ADMIN,
+        path_type=PlanPath,
+        answer=PlanView,
+        refuses={
+            **_GONE,
+            409: "It was not applied, the group had no positions before, or a broker declined.",
+            **_UNKEPT,
+        },
+    )
+    async def undo(self, call: Call[PlanPath, None, None]) -> PlanView:
+        """
+        Bring a group back to where it stood before a plan was applied, from wherever it stands now.
+
+        Queues where it had no position keep the new one.
+        """
+        kept = self._plans.take(call.path.id, "applied", "failed")
+        offsets = _before(kept.plan)
+        try:
+            if not offsets:
+                raise Problem(409, "it moved no position that the group had before", "not-undoable")
+            back = await self._view.admin.positions.plan_to(kept.plan.group, kept.plan.topic, offsets)
+        except SettingError as error:
+            raise Problem(409, str(error), "queue-gone") from None
+        finally:
+            self._plans.release(kept)
+        await self._run(self._plans.take(kept.id, "applied", "failed"), back, "undone")
+        return _view(kept)
+
+    @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses={**_GONE, **UNKEPT})
+    async def delete(self, call: Call[PlanPath, None, None]) -> None:
+        """Forget a plan; what it did stays."""
+        await self._plans.delete(call.path.id)
+
+
+def _check(order: ResetOrder) -> None:
+    """Let an order pass that says where to. @raise Problem: 400."""
+    if order.to in ("time", "offset") and order.value < 0:
+        raise Problem(400, f"a {order.to} is not negative", "invalid-value")
+    if order.to == "explicit" and (order.queues is None or any(one.offset is None for one in order.queues)):
+        raise Problem(400, "name the queues, each with its offset", "invalid-value")
+    if order.to != "explicit" and any(one.offset is not None for one in order.queues or ()):
+        raise Problem(400, "queues have offsets of their own only if `to` is explicit", "invalid-value")
+    queues = [(one.broker, one.queue_id) for one in order.queues or ()]
+    if len(set(queues)) != len(queues):
+        raise Problem(400, "a queue is named twice", "invalid-value")
+
+
+def _members(kept: Plan) -> dict[str, Any]:
+    plan = kept.plan
+    return {
+        "id": kept.id,
+        "group": plan.group,
+        "topic": plan.topic,
+        "to": kept.to,
+        "value": kept.value,
+        "state": kept.state,
+        "who": kept.who,
+        "made_ms": plan.made_ms,
+        "applied_ms": kept.applied_ms,
+        "undone_ms": kept.undone_ms,
+        "expires_ms": kept.expires_ms,
+        "members": plan.members,
+        "queues": sum(one.before != one.after for one in plan.moves),
+        "skipped": sum(max(0, _change(one)) for one in plan.moves),
+        "repeated": sum(max(0, -_change(one)) for one in plan.moves),
+        "undoable": kept.state in ("applied", "failed") and bool(_before(plan)),
+        "error": kept.error,
+    }
+
+
+def _view(kept: Plan) -> PlanView:
+    moves = [
+        MoveView(
+            one.broker,
+            one.queue_id,
+            one.before,
+            one.after,
+            one.minimum,
+            one.maximum,
+            max(0, _change(one)),
+            max(0, -_change(one)),
+        )
+        for one in kept.plan.moves
+    ]
+    return PlanView(**_members(kept), moves=moves, written=[*kept.written], told=[*kept.told])
+
+
+def _before(plan: ResetPlan) -> dict[tuple[str, int], int]:
+    """Where the group stood, in the queues that the plan moved it in."""
+    return {
+        (one.broker, one.queue_id): one.before
+        for one in plan.moves
+        if one.before is not None and one.before != one.after
+    }
+
+
+def _change(one: Move) -> int:
+    return 0 if one.before == one.after else one.change
+
+
+_SORTS: Final = {
+    "madeMs": lambda one: one.made_ms,
+    "group": lambda one: one.group,
+    "topic": lambda one: one.topic,
+    "state": lambda one: one.state,
+}

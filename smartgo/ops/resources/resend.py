@@ -1,0 +1,283 @@
+"""Resources that give dead letters out again, mended if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.client.internal.copies import copy_for, copy_to
+from smartgo.client.internal.records import Found
+from smartgo.client.messages import Message
+from smartgo.errors import CallFailed, NoOrigin, RequestRefused
+from smartgo.ops.reading.content import MessageId, TimeMs
+from smartgo.ops.reading.deadletterreader import DeadLetters
+from smartgo.ops.reading.inflating import Inflater
+from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.partial import Missing, MissingBroker
+from smartgo.ops.reading.view import ClusterView, PartialView
+from smartgo.ops.resources.send import Keys, Outbox, Properties, Sent, Tag, body_of, check_own
+from smartgo.ops.web.jobs import Job, JobTable, JobView
+from smartgo.ops.web.names import GroupName, GroupPath
+from smartgo.ops.web.problems import Problem, problem_of
+from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.schema.bodies import MessageQueue
+
+_GONE: Final = {404: "The group has no dead letters, or not this one; or the topic to send to is not there."}
+
+To = Annotated[
+    Literal["group", "topic"],
+    Meta(description="To this group alone, by its retry topic; or to the topic it came from, for all its groups."),
+]
+
+
+class LetterPath(msgspec.Struct):
+    """One dead letter of a group."""
+
+    name: GroupName
+    id: MessageId
+
+
+class Mending(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    What to change of a message before it is sent; what is null stays. A body is C{text} or C{base64}.
+
+    @ivar properties: to be set; with an empty value, to be removed. The system's cannot be.
+    """
+
+    text: str | None = None
+    base64: str | None = None
+    tag: Tag | None = None
+    keys: Keys | None = None
+    properties: Properties = {}
+
+
+class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """How to send one dead letter again."""
+
+    to: To = "group"
+    mend: Mending | None = None
+    dry_run: bool = False
+
+
+LettersOrderIds = Annotated[list[MessageId], Meta(min_length=1, max_length=1000)]
+LettersOrderFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
+LettersOrderUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
+LettersOrderBody = Annotated[str, Meta(max_length=255, description="Text that the body holds.")]
+LettersOrderKey = Annotated[str, Meta(max_length=255, description="A key that it has.")]
+LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="So many at most.")]
+
+
+class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    Which dead letters to send again: those with one of C{ids}, or, if that is null, all that the filters let pass.
+    """
+
+    ids: LettersOrderIds | None = None
+    from_ms: LettersOrderFromMs = 0
+    until_ms: LettersOrderUntilMs = 0
+    body: LettersOrderBody = ""
+    key: LettersOrderKey = ""
+    to: To = "group"
+    limit: LettersOrderLimit = 10_000
+    dry_run: bool = False
+
+
+class ResentRow(msgspec.Struct, rename="camel"):
+    """
+    What became of one dead letter.
+
+    @ivar message_id, offset_id: the dead letter's.
+    @ivar topic: where its copy went to, or would go.
+    @ivar sent_id: the copy's unique id, C{sent_offset_id} its offset id; null where it was not sent.
+    @ivar error: why not.
+    """
+
+    message_id: str
+    offset_id: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    topic: str
+    sent_id: str | None
+    sent_offset_id: str | None
+    error: str | None
+
+
+class ResentResult(msgspec.Struct, rename="camel"):
+    """
+    What came of sending dead letters again; the rows are L{ResentRow}s.
+
+    @ivar missing: ids of which there is no dead letter.
+    @ivar missing_brokers: brokers that did not answer: their dead letters were not looked at, or not all.
+    """
+
+    found: int
+    sent: int
+    failed: int
+    missing: list[str]
+    dry_run: bool
+    missing_brokers: list[MissingBroker] = []
+
+
+class ResendApi:
+    """Dead letters, given out again."""
+
+    def __init__(self, view: ClusterView, outbox: Outbox, jobs: JobTable, inflater: Inflater) -> None:
+        self._view = view
+        self._outbox = outbox
+        self._inflater = inflater
+        self._jobs = jobs
+
+    @route(
+        "POST",
+        "/dlq/{name}/messages/{id}/resend",
+        scope=PUBLISH,
+        path_type=LetterPath,
+        body=LetterOrder,
+        answer=ResentRow,
+        body_limit=PUBLISH_LIMIT,
+        refuses={**_GONE, 409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined."},
+    )
+    async def resend(self, call: Call[LetterPath, None, LetterOrder]) -> ResentRow:
+        """Send one dead letter again, mended if wanted; it stays where it is."""
+        group = call.path.name
+        letters = DeadLetters(self._view.partial(call.missing))
+        await letters.queues(group)
+        one = await letters.letter(group, call.path.id)
+        order = call.body
+        copy = await _copy(self._inflater, one, group, order.to, order.mend or Mending())
+        copy.check()
+        await self._outbox.check(copy.topic)
+        row = _resent(one, copy.topic, None if order.dry_run else await self._outbox.send(copy))
+        call.noted["sent"] = row.sent_offset_id
+        return row
+
+    @route(
+        "POST",
+        "/dlq/{name}/resend",
+        scope=PUBLISH,
+        path_type=GroupPath,
+        body=LettersOrder,
+        answer=JobView,
+        names=(ResentRow, ResentResult),
+        status=202,
+        refuses={**_GONE, 409: "Too many jobs run."},
+    )
+    async def resend_many(self, call: Call[GroupPath, None, LettersOrder]) -> JobView:
+        """
+        Send dead letters again: some, or all that are meant; a job.
+
+        Its rows are `ResentRow`s, its result a `ResentResult`. One that cannot be sent does not keep the others.
+        """
+        group = call.path.name
+        view = self._view.partial(Missing(), None)
+        queues = await DeadLetters(view).queues(group)
+        work = Resending(view, self._outbox, self._inflater, group, queues, call.body)
+        return self._jobs.start("dlq-resend", call.principal, work.run, owner=call.owner)
+
+
+class Resending:
+    """Sends dead letters again."""
+
+    def __init__(
+        self,
+        view: PartialView,
+        outbox: Outbox,
+        inflater: Inflater,
+        group: str,
+        queues: Sequence[MessageQueue],
+        order: LettersOrder,
+    ) -> None:
+        self._brokers = view.missing
+        self._letters = DeadLetters(view)
+        self._outbox = outbox
+        self._inflater = inflater
+        self._group = group
+        self._queues = queues
+        self._order = order
+        self._missing: list[str] = []
+
+    async def run(self, job: Job) -> ResentResult:
+        """Send them, and let the job keep what became of each."""
+        order = self._order
+        found = sent = failed = 0
+        chosen = self._meant(job) if order.ids is None else self._named(job, order.ids)
+        async with aclosing(chosen) as messages:
+            async for one in messages:
+                row = await self._again(one)
+                job.add(row)
+                found += 1
+                failed += row.error is not None
+                sent += row.sent_id is not None
+                if found >= order.limit:
+                    break
+        return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
+
+    def _meant(self, job: Job) -> AsyncGenerator[Found, None]:
+        order = self._order
+        wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
+        return self._letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
+
+    async def _named(self, job: Job, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
+        names = list(dict.fromkeys(ids))
+        for number, name in enumerate(names):
+            job.progress(number, len(names), "going through the ids")
+            try:
+                yield await self._letters.letter(self._group, name)
+            except Problem as problem:
+                if problem.status != 404:
+                    raise
+                self._missing.append(name)
+
+    async def _again(self, one: Found) -> ResentRow:
+        topic = ""
+        try:
+            copy = await _copy(self._inflater, one, self._group, self._order.to, Mending())
+            topic = copy.topic
+            copy.check()
+            await self._outbox.check(topic)
+            return _resent(one, topic, None if self._order.dry_run else await self._outbox.send(copy))
+        except (Problem, RequestRefused, CallFailed, NoOrigin) as error:
+            problem = problem_of(error)
+            return _resent(one, topic, None, str(problem or error))
+
+
+async def _copy(inflater: Inflater, one: Found, group: str, to: str, mending: Mending) -> Message:
+    """
+    Return a copy, changed.
+
+    @raise Problem: 400, a property is not the application's, or the body is given twice; 409, its own is unreadable.
+    @raise NoOrigin: nothing says where it came from.
+    """
+    body = None
+    if mending.text is not None or mending.base64 is not None:
+        body = body_of(mending.text, mending.base64)
+    message = await inflater.opened(one, body)
+    copy = copy_for(message, group) if to == "group" else copy_to(message)
+    if mending.tag is not None:
+        copy.tag = mending.tag
+    if mending.keys is not None:
+        copy.keys = mending.keys
+    check_own(mending.properties)
+    named = {**copy.properties, **mending.properties}
+    copy.properties = {name: value for name, value in named.items() if value}
+    return copy
+
+
+def _resent(one: Found, topic: str, sent: Sent | None, error: str | None = None) -> ResentRow:
+    stored = one.stored
+    return ResentRow(
+        one.message_id,
+        stored.message_id,
+        one.broker,
+        stored.queue_id,
+        stored.queue_offset,
+        topic,
+        None if sent is None else sent.message_id,
+        None if sent is None else sent.offset_id,
+        error,
+    )

@@ -1,0 +1,134 @@
+"""The resource that writes what a search has found into a file."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+
+from smartgo.client.internal.reading import Span
+from smartgo.client.internal.records import Found
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.reading.content import MessageRow
+from smartgo.ops.reading.inflating import Inflater
+from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of, shared
+from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.search import SEARCH
+from smartgo.ops.web.jobs import JobPath, JobTable
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import READ, Call, Lines, route
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
+
+_TOGETHER: Final = 32
+"""Messages that lie beside each other and are asked for at once."""
+
+
+class FoundQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """How many to write."""
+
+    limit: ExportLimit = 100_000
+
+
+class FoundLine(ExportedLine):
+    """
+    One line of what was found.
+
+    @ivar missing: it is no longer there: the line says where it was, and has neither properties nor a body.
+    """
+
+    missing: bool = False
+
+
+class FoundApi:
+    """What searches have found."""
+
+    def __init__(self, view: ClusterView, jobs: JobTable, inflater: Inflater) -> None:
+        self._view = view
+        self._jobs = jobs
+        self._inflater = inflater
+
+    @route(
+        "GET",
+        "/jobs/{id}/export",
+        scope=READ,
+        path_type=JobPath,
+        query=FoundQuery,
+        answer=Lines,
+        names=(FoundLine, MissingLine),
+        refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
+    )
+    async def export(self, call: Call[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
+        """
+        Write the messages that a search has found as JSON lines, as they are read again, with their bodies.
+
+        Each line is a `FoundLine`, in the order in which they were found. One that was removed since is there as
+        `missing`. Those of a broker that does not answer are left out, and a `MissingLine` at the end says so. A
+        connection that is cut means that not all were written.
+        """
+        job = self._jobs.get(call.path.id)
+        if job.kind != SEARCH:
+            raise Problem(409, f"job {job.id} is no search, but {job.kind}", "not-a-search")
+        if job.state == "running":
+            raise Problem(409, f"job {job.id} runs still: wait for its end, or cancel it", "job-running")
+        call.headers["Content-Disposition"] = f'attachment; filename="search-{job.id}.jsonl"'
+        return in_pieces(self._lines(job.rows[: call.query.limit]))
+
+    async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine | MissingLine, None]:
+        view = self._view.partial(Missing(), None)
+        reader = QueueReader(view)
+        for run in _runs(rows):
+            waiting = deque(run)
+            try:
+                async with aclosing(reader.scan(_span_of(run))) as pulls:
+                    async for pulled in pulls:
+                        for one in pulled.messages:
+                            while waiting and waiting[0].queue_offset < one.stored.queue_offset:
+                                yield _missing(waiting.popleft())
+                            if waiting and waiting[0].queue_offset == one.stored.queue_offset:
+                                row = waiting.popleft()
+                                there = one.stored.message_id == row.offset_id
+                                yield await self._line(one) if there else _missing(row)
+            except CallFailed as error:
+                if not isinstance(error, PeerRefused) or error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    view.missing.note(run[0].broker, error)
+                    continue
+            for row in waiting:
+                yield _missing(row)
+        if view.missing:
+            yield MissingLine(missing=view.missing.rows)
+
+    async def _line(self, one: Found) -> FoundLine:
+        return FoundLine(**msgspec.structs.asdict(await line_of(one, self._inflater)))
+
+
+def _missing(row: MessageRow) -> FoundLine:
+    return FoundLine(**shared(row), properties={}, body=None, body_base64=None, missing=True)
+
+
+def _span_of(run: Sequence[MessageRow]) -> Span:
+    first = run[0]
+    return Span(MessageQueue(first.topic, first.broker, first.queue_id), first.queue_offset, run[-1].queue_offset + 1)
+
+
+def _runs(rows: Sequence[MessageRow]) -> Iterator[list[MessageRow]]:
+    """Yield rows together that lie beside each other in a queue, in their order."""
+    run: list[MessageRow] = []
+    for row in rows:
+        if run and not (len(run) < _TOGETHER and _follows(run[-1], row)):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _follows(one: MessageRow, other: MessageRow) -> bool:
+    places = ((row.topic, row.broker, row.queue_id, row.queue_offset) for row in (one, other))
+    (*queue, offset), (*other_queue, other_offset) = places
+    return queue == other_queue and offset + 1 == other_offset

@@ -1,0 +1,208 @@
+"""Resources that send messages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.client.administration.topics import TopicKind
+from smartgo.client.client import Client
+from smartgo.client.internal.copies import is_own
+from smartgo.client.internal.route import WRITE
+from smartgo.client.messages import Message, SendResult
+from smartgo.client.producer import Producer
+from smartgo.ops.reading.content import QueueId
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.security.principals import Principal
+from smartgo.ops.web.names import BrokerName, TopicName
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.schema.bodies import MessageQueue
+
+GROUP: Final = "smartgo-ops"
+"""The producer group of what is sent over the API."""
+
+Key = Annotated[str, Meta(min_length=1, max_length=255, description="A word without blanks.")]
+Tag = Annotated[str, Meta(max_length=255, description="One word by which consumers may filter.")]
+PropertyName = Annotated[str, Meta(min_length=1, max_length=255)]
+PropertyValue = Annotated[str, Meta(max_length=32767)]
+Properties = Annotated[dict[PropertyName, PropertyValue], Meta(max_length=128, description="The application's own.")]
+Keys = Annotated[list[Key], Meta(max_length=64, description="Words by which it can be searched for.")]
+
+
+class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One queue of one broker."""
+
+    broker: BrokerName
+    queue_id: QueueId
+
+
+SendOrderText = Annotated[str | None, Meta(description="The body as text; it is sent as UTF-8.")]
+SendOrderBase64 = Annotated[str | None, Meta(description="The body's bytes.")]
+SendOrderDelayLevel = Annotated[int, Meta(ge=0, le=64, description="Deliver later: 1 is 1 s, 2 is 5 s, …; 0 at once.")]
+SendOrderFlag = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number of the application's own.")]
+
+
+class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """
+    A message to be sent; its body is C{text} or C{base64}, one of the two.
+
+    @ivar queue: the queue; null for any.
+    """
+
+    topic: TopicName
+    text: SendOrderText = None
+    base64: SendOrderBase64 = None
+    tag: Tag = ""
+    keys: Keys = []
+    properties: Properties = {}
+    delay_level: SendOrderDelayLevel = 0
+    flag: SendOrderFlag = 0
+    queue: QueueChoice | None = None
+
+
+class Sent(msgspec.Struct, rename="camel"):
+    """
+    What became of a message that was sent.
+
+    @ivar status: C{SEND_OK}; C{FLUSH_DISK_TIMEOUT}, C{FLUSH_SLAVE_TIMEOUT}, C{SLAVE_NOT_AVAILABLE}: it is stored, but
+        not as durably as the broker is set up to; C{DRY_RUN}: it was not sent.
+    @ivar topic: where it was sent to.
+    @ivar message_id: its unique id; null where it was not sent, as are the rest.
+    """
+
+    status: str
+    topic: str
+    message_id: str | None = None
+    offset_id: str | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+
+
+class Outbox:
+    """Sends messages. It is no member of its group before it has sent one."""
+
+    def __init__(self, client: Client, view: ClusterView) -> None:
+        self._view = view
+        self._producer = Producer(client, GROUP)
+        self._started = False
+
+    async def send(self, message: Message, queue: QueueChoice | None = None) -> Sent:
+        """
+        Send a message to a topic that is there.
+
+        @raise Problem: as L{check} does.
+        @raise MessageIllegal: no broker would take the message.
+        @raise PeerRefused: the broker declined; C{CallFailed}: it did not answer.
+        """
+        message.check()
+        await self.check(message.topic, queue)
+        if not self._started:
+            self._started = True
+            self._producer.start()  # its heartbeat need not be waited for
+        if queue is None:
+            return _sent(await self._producer.send(message))
+        place = MessageQueue(message.topic, queue.broker, queue.queue_id)
+        return _sent(await self._producer.send_to(message, place))
+
+    async def check_open(self, topic: str, principal: Principal) -> None:
+        """
+        Let a topic pass that somebody may send to: those of the system are for admins.
+
+        @raise Problem: 404, there is no such topic; 403, he may not.
+        """
+        if (await self._view.topic(topic)).kind == TopicKind.SYSTEM and not principal.may(ADMIN):
+            raise Problem(403, f"topic {topic} is the system's; sending to it needs the scope admin", "scope-missing")
+
+    async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
+        """
+        Let a topic pass that can be written, and has that queue.
+
+        @raise Problem: 404, there is no such topic or queue; 403, it cannot be written.
+        """
+        configs = (await self._view.topic(topic)).configs
+        if queue is not None:
+            config = configs.get(queue.broker)
+            if config is None or queue.queue_id >= config.write_queue_nums:
+                where = f"topic {topic} has no queue {queue.queue_id} to write at broker {queue.broker}"
+                raise Problem(404, where, "queue-not-found")
+            configs = {queue.broker: config}
+        if not any(one.perm & WRITE and one.write_queue_nums for one in configs.values()):
+            raise Problem(403, f"topic {topic} cannot be written", "no-permission")
+
+
+def body_of(text: str | None, encoded: str | None) -> bytes:
+    """
+    Return the body that a request holds, as text or as base64.
+
+    @raise Problem: 400, it holds both, or none, or no base64.
+    """
+    if (text is None) == (encoded is None):
+        raise Problem(400, "give the body as text or as base64, one of the two", "invalid-value")
+    try:
+        return text.encode() if text is not None else base64.b64decode(encoded or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem(400, "the body is no text, or no base64", "invalid-value") from None
+
+
+def check_own(named: dict[str, str]) -> None:
+    """Let properties pass that are the application's own. @raise Problem: 400, one is not."""
+    for name in named:
+        if not is_own(name):
+            raise Problem(400, f"property {name!r} is not the application's to set", "invalid-value")
+
+
+def _sent(result: SendResult) -> Sent:
+    return Sent(
+        result.status.name,
+        result.queue.topic,
+        result.message_id,
+        result.offset_id,
+        result.queue.broker_name,
+        result.queue.queue_id,
+        result.queue_offset,
+    )
+
+
+class SendApi:
+    """Test sends."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    @route(
+        "POST",
+        "/send",
+        scope=PUBLISH,
+        body=SendOrder,
+        answer=Sent,
+        body_limit=PUBLISH_LIMIT,
+        refuses={404: "There is no such topic, or it has no such queue."},
+    )
+    async def send(self, call: Call[None, None, SendOrder]) -> Sent:
+        """
+        Send a message to a topic that is there.
+
+        Its body may have 4 MiB as text, and 3 MiB where it comes as base64. Topics of the system need the scope admin.
+        """
+        order = call.body
+        body = body_of(order.text, order.base64)
+        check_own(order.properties)
+        message = Message(
+            topic=order.topic,
+            body=body,
+            tag=order.tag,
+            keys=order.keys,
+            delay_level=order.delay_level,
+            flag=order.flag,
+            properties=order.properties,
+        )
+        await self._outbox.check_open(order.topic, call.principal)
+        sent = await self._outbox.send(message, order.queue)
+        call.noted["sent"] = sent.offset_id
+        return sent

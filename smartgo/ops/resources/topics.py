@@ -1,0 +1,409 @@
+"""Resources about topics: settings, queues, readers, routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.client.administration.topics import DEFAULT_QUEUES
+from smartgo.client.internal.route import READ as READABLE
+from smartgo.client.internal.route import WRITE as WRITABLE
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.reading.partial import MissingBroker
+from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
+from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.web.names import Brokers, QueueCount, TopicName, TopicPath
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.problems import Problem
+from smartgo.ops.web.routes import ADMIN, READ, Call, route
+from smartgo.schema.bodies import MessageQueue, TopicConfig
+from smartgo.schema.topics import check_topic
+
+Perm = Literal["read-write", "read", "write", "none"]
+Kind = Literal["normal", "retry", "dead", "system"]
+
+_BITS: Final[dict[str, int]] = {"read-write": READABLE | WRITABLE, "read": READABLE, "write": WRITABLE, "none": 0}
+_GONE: Final = {404: "There is no such topic, or no such broker."}
+
+
+def perm_of(bits: int) -> Perm:
+    """Return what the permission bits allow, in a word."""
+    if bits & READABLE:
+        return "read-write" if bits & WRITABLE else "read"
+    return "write" if bits & WRITABLE else "none"
+
+
+class Amounts(msgspec.Struct, rename="camel"):
+    """
+    What is in a topic.
+
+    @ivar messages: in all queues, from the first that is kept to the last.
+    @ivar last_ms: when the last one was stored, wall clock; null where there is none.
+    @ivar put_tps: stored a second, in the last minute; null where brokers do not tell.
+    """
+
+    messages: int
+    last_ms: int | None
+    put_tps: float | None
+
+
+class TopicRow(msgspec.Struct, rename="camel"):
+    """
+    One topic.
+
+    @ivar kind: an application's (C{normal}), a group's (C{retry}, C{dead}), or the brokers' own (C{system}).
+    @ivar read_queues: over all its brokers, as C{write_queues}.
+    @ivar perm: of all its brokers together; theirs can differ.
+    @ivar amounts: where they were asked for.
+    """
+
+    name: str
+    kind: Kind
+    brokers: list[str]
+    read_queues: int
+    write_queues: int
+    perm: Perm
+    order: bool
+    amounts: Amounts | None = None
+
+
+class TopicSettings(msgspec.Struct, rename="camel"):
+    """The settings of a topic at one broker."""
+
+    broker: str
+    read_queues: int
+    write_queues: int
+    perm: Perm
+    order: bool
+    filter_type: str
+    unit_flags: int
+    attributes: dict[str, str]
+
+
+class TopicView(TopicRow):
+    """
+    One topic in full.
+
+    @ivar missing: brokers that did not tell: they may have the topic too, and more of its messages.
+    """
+
+    settings: list[TopicSettings] = []
+    missing: list[MissingBroker] = []
+
+
+class QueueRow(msgspec.Struct, rename="camel"):
+    """
+    One queue.
+
+    @ivar min_offset: of the first message that is kept; C{max_offset} of the next that comes.
+    @ivar last_ms: when the last message was stored, wall clock; null where there is none.
+    @ivar first_ms: when the first one was that is kept; null where there is none, or where it was not asked for.
+    """
+
+    broker: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    messages: int
+    last_ms: int | None
+    first_ms: int | None = None
+
+
+class RouteBroker(msgspec.Struct, rename="camel"):
+    """A broker of a route: addresses by broker id, 0 the master."""
+
+    name: str
+    cluster: str
+    addresses: dict[str, str]
+
+
+class RouteQueues(msgspec.Struct, rename="camel"):
+    """The queues of a topic at one broker, as clients are told."""
+
+    broker: str
+    read_queues: int
+    write_queues: int
+    perm: Perm
+
+
+class RouteView(msgspec.Struct, rename="camel"):
+    """Where clients are sent, as a registry says."""
+
+    brokers: list[RouteBroker]
+    queues: list[RouteQueues]
+    order: str | None
+
+
+TopicsKind = Annotated[list[Kind], Meta(max_length=4, description="Those of these kinds alone.")]
+TopicsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
+TopicsAmounts = Annotated[bool, Meta(description="Add how much is in each topic of the page.")]
+
+
+class TopicsQuery(ListQuery, kw_only=True):
+    """Which topics."""
+
+    kind: TopicsKind = []
+    broker: TopicsBroker = ""
+    amounts: TopicsAmounts = False
+
+
+QueuesAges = Annotated[bool, Meta(description="Add when the first message of each queue of the page was stored.")]
+
+
+class QueuesQuery(ListQuery, kw_only=True):
+    """Which queues."""
+
+    ages: QueuesAges = False
+
+
+class TopicBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The settings of a topic."""
+
+    read_queues: QueueCount = DEFAULT_QUEUES
+    write_queues: QueueCount = DEFAULT_QUEUES
+    perm: Perm = "read-write"
+    order: bool = False
+    brokers: Brokers = None
+
+
+class NewTopic(TopicBody, kw_only=True):
+    """A topic to be made."""
+
+    name: TopicName
+
+
+class Done(msgspec.Struct, rename="camel"):
+    """The brokers that did it."""
+
+    brokers: list[str]
+
+
+class TopicsApi:
+    """Topics."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    @route("GET", "/topics", scope=READ, query=TopicsQuery, answer=Page[TopicRow])
+    async def list(self, call: Call[None, TopicsQuery, None]) -> Page[TopicRow]:
+        """List topics; sorted by name, kind, readQueues, writeQueues or brokers."""
+        query = call.query
+        view = self._view.partial(call.missing)
+        entries = list((await view.topics.get()).values())
+        if query.kind:
+            entries = [one for one in entries if one.kind in query.kind]
+        if query.broker:
+            entries = [one for one in entries if query.broker in one.configs]
+        page = page_of(entries, query, _SORTS, _name, "name")
+        rows = [_row(one) for one in page.items]
+        if query.amounts:
+            asked = await each(rows, lambda row: _amounts(view, row.name))
+            for row, amounts in zip(rows, asked, strict=True):
+                row.amounts = amounts
+        return Page(rows, page.total, page.next)
+
+    @route(
+        "POST",
+        "/topics",
+        scope=ADMIN,
+        body=NewTopic,
+        answer=Done,
+        status=201,
+        refuses={409: "There is one of that name, or a broker declined."},
+    )
+    async def create(self, call: Call[None, None, NewTopic]) -> Done:
+        """Make a topic."""
+        body = call.body
+        check_topic(body.name)
+        self._view.topics.forget()
+        if body.name in await self._view.topics.get():
+            raise Problem(409, f"there is a topic {body.name} already", "topic-exists")
+        return await self._write(body.name, body, body.brokers)
+
+    @route("GET", "/topics/{name}", scope=READ, path_type=TopicPath, answer=TopicView, refuses=_GONE)
+    async def show(self, call: Call[TopicPath, None, None]) -> TopicView:
+        """Show a topic: its settings at each broker, and how much is in it."""
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
+        row = _row(entry)
+        return TopicView(
+            row.name,
+            row.kind,
+            row.brokers,
+            row.read_queues,
+            row.write_queues,
+            row.perm,
+            row.order,
+            await _amounts(view, entry.name),
+            [
+                TopicSettings(
+                    broker,
+                    one.read_queue_nums,
+                    one.write_queue_nums,
+                    perm_of(one.perm),
+                    one.order,
+                    one.topic_filter_type,
+                    one.topic_sys_flag,
+                    one.attributes or {},
+                )
+                for broker, one in sorted(entry.configs.items())
+            ],
+        )
+
+    @route("PUT", "/topics/{name}", scope=ADMIN, path_type=TopicPath, body=TopicBody, answer=Done, refuses=_GONE)
+    async def update(self, call: Call[TopicPath, None, TopicBody]) -> Done:
+        """Replace the settings of a topic."""
+        self._view.topics.forget()
+        entry = await self._view.topic(call.path.name)
+        call.noted["before"] = msgspec.to_builtins(_row(entry))
+        return await self._write(entry.name, call.body, call.body.brokers or sorted(entry.configs))
+
+    async def _write(self, name: str, body: TopicBody, brokers: Any) -> Done:
+        if brokers is not None:
+            await self._view.check_brokers(brokers)
+        config = TopicConfig(
+            topic_name=name,
+            read_queue_nums=body.read_queues,
+            write_queue_nums=body.write_queues,
+            perm=_BITS[body.perm],
+            order=body.order,
+        )
+        try:
+            return Done(await self._view.admin.topics.update(config, brokers))
+        finally:
+            self._view.forget()
+
+    @route("DELETE", "/topics/{name}", scope=ADMIN, path_type=TopicPath, answer=Done, refuses=_GONE)
+    async def delete(self, call: Call[TopicPath, None, None]) -> Done:
+        """
+        Delete a topic with its messages, at all brokers.
+
+        Groups keep their positions in it.
+        """
+        self._view.topics.forget()
+        entry = await self._view.topic(call.path.name)
+        call.noted["before"] = msgspec.to_builtins(_row(entry))
+        try:
+            return Done(await self._view.admin.topics.delete(entry.name))
+        finally:
+            self._view.forget()
+
+    @route(
+        "GET",
+        "/topics/{name}/queues",
+        scope=READ,
+        path_type=TopicPath,
+        query=QueuesQuery,
+        answer=Page[QueueRow],
+        refuses=_GONE,
+    )
+    async def queues(self, call: Call[TopicPath, QueuesQuery, None]) -> Page[QueueRow]:
+        """List the queues of a topic; sorted by queue, messages, maxOffset or lastMs."""
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
+        stats = await view.admin.topics.stats(entry.name)
+        rows = [
+            QueueRow(
+                queue.broker_name,
+                queue.queue_id,
+                one.min_offset,
+                one.max_offset,
+                one.max_offset - one.min_offset,
+                one.last_update_timestamp or None,
+            )
+            for queue, one in stats.offset_table.items()
+        ]
+        page = page_of(rows, call.query, _QUEUE_SORTS, lambda one: one.broker, "queue")
+        if call.query.ages:
+            await each([one for one in page.items if one.messages], lambda row: _add_first(view, entry.name, row))
+        return page
+
+    @route(
+        "GET",
+        "/topics/{name}/groups",
+        scope=READ,
+        path_type=TopicPath,
+        query=ListQuery,
+        answer=Page[str],
+        refuses=_GONE,
+    )
+    async def groups(self, call: Call[TopicPath, ListQuery, None]) -> Page[str]:
+        """List the groups that read a topic, or have positions in it."""
+        view = self._view.partial(call.missing)
+        entry = await view.topic(call.path.name)
+        names = await view.admin.topics.groups(entry.name)
+        return page_of(names, call.query, {"name": str}, str, "name")
+
+    @route("GET", "/topics/{name}/route", scope=READ, path_type=TopicPath, answer=RouteView, refuses=_GONE)
+    async def where(self, call: Call[TopicPath, None, None]) -> RouteView:
+        """Show where clients of a topic are sent."""
+        found = await self._view.admin.topics.route(call.path.name)
+        return RouteView(
+            [
+                RouteBroker(one.broker_name, one.cluster, {str(key): text for key, text in one.broker_addrs.items()})
+                for one in found.broker_datas
+            ],
+            [
+                RouteQueues(one.broker_name, one.read_queue_nums, one.write_queue_nums, perm_of(one.perm))
+                for one in found.queue_datas
+            ],
+            found.order_topic_conf,
+        )
+
+
+async def _amounts(view: PartialView, topic: str) -> Amounts | None:
+    try:
+        stats = await view.admin.topics.stats(topic)
+    except CallFailed:
+        return None  # gone since the list was made, or its broker does not answer: the rest of the page counts
+    bounds = stats.offset_table.values()
+    last = max((one.last_update_timestamp for one in bounds), default=0)
+    return Amounts(sum(one.max_offset - one.min_offset for one in bounds), last or None, stats.topic_put_tps)
+
+
+async def _add_first(view: PartialView, topic: str, row: QueueRow) -> None:
+    try:
+        first = await QueueReader(view).pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
+    except PeerRefused:
+        return  # one that cannot be read does not keep the others from being shown
+    except CallFailed as error:
+        view.missing.note(row.broker, error)
+        return
+    row.first_ms = first.messages[0].stored.stored_ms if first.messages else None
+
+
+def _row(entry: TopicEntry) -> TopicRow:
+    configs = entry.configs.values()
+    bits = 0
+    for one in configs:
+        bits |= one.perm
+    return TopicRow(
+        entry.name,
+        entry.kind,  # type: ignore[arg-type]  # a TopicKind's text
+        sorted(entry.configs),
+        sum(one.read_queue_nums for one in configs),
+        sum(one.write_queue_nums for one in configs),
+        perm_of(bits),
+        any(one.order for one in configs),
+    )
+
+
+def _name(entry: TopicEntry) -> str:
+    return entry.name
+
+
+_SORTS: Final = {
+    "name": _name,
+    "kind": lambda one: one.kind,
+    "readQueues": lambda one: sum(each.read_queue_nums for each in one.configs.values()),
+    "writeQueues": lambda one: sum(each.write_queue_nums for each in one.configs.values()),
+    "brokers": lambda one: len(one.configs),
+}
+_QUEUE_SORTS: Final = {
+    "queue": lambda one: (one.broker, one.queue_id),
+    "messages": lambda one: one.messages,
+    "maxOffset": lambda one: one.max_offset,
+    "lastMs": lambda one: one.last_ms or 0,
+}

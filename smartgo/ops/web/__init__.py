@@ -1,0 +1,1 @@
+"""The small web framework below the REST API: routes, requests, problems, streams, jobs, OpenAPI."""

@@ -1,0 +1,434 @@
+"""
+The application: from the resources' declarations to a Klein app whose every answer is checked, bounded and explained.
+
+The way of a request: limits of the connection (L{smartgo.ops.web.site}), host and origin, routing by Klein, who asks
+and what he may, path, query and body by their structs, the resource's method within its time, the answer; what changes
+anything is written to the audit log, whatever became of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+from klein import Klein
+from klein.resource import KleinResource
+from twisted.internet import defer
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.server import GzipEncoderFactory
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.reading.partial import fill
+from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
+from smartgo.ops.security.gate import Gate, Knock
+from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
+from smartgo.ops.security.sessions import COOKIE
+from smartgo.ops.web.openapi import PREFIX, document
+from smartgo.ops.web.openapipage import docs_pages
+from smartgo.ops.web.problems import Problem, problem_of
+from smartgo.ops.web.request import OpsRequest
+from smartgo.ops.web.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
+from smartgo.ops.web.site import REQUEST_SECONDS
+from smartgo.ops.web.streams import Streams
+
+_GZIP_FROM: Final = 1024  # bytes
+_GZIP_TO: Final = 1024 * 1024
+"""Bytes up to which an answer is compressed and has an C{ETag}: both are work on the reactor thread."""
+_VALUE_LIMIT: Final = 64  # parameters of a query
+
+_ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}
+"""Paths where others look for what stands elsewhere."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Gzip(GzipEncoderFactory):
+    compressLevel = 5
+
+
+_gzip = _Gzip()
+
+
+class Api:
+    """
+    The routes of some resources.
+
+    @ivar routes: their declarations.
+    @ivar klein: the app.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        gate: Gate,
+        audit: AuditLog,
+        streams: Streams,
+        resources: Iterable[object],
+        pages: Mapping[str, Raw] | None = None,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        """
+        @param resources: objects whose methods L{smartgo.ops.web.routes.route} declares.
+        @param pages: documents outside the API, by path; anybody may GET them.
+        @param seconds: that a resource has for its answer.
+        """
+        self._env = env
+        self._gate = gate
+        self._audit = audit
+        self._streams = streams
+        self._seconds = seconds
+        self._pages = dict(pages or {})
+        self.klein = Klein()
+        # A redirect would be an answer that no declaration names.
+        self.klein.url_map.merge_slashes = False
+        self.klein.url_map.strict_slashes = True
+        self.klein.handle_errors(HTTPException)(cast("Any", self._not_routed))
+        declared = [pair for resource in resources for pair in routes_of(resource)]
+        self.routes: Sequence[Route] = [one for one, _ in declared]
+        for number, (one, method) in enumerate(declared):
+            self._add(number, one, method)
+        self._add_pages()
+        self._resource: KleinResource = self.klein.resource()
+        limits = {one.path: one.body_limit for one in self.routes if one.body_limit != BODY_LIMIT}
+        self._long_bodies = {PREFIX + path: limit for path, limit in limits.items()}
+
+    # -- what the site needs -----------------------------------------------------------------------------------
+
+    def body_limit(self, method: bytes, url: bytes) -> int:
+        """How many bytes the body of a request may have."""
+        path = url.partition(b"?")[0].decode("latin-1")
+        for pattern, limit in self._long_bodies.items():
+            if _matches(pattern, path):
+                return limit
+        return BODY_LIMIT
+
+    def render(self, request: OpsRequest) -> None:
+        """Answer a request."""
+        try:
+            path = _ALIASES.get(request.path, request.path).decode("ascii")
+        except UnicodeDecodeError:
+            request.answer_problem(Problem(400, "the URL is not ASCII"))
+            return
+        request.postpath = [unquote_to_bytes(part) for part in path.removeprefix("/").split("/")]
+        # Routing takes these for the path with one plain slash; the rules of a proxy in front need not.
+        if path.startswith("//") or any(b"/" in part for part in request.postpath):
+            request.answer_problem(_nowhere())
+            return
+        try:
+            for part in request.postpath:
+                part.decode()
+            self._gate.check_place(_knock(request))
+        except UnicodeDecodeError:
+            request.answer_problem(Problem(400, "the URL is not UTF-8"))
+            return
+        except Problem as problem:
+            request.answer_problem(problem)
+            return
+        self._resource.render(request)
+
+    # -- routing -----------------------------------------------------------------------------------------------
+
+    def _add(self, number: int, one: Route, method: Callable[[Call[Any, Any, Any]], Any]) -> None:
+        def handle(request: OpsRequest, **path: str) -> Deferred[None]:
+            serving = Deferred.fromCoroutine(self._serve(one, method, request, path))
+            return _to_its_end(serving) if one.changes else serving
+
+        handle.__name__ = f"route_{number}"
+        pattern = PREFIX + one.path.replace("{", "<").replace("}", ">")
+        self.klein.route(pattern, methods=[one.method])(handle)
+
+    def _add_pages(self) -> None:
+        described = document(self.routes)
+        self._pages["/openapi.json"] = Raw(_encode(described), "application/json")
+        self._pages.update(docs_pages(described))
+        for number, (path, page) in enumerate(self._pages.items()):
+
+            def show(request: OpsRequest, page: Raw = page) -> None:
+                self._answer(request, 200, page.content, page.content_type, page.headers)
+
+            show.__name__ = f"page_{number}"
+            self.klein.route(path, methods=["GET"])(show)
+
+    def _not_routed(self, request: OpsRequest, failure: Failure) -> bytes:
+        error = failure.value
+        if isinstance(error, MethodNotAllowed):
+            allowed = ", ".join(sorted(error.valid_methods or ()))
+            return request.begin_problem(Problem(405, "this is not a method of this path", "", {"Allow": allowed}))
+        return request.begin_problem(_nowhere())
+
+    # -- one request -------------------------------------------------------------------------------------------
+
+    async def _serve(
+        self,
+        one: Route,
+        method: Callable[[Call[Any, Any, Any]], Any],
+        request: OpsRequest,
+        path: dict[str, str],
+    ) -> None:
+        knock = _knock(request)
+        principal = NOBODY
+        call: Call[Any, Any, Any] | None = None
+        problem: Problem | None = None
+        try:
+            principal = self._gate.principal(knock)
+            self._gate.check_scope(principal, one.scope)
+            call = self._call(one, request, path, principal, knock)
+            result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
+            fill(result, call.missing)
+            self._succeed(one, request, call, result)
+            if one.answer_type in (Stream, Lines) and not request.finished:
+                await request.notifyFinish().addBoth(lambda _: None)
+        except CancelledError:
+            problem = Problem(408, "the client went away")
+        except defer.TimeoutError:
+            problem = Problem(504, f"no answer within {self._seconds:g} s")
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                self._log.failure(
+                    "request {id}: {method} {path} failed", id=request.id, method=one.method, path=one.path
+                )
+                problem = Problem(500, "an internal error; the log has it under the request's id")
+        if one.audit:
+            self._note(one, request, path, principal, knock, call, problem)
+        if problem is not None:
+            request.answer_problem(problem)
+
+    def _call(
+        self, one: Route, request: OpsRequest, path: dict[str, str], principal: Principal, knock: Knock
+    ) -> Call[Any, Any, Any]:
+        query = _query(one.query_type, request)
+        body = _body(one.body_type, request)
+        names = None if one.path_type is None else _converted(path, one.path_type, "the path")
+        address = self._gate.address(knock)
+        call: Call[Any, Any, Any] = Call(names, query, body, principal, address, request.id, knock.secure)
+        request.notifyFinish().addBoth(lambda _: setattr(call, "gone", True))
+        return call
+
+    def _succeed(self, one: Route, request: OpsRequest, call: Call[Any, Any, Any], result: Any) -> None:
+        if request.finished or request._disconnected:
+            return
+        for name, value in call.headers.items():
+            request.setHeader(name.encode(), value.encode())
+        for cookie in call.cookies:
+            request.responseHeaders.addRawHeader(b"Set-Cookie", cookie)
+        request.setHeader(b"Cache-Control", b"no-store")
+        if one.answer_type in (Stream, Lines) and request.method == b"HEAD":
+            request.finish()
+        elif one.answer_type is Stream:
+            self._streams.begin(request, result, lambda: self._gate.still(call.principal), call.owner)
+        elif one.answer_type is Lines:
+            self._streams.begin_lines(request, result, call.owner)
+        elif one.answer_type is None:
+            request.setResponseCode(one.status)
+            request.finish()
+        elif isinstance(result, Raw):
+            self._answer(request, one.status, result.content, result.content_type, result.headers)
+        else:
+            self._answer(request, one.status, _encode(result), one.media, {})
+
+    def _answer(
+        self, request: OpsRequest, status: int, content: bytes, content_type: str, headers: Mapping[str, str]
+    ) -> None:
+        request.setResponseCode(status)
+        request.setHeader(b"Content-Type", content_type.encode())
+        for name, value in headers.items():
+            request.setHeader(name.encode(), value.encode())
+        if request.method in (b"GET", b"HEAD") and status == 200 and len(content) <= _GZIP_TO:
+            tag = b'"%s"' % hashlib.blake2b(content, digest_size=12).hexdigest().encode()
+            request.responseHeaders.setRawHeaders(b"ETag", [tag])
+            if _names(request.requestHeaders.getRawHeaders(b"If-None-Match", []), tag):
+                request.setResponseCode(304)
+                request.responseHeaders.removeHeader(b"Content-Type")
+                request.finish()
+                return
+        request.setHeader(b"Vary", b"Accept-Encoding")
+        if _GZIP_FROM <= len(content) <= _GZIP_TO and request.method != b"HEAD":
+            request._encoder = _gzip.encoderForRequest(request)
+        if request._encoder is None:
+            request.setHeader(b"Content-Length", b"%d" % len(content))
+        request.write(content)
+        request.finish()
+
+    # -- the audit log -----------------------------------------------------------------------------------------
+
+    def _note(
+        self,
+        one: Route,
+        request: OpsRequest,
+        path: dict[str, str],
+        principal: Principal,
+        knock: Knock,
+        call: Call[Any, Any, Any] | None,
+        problem: Problem | None,
+    ) -> None:
+        detail: dict[str, Any] = {}
+        if call is not None:
+            if call.query is not None:
+                detail["query"] = shown(call.query)
+            if call.body is not None:
+                detail["body"] = shown(call.body)
+            detail.update(shown(call.noted))
+        entry = AuditEntry(
+            self._env.clock.wall_ms(),
+            request.id,
+            principal.name,
+            self._gate.address(knock),
+            f"{one.method} {one.path}",
+            {name: str(shown(value)) for name, value in path.items()},
+            detail,
+            one.status if problem is None else problem.status,
+            "" if problem is None else problem.code,
+        )
+        if principal in (NOBODY, LOCAL_READER) or (problem is not None and not principal.may(ADMIN)):
+            self._audit.add_common(entry)
+        else:
+            self._audit.add(entry)
+
+
+def _nowhere() -> Problem:
+    return Problem(404, "there is nothing at this path", "no-such-path")
+
+
+def _to_its_end(serving: Deferred[None]) -> Deferred[None]:
+    """Return what fires with this one and can be cancelled without it: a change whose client left is still done."""
+    waiter: Deferred[None] = Deferred()
+    serving.addBoth(lambda result: None if waiter.called else waiter.callback(result))
+    return waiter
+
+
+def _started(method: Callable[[Call[Any, Any, Any]], Any], call: Call[Any, Any, Any]) -> Any:
+    result = method(call)
+    return Deferred.fromCoroutine(result) if inspect.iscoroutine(result) else result
+
+
+def _knock(request: OpsRequest) -> Knock:
+    host: Any = request.getHost()
+    cookie = request.getCookie(COOKIE.encode())
+    return Knock(
+        request.method not in (b"GET", b"HEAD"),
+        request.header_text,
+        None if cookie is None else cookie.decode("latin-1"),
+        request.peer_address(),
+        (getattr(host, "host", ""), getattr(host, "port", 0)),
+        bool(request.isSecure()),
+        _certificate_name(request),
+        request.clientproto == b"HTTP/1.0",
+        len(request.requestHeaders.getRawHeaders(b"Host", [])),
+    )
+
+
+def _certificate_name(request: OpsRequest) -> str | None:
+    """The common name of the client certificate that TLS has verified."""
+    shown_certificate = getattr(request.transport, "getPeerCertificate", None)
+    certificate = shown_certificate() if shown_certificate is not None and request.isSecure() else None
+    return None if certificate is None else str(certificate.get_subject().commonName or "")
+
+
+def _matches(pattern: str, path: str) -> bool:
+    parts, given = pattern.split("/"), path.split("/")
+    return len(parts) == len(given) and all(
+        one == other or one.startswith("{") for one, other in zip(parts, given, strict=True)
+    )
+
+
+def _names(headers: Sequence[bytes], tag: bytes) -> bool:
+    """Whether C{If-None-Match} names a tag."""
+    found = [one.strip().removeprefix(b"W/") for header in headers for one in header.split(b",")]
+    return tag in found or b"*" in found
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def _converted(values: Any, kind: Any, place: str) -> Any:
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(400, f"{place}: {error}", "invalid-value") from None
+
+
+def _query(kind: type[msgspec.Struct] | None, request: OpsRequest) -> Any:
+    raw = request.uri.partition(b"?")[2]
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_VALUE_LIMIT, encoding="utf-8"
+        )
+    except ValueError:
+        raise Problem(400, "the query cannot be read", "invalid-value") from None
+    if kind is None:
+        if pairs:
+            raise Problem(400, f"there is no parameter {pairs[0][0]!r}", "invalid-value")
+        return None
+    lists, nullable = _list_fields(kind), _nullable_fields(kind)
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in lists:
+            values.setdefault(name, []).append(value)
+        elif name in nullable and value.lower() == "null":
+            raise Problem(400, f"the query: null is no value of {name!r}", "invalid-value")
+        elif name in values:
+            raise Problem(400, f"the parameter {name!r} is there twice", "invalid-value")
+        else:
+            values[name] = value
+    return _converted(values, kind, "the query")
+
+
+_lists: dict[type[msgspec.Struct], frozenset[str]] = {}
+
+
+def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    found = _lists.get(kind)
+    if found is None:
+        described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
+        found = frozenset(one.encode_name for one in described.fields if _is_list(one.type))
+        _lists[kind] = found
+    return found
+
+
+_nullables: dict[type[msgspec.Struct], frozenset[str]] = {}
+
+
+def _nullable_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Parameters that may be left out, and are no text: nobody means the word C{null} by one of them."""
+    found = _nullables.get(kind)
+    if found is None:
+        described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
+        found = frozenset(one.encode_name for one in described.fields if _is_nullable(one.type))
+        _nullables[kind] = found
+    return found
+
+
+def _is_nullable(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _is_nullable(kind.type)
+    return isinstance(kind, msgspec.inspect.UnionType) and kind.includes_none
+
+
+def _is_list(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _is_list(kind.type)
+    return isinstance(kind, msgspec.inspect.CollectionType)
+
+
+def _body(kind: Any, request: OpsRequest) -> Any:
+    if kind is None:
+        return None
+    content_type = (request.header_text("Content-Type") or "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise Problem(415, "the body must be of type application/json")
+    content: Any = request.content
+    content.seek(0)
+    try:
+        return msgspec.json.decode(content.read(), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, f"the body: {error}", "invalid-value") from None

@@ -1,0 +1,490 @@
+"""
+The index: from a key to the messages that carry it, in files that RocketMQ can go on with.
+
+It follows the log at some distance, so that no send waits for it: a tenth of a second after an append, and then a slice
+of records at a turn of the reactor, from the pages that the append has just touched. What was in the log when the store
+was opened is read by a thread, as it may have to come from the disk. All else that may take long is done in that lane
+too: new files and their blocks (reliability S1), and the sync of full ones. While that lasts the index falls behind,
+and a search waits for it, for some time.
+
+The index holds nothing that the log does not. So nobody waits for it to be durable: what an unclean stop leaves of the
+newest file is dropped and made anew, L{smartgo.store.index.recovery}.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IEnvironment, IMapping
+from smartgo.schema.columns import numpy_or_none
+from smartgo.schema.index import Geometry, Header, file_name, key_hash, key_text
+from smartgo.schema.indexkeys import Keys, keys_in, record_starts
+from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
+from smartgo.store.backgroundtask import LaneWork
+from smartgo.store.checkpoint import IndexEntry
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.index.indexfile import IndexFile
+from smartgo.store.index.recovery import KeptIndex
+from smartgo.store.index.search import LANE as SEARCH_LANE
+from smartgo.store.index.search import Search
+from smartgo.store.recovery.walk import record_after
+from smartgo.store.settings import StoreSettings
+
+LANE: Final = "index"
+
+_DELAY: Final = 0.1  # seconds from an append to its keys: what comes meanwhile costs little more
+RECORDS: Final = 1024
+"""In a slice, at most."""
+_SLICE: Final = 4 << 20  # bytes that are looked at, or read by the lane, at once
+_STEP: Final = 16 << 20  # bytes of blocks that a file gets at a time
+_SEARCH_WAIT: Final = 2.0  # seconds that a search gives the index to catch up
+_STOP_WAIT: Final = 3.0
+
+
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """
+    What a search found.
+
+    @ivar offsets: physical offsets, ascending; some may be of messages with another key of the same hash.
+    @ivar last_ms: how far the index has come: store timestamp and physical offset of the last message in it.
+    """
+
+    offsets: list[int]
+    last_ms: int
+    last_offset: int
+
+
+class Index:
+    """
+    The index of a store.
+
+    @ivar position: physical offset up to which the log's keys are in the index.
+    @ivar flushed_ms: store timestamp up to which full files are on the disk, as RocketMQ's checkpoint has it.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        root: str,
+        log: CommitLog,
+        settings: StoreSettings,
+        end: Callable[[], int],
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param end: tells up to which physical offset records may be shown.
+        @param changed: called when what a checkpoint says of the index should be written down.
+        """
+        self._clock = env.clock
+        self._threads = env.threads
+        self._lane = LaneWork("the index")
+        self._files = env.files
+        self._commitlog = log
+        self._geometry: Geometry = settings.index_geometry
+        self._retry_interval = settings.retry_interval
+        self._end = end
+        self._changed = changed
+        self._directory = posixpath.join(root, "index")
+        self._index_files: list[IndexFile] = []
+        self._mapping: IMapping | None = None  # of the newest file, while that is written to
+        self._cold = 0  # physical offset below which records are read by the lane
+        self._chunk = memoryview(b"")  # what the lane has read last, and where that begins
+        self._chunk_base = 0
+        self._wanted = 0  # how much it is to read at least: the size of a long record
+        self._skip = 0  # keys at the position that are in the index already
+        self._left: Keys | None = None  # keys found that wait for room, and where to go on after them
+        self._next = 0
+        self._call: IDelayedCall | None = None
+        self._blocked = False  # by work in the lane without which nothing can be done
+        self._extending = False
+        self._broken = False  # by a bug: what is in the files is not to be relied on
+        self._taken = 0  # slices of records
+        self._stopped = False
+        self._searching: list[tuple[int, Deferred[None]]] = []  # searches that wait for a position
+        self.position = 0
+        self.flushed_ms = 0
+
+    def begin_at(self, kept: KeptIndex, cold: int, flushed_ms: int) -> None:
+        """
+        Take up work.
+
+        @param cold: physical offset below which records may not be in memory.
+        """
+        self._index_files = kept.files
+        self.position, self._skip = kept.position, kept.skip
+        self._cold = cold
+        self.flushed_ms = flushed_ms
+        self._drop_old()
+        self.advance()
+
+    # -- for the store -----------------------------------------------------------------------------------------
+
+    @property
+    def behind(self) -> int:
+        """Bytes of log that are readable and not in the index yet."""
+        return max(0, self._end() - self.position)
+
+    @property
+    def durable(self) -> int:
+        """Physical offset of a record: the keys of all before it are in files that are full and on the disk."""
+        for file in self._index_files:
+            if not (file.is_full and file.synced):
+                return file.since
+        return self.position if self._left is None else int(self._left.offsets[0])
+
+    def entries(self) -> list[IndexEntry]:
+        """Return the files there are, for the table that tells which must be there."""
+        return [IndexEntry(file.name, file.header.end_offset) for file in self._index_files]
+
+    def advance(self) -> None:
+        """There may be more records; cheap."""
+        if self._call is None and not self._blocked and not self._stopped and self.position < self._end():
+            self._call = self._clock.callLater(_DELAY, self._go_on)
+
+    def stop(self) -> None:
+        """Follow the log no more, but for what L{close} makes up for."""
+        self._stopped = True
+        self._cancel()
+
+    async def close(self) -> bool:
+        """
+        Make up for what is missing, as far as that does not take long, then bring all to the disk; after L{stop}.
+
+        @return: whether all that is in the index is on the disk.
+        """
+        await self._lane.idle()
+        if not self._broken:
+            await self._make_up()
+        newest = self._newest()
+        if newest is not None and not newest.synced and self._mapping is not None:
+            try:
+                await self._threads.run(LANE, self._mapping.sync)
+            except OSError as error:
+                self._log.warn("the index could not be flushed, and will be made anew: {error}", error=str(error))
+            else:
+                newest.synced = True
+                if newest.is_full:
+                    self.flushed_ms = newest.header.end_ms
+        self.let_go()
+        return not self._broken and all(file.synced for file in self._index_files)
+
+    async def _make_up(self) -> None:
+        deadline = self._clock.seconds() + _STOP_WAIT
+        self._lane.failed = False
+        while self._is_behind() and self._clock.seconds() < deadline and not self._lane.failed:
+            if not self._try_step():
+                return
+            await self._lane.idle()
+
+    def let_go(self) -> None:
+        """Give up the mapping; whoever waits for the index waits no more."""
+        newest = self._newest()
+        if newest is not None:
+            newest.close()
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None
+        self._chunk = memoryview(b"")
+        searching = self._searching
+        self._searching = []
+        for _, waiting in searching:
+            waiting.callback(None)
+
+    # -- following the log -------------------------------------------------------------------------------------
+
+    def _newest(self) -> IndexFile | None:
+        return self._index_files[-1] if self._index_files else None
+
+    def _cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _soon(self, delay: float = 0.0) -> None:
+        """Go on at the reactor's next turn, or somewhat later."""
+        if self._call is None and not self._stopped:
+            self._call = self._clock.callLater(delay, self._go_on)
+
+    def _go_on(self) -> None:
+        self._call = None
+        self._lane.failed = False
+        taken = self._taken
+        while not self._blocked and not self._lane.failed and self._taken == taken and self._is_behind():
+            if not self._try_step():
+                return
+        if not self._blocked and self._is_behind():
+            self._soon()
+
+    def _is_behind(self) -> bool:
+        return self._left is not None or self.position < self._end()
+
+    def _try_step(self) -> bool:
+        """Do one thing of what there is to do; return whether that went well."""
+        try:
+            self._step()
+        except Exception:  # searches become incomplete; sends and pulls must go on
+            self._log.failure("the index follows the log no more; the next start makes it anew")
+            self._broken = self._stopped = True
+            return False
+        return True
+
+    def _step(self) -> None:
+        newest = self._newest()
+        if newest is None or newest.is_full:
+            self._begin_file()
+        elif self._mapping is None:
+            self._open_file(newest)
+        elif not newest.room:
+            self._blocked = True
+            self._extend(self._mapping, newest)
+        elif self._left is not None:
+            self._put(self._mapping, newest, self._left)
+        else:
+            self._taken += 1
+            self._take(self._mapping, newest)
+
+    def _take(self, mapping: IMapping, newest: IndexFile) -> None:
+        """Find the keys of the next records, and put them into the newest file."""
+        view = self._readable()
+        if view is None:
+            return
+        starts, end = record_starts(view, 0, RECORDS)
+        if not starts:
+            self._judge(view)
+            return
+        keys = keys_in(view, starts, self.position)
+        view.release()
+        if self._skip:
+            keys = keys.after(self._skip)
+            self._skip = 0
+        self._next = self.position + end
+        self._wanted = 0
+        self._put(mapping, newest, keys)
+
+    def _put(self, mapping: IMapping, newest: IndexFile, keys: Keys) -> None:
+        count = newest.put(keys)
+        if count < len(keys.hashes):
+            self._left = keys.after(count)
+            return
+        self._left = None
+        self.position = self._next
+        self._tell()
+        if newest.wants_room(_STEP // 2):
+            self._extend(mapping, newest)
+
+    def _readable(self) -> memoryview | None:
+        """Return the log's bytes from the position on, as many as are to be looked at; C{None}: the lane reads them."""
+        position = self.position
+        size = max(_SLICE, self._wanted)
+        if position >= self._cold:
+            window, base, limit = self._commitlog.window(position)
+            return window[position - base : min(limit, self._end(), position + size) - base]
+        at = position - self._chunk_base
+        if 0 <= at < len(self._chunk) and len(self._chunk) - at >= self._wanted:
+            return self._chunk[at:]
+        file = self._commitlog.files.find(position)
+        if file is None:  # it was removed meanwhile
+            self._found_next(max(self._commitlog.minimum, position + 1), self._end())
+            return None
+        size = min(size, file.end - position, self._cold - position)
+        work = self._threads.run(LANE, self._files.read_at, file.path, position - file.base, size)
+        self._block(work, self._have_read, position, size, file.end)
+        return None
+
+    def _have_read(self, data: bytes, position: int, size: int, end: int) -> None:
+        if len(data) < size:  # somebody shortened the file
+            self._found_next(end, self._end())
+        self._chunk, self._chunk_base = memoryview(data), position
+
+    def _judge(self, view: memoryview) -> None:
+        """No whole record begins at the position: there is a blank, the start of a record, or damage."""
+        position = self.position
+        file = self._commitlog.files.find(position)
+        room = 0 if file is None else file.end - position
+        length = len(view)
+        size, magic = start_struct.unpack_from(view) if length >= BLANK_SIZE else (BLANK_SIZE, 0)
+        view.release()
+        if magic in BLANK_MAGICS and size == room:
+            self.position = position + size
+            self._wanted = 0
+            self._tell()
+        elif (magic in MESSAGE_MAGICS or length < BLANK_SIZE) and max(length, self._wanted) < size <= room:
+            self._wanted = size
+        else:
+            self._log.warn("the record at {offset} cannot be read; its keys are not indexed", offset=position)
+            work = self._threads.run(LANE, record_after, self._files, self._commitlog.files, position, _breathe)
+            self._block(work, self._found_next, self._end())
+
+    def _found_next(self, position: int | None, end: int) -> None:
+        """Go on at the next record that is one, or at C{end}."""
+        self.position = end if position is None else min(position, end)
+        self._skip = self._wanted = 0
+        self._tell()
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _begin_file(self) -> None:
+        """The keys to come need a new file."""
+        newest = self._newest()
+        name = file_name(self._clock.wall_ms(), self._clock.utc_offset())
+        if newest is not None and name <= newest.name:  # the clock was set back, or is another's
+            name = f"{int(newest.name) + 1:017d}"
+        since = self.position if self._left is None else int(self._left.offsets[0])
+        file = IndexFile(posixpath.join(self._directory, name), self._geometry, Header(), since)
+        self._block(self._threads.run(LANE, self._create, file.path), self._begun, file)
+
+    def _create(self, path: str) -> IMapping:
+        """Make a file, blocks for its slots and its first entries included; in the lane."""
+        files = self._files
+        files.make_directories(self._directory)
+        files.create_sparse(path, self._geometry.size)
+        try:
+            mapping = self._map(path, 0)
+            files.sync_directory(self._directory)
+        except OSError:
+            files.remove(path)
+            raise
+        return mapping
+
+    def _map(self, path: str, count: int) -> IMapping:
+        """Map a file that is to be written to from entry number C{count} on; in the lane."""
+        numpy_or_none()  # imported here, as that takes a tenth of a second and more
+        mapping: IMapping = self._files.map(path, scattered=True)
+        try:
+            entries = self._geometry.entry_at(count)
+            mapping.reserve(0, self._step_after(entries))
+            mapping.populate(0, self._geometry.entry_at(0))
+            mapping.populate(entries, self._step_after(entries))
+        except OSError:
+            mapping.close()
+            raise
+        return mapping
+
+    def _step_after(self, at: int) -> int:
+        return min(at + _STEP, self._geometry.size)
+
+    def _begun(self, mapping: IMapping, file: IndexFile) -> None:
+        before, old = self._newest(), self._mapping
+        self._index_files.append(file)
+        self._opened(mapping, file)
+        file.begin_after(Header() if before is None else before.header)
+        if before is not None and old is not None:
+            before.close()
+            self._lane.follow(self._threads.run(LANE, old.sync), self._sealed, before).addBoth(lambda _: old.close())
+        self._drop_old()
+
+    def _open_file(self, file: IndexFile) -> None:
+        """Go on in a file that was there when the store was opened."""
+        work = self._threads.run(LANE, self._map, file.path, file.header.index_count)
+        self._block(work, self._opened, file)
+
+    def _opened(self, mapping: IMapping, file: IndexFile) -> None:
+        self._mapping = mapping
+        file.open(mapping.view)
+        file.make_ready(self._step_after(self._geometry.entry_at(file.header.index_count)))
+
+    def _sealed(self, _: None, file: IndexFile) -> None:
+        """A full file is on the disk: RocketMQ may rely on it, and so may our next start."""
+        file.synced = True
+        self.flushed_ms = file.header.end_ms
+        self._changed()
+
+    def _extend(self, mapping: IMapping, file: IndexFile) -> None:
+        """Get blocks for more entries."""
+        if self._extending:
+            return
+        self._extending = True
+        begin = file.ready_end
+        end = self._step_after(begin)
+        self._lane.follow(self._threads.run(LANE, _make_ready, mapping, begin, end), self._extended, file, end).addBoth(
+            self._unblock
+        )
+
+    def _extended(self, _: None, file: IndexFile, end: int) -> None:
+        file.make_ready(end)
+
+    def _drop_old(self) -> None:
+        """Remove the oldest files while all messages in them are gone from the log."""
+        minimum = self._commitlog.minimum
+        while len(self._index_files) > 1 and self._index_files[0].header.end_offset < minimum:
+            file = self._index_files.pop(0)
+            self._lane.follow(self._threads.run(LANE, self._files.remove, file.path), self._dropped)
+
+    def _dropped(self, _: None) -> None:
+        self._changed()
+
+    # -- work in the lane --------------------------------------------------------------------------------------
+
+    def _block(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> None:
+        """Do nothing else until some work is done."""
+        self._blocked = True
+        self._lane.follow(work, done, *args).addBoth(self._unblock)
+
+    def _unblock(self, _: object) -> None:
+        self._blocked = self._extending = False
+        self._soon(self._retry_interval if self._lane.failed else 0.0)
+
+    # -- searching ---------------------------------------------------------------------------------------------
+
+    async def find(self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int) -> Found:
+        """
+        Find messages by a key or unique key, the newest first where there are more than C{limit}.
+
+        All that was readable when this was called is found, unless the index takes long to catch up with it.
+
+        @param begin_ms: store times from this on, to the second; C{end_ms} likewise.
+        """
+        await self._catch_up()
+        places = [(file.path, file.header) for file in reversed(self._index_files)]
+        search = Search(self._geometry, key_hash(key_text(topic, key)), limit, begin_ms, end_ms)
+        await self._threads.run(SEARCH_LANE, search.run, self._files, places)
+        last = places[0][1] if places else Header()
+        return Found(sorted(search.found), last.end_ms, last.end_offset)
+
+    async def _catch_up(self) -> None:
+        target = self._end()
+        if self.position >= target or self._stopped:
+            return
+        waiting: Deferred[None] = Deferred()
+        mine = (target, waiting)
+        self._searching.append(mine)
+        timer = self._clock.callLater(_SEARCH_WAIT, self._give_up, mine)
+        if not self._blocked:
+            self._cancel()
+            self._soon()
+        await waiting
+        if timer.active():
+            timer.cancel()
+
+    def _give_up(self, one: tuple[int, Deferred[None]]) -> None:
+        if one in self._searching:
+            self._searching.remove(one)
+            one[1].callback(None)
+
+    def _tell(self) -> None:
+        """Let those searches go on whose messages are in the index now."""
+        if self._searching:
+            told = [one for one in self._searching if one[0] <= self.position]
+            self._searching = [one for one in self._searching if one[0] > self.position]
+            for _, waiting in told:
+                waiting.callback(None)
+
+
+def _make_ready(mapping: IMapping, begin: int, end: int) -> None:
+    mapping.reserve(begin, end)
+    mapping.populate(begin, end)
+
+
+def _breathe() -> None:
+    """Nobody waits for the end of a search for the next record."""

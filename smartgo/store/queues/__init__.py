@@ -1,0 +1,1 @@
+"""The consume queues: their units, their files, and how they are removed."""

@@ -1,0 +1,489 @@
+"""
+From the files of a store to a store that can work: after a clean stop, a killed process, a power failure, or RocketMQ.
+
+Everything here blocks and runs in one thread before the store is open. The order:
+
+ 1. Look at the files; what does not belong is refused before anything is changed (reliability S15).
+ 2. Read the log from the last checkpoint (S9) to its end, checking every record (S7). The end is where nothing was
+    written, or, in bytes that were not flushed, the first bad or torn record. A bad record in flushed bytes with valid
+    records after it is damage: the store is not opened. A batch that is not whole is cut (D12,
+    L{smartgo.store.commitlog}).
+ 3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
+ 4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
+    must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.recovery.rebuild}.
+ 5. Drop what the index cannot go on with, L{smartgo.store.index.recovery}.
+ 6. Sync all that, and write a checkpoint.
+
+From step 3 on the C{abort} marker is up, and all of it can be repeated: a second run, after a crash in the first, ends
+with the same bytes.
+
+A store without a checkpoint of ours was RocketMQ's. After a clean stop there the log is read from the file on in which
+the queues end; after a crash, from the newest file whose first record is older than RocketMQ's timestamps.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final, NamedTuple
+
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import StoreDamaged, StoreError
+from smartgo.schema.message import StoredMessage
+from smartgo.schema.record import Stop
+from smartgo.schema.topics import QUEUE_LIMIT
+from smartgo.store.checkpoint import Checkpoint, Checkpoints, IndexEntry, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpointer import fresh_directories
+from smartgo.store.commitlog import CONTINUES
+from smartgo.store.filequeue import FileQueue, file_name
+from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
+from smartgo.store.layout import Layout
+from smartgo.store.lookup import HEAD_LIMIT, head_stored_ms
+from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.queues.consumequeue import ConsumeQueues
+from smartgo.store.queues.deletions import DeletionMarks
+from smartgo.store.recovery.rebuild import Rebuild
+from smartgo.store.recovery.walk import Walk, record_after, whole_records, written_end
+from smartgo.store.settings import StoreSettings
+
+_LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
+_COPY: Final = 4 << 20
+_NEVER: Final = 1 << 62
+
+
+class Recovered(NamedTuple):
+    """
+    What the store goes on with.
+
+    @ivar end: physical offset after the last record.
+    @ivar file: the file that holds C{end}, pinned and with blocks; C{None} where there is none, or no room for blocks.
+    @ivar stored_ms: store timestamp of the last record, as far as known.
+    @ivar marked_from: physical offset from which on batches carry our mark.
+    @ivar index_ms: RocketMQ's timestamp of its index.
+    @ivar kept_index: what there is of the index, C{None} if none is wanted.
+    @ivar deleted: see L{QueueTable}.
+    @ivar table_saved: the table of queues holds that.
+    @ivar position: of the checkpoint that was written.
+    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.interfaces.IReplicatedLog>}; else the end.
+    """
+
+    log_files: FileQueue
+    queues: ConsumeQueues
+    end: int
+    file: MappedFile | None
+    stored_ms: int
+    marked_from: int
+    index_ms: int
+    kept_index: KeptIndex | None
+    deleted: dict[str, int]
+    table_saved: bool
+    position: int
+    doubtful_from: int
+
+
+class Tail(NamedTuple):
+    """What reading the log's tail found: its end, the last timestamp, and where and why reading stopped."""
+
+    end: int
+    stored_ms: int
+    position: int
+    stop: Stop
+    reason: str
+
+
+class Recovery:
+    """
+    One recovery.
+
+    @ivar cancelled: set from another thread, makes L{run} give up soon.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, env: IEnvironment, root: str, settings: StoreSettings, mappings: OpenMappings, checkpoints: Checkpoints
+    ) -> None:
+        self._files = env.files
+        self._wall_ms = env.clock.wall_ms
+        self._root = root
+        self._settings = settings
+        self._mappings = mappings
+        self._checkpoints = checkpoints
+        self._quarantine = posixpath.join(root, "quarantine")
+        self._index_directory = posixpath.join(root, "index")
+        self._changing = False
+        self.cancelled = False
+
+    def run(self) -> Recovered:
+        """
+        Recover; blocks.
+
+        @raise ForeignFile: the directory holds what does not belong there; nothing was changed.
+        @raise StoreDamaged: the log is damaged in the middle.
+        @raise StoreError: a log file is missing, or the recovery was cancelled.
+        @raise OSError: the disk failed or is full.
+        """
+        checkpoints, settings = self._checkpoints, self._settings
+        own = self._own = checkpoints.load()
+        clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
+        table = None if own is None else checkpoints.load_table()
+        if table is not None:
+            table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
+        deleted = {} if own is None else self._deleted(table)
+        durable = 0 if own is None else max(own.position, own.flushed)
+        layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        for path in layout.impossible:
+            self._log.warn("{path} is of a queue that no topic has; it is left alone, and not read", path=path)
+        index_files = index_names(self._files, self._index_directory) if settings.index else []
+        if layout.is_empty and (layout.queues or layout.broken) and not durable:
+            raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")
+        queues = ConsumeQueues(
+            self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
+        )
+        rebuild = self._rebuild = Rebuild(
+            self._files, layout, queues, table, deleted, self._mappings, self._change, not settings.replica
+        )
+        self._log_files = layout.log_files
+        self._minimum = layout.log_files.begin
+        self._dispatched = rebuild.newest() if own is None else own.position
+        begin = self._begin = self._find_begin()
+        marked_from = self._marks()
+
+        tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
+        self._judge(tail)
+        if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
+            self._clear_behind(tail.end, tail.position)
+        self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
+        exact = own is not None and clean and table is not None and own.position == table.position == begin
+        rebuild.settle(begin, self._minimum, exact)
+        if rebuild.everything or rebuild.wanted:
+            self._make_queues_anew(tail, marked_from)
+        rebuild.finish(self._minimum)
+        if marked_from == _NEVER and not settings.replica:
+            marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
+        return self._conclude(queues, tail, marked_from, deleted)
+
+    def _deleted(self, table: QueueTable | None) -> dict[str, int]:
+        """
+        Return what L{QueueTable} says is deleted, and what was deleted after it was saved.
+
+        What the table says of the queues of such a topic is dropped from it: they are gone.
+        """
+        marks = DeletionMarks(self._files, self._root).load()  # durable, before the log becomes it here
+        if table is None:
+            return marks
+        deleted = table.deleted
+        newer = {
+            topic: below
+            for topic, below in marks.items()
+            if below > max(deleted.get(topic, 0), table.log_minimum)  # what the log begins behind is forgotten there
+        }
+        table.queues = [entry for entry in table.queues if entry.topic not in newer]
+        return {**deleted, **newer}
+
+    # -- where to begin ----------------------------------------------------------------------------------------
+
+    def _find_begin(self) -> int:
+        files = self._log_files
+        if not files.files:
+            return self._dispatched
+        if self._own is not None:
+            return max(self._own.position, self._minimum)
+        if not self._layout.queues:
+            return self._minimum
+        if self._clean:
+            file = files.find(max(self._dispatched - 1, 0)) or files.files[0]
+            return file.base
+        limit = self._checkpoints.load_peer().safe_ms
+        for file in reversed(files.files):
+            if 0 < head_stored_ms(self._files.read_at(file.path, 0, HEAD_LIMIT)) <= limit:
+                return file.base
+        return self._minimum
+
+    def _marks(self) -> int:
+        if self._settings.replica:
+            return _NEVER  # the records are a master's, who may not know our mark
+        if self._own is not None:
+            return self._own.marked_from
+        return 0 if self._layout.is_empty else _NEVER
+
+    # -- the log's end -----------------------------------------------------------------------------------------
+
+    def _read_tail(self, begin: int, marked_from: int, doubtful_from: int) -> Tail:
+        """
+        Read the log from C{begin} to its end.
+
+        @param doubtful_from: physical offset from which on whatever looks torn is, as it can be had again: a slave
+            cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
+        """
+        rebuild = self._rebuild
+        walk = Walk(self._files, self._log_files, begin, self._breathe)
+        end = begin
+        stored_ms = 0
+        before: StoredMessage | None = None  # the record before, where it says that its batch goes on
+        unsure = False  # whether the records from C{end} on may have to go
+        for message in walk:
+            if before is not None and not _goes_on(before, message):
+                rebuild.confirm()
+                end = before.physical_offset + before.size
+                stored_ms = before.stored_ms
+            before = None
+            ours = message.physical_offset >= marked_from
+            torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
+            if torn and (ours or message.physical_offset >= doubtful_from):
+                reason = "its properties are torn"
+                return self._end_at(Tail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
+            rebuild.plan(message)
+            if ours and message.properties.endswith(CONTINUES):
+                before = message
+            unsure = torn or before is not None
+            if not unsure:
+                rebuild.confirm()
+                end = message.physical_offset + message.size
+                stored_ms = message.stored_ms
+        if before is not None and walk.position != before.physical_offset + before.size:
+            unsure = False  # a blank followed, which no batch goes over
+            rebuild.confirm()
+            stored_ms = before.stored_ms
+        if not unsure and (walk.position <= doubtful_from or walk.stop is Stop.BAD):
+            end = walk.position  # a blank may have followed; a slave's is whole if there is something behind it
+        return self._end_at(Tail(end, stored_ms, walk.position, walk.stop, walk.reason))
+
+    def _end_at(self, tail: Tail) -> Tail:
+        self._rebuild.drop_unconfirmed()
+        return tail
+
+    def _judge(self, tail: Tail) -> None:
+        """
+        Tell a torn tail from damage in the middle.
+
+        @raise StoreDamaged: it is damage.
+        """
+        position = tail.position
+        if tail.stop is Stop.END or position >= self._durable(tail):
+            return
+        later = record_after(self._files, self._log_files, position, self._breathe)
+        if later is not None:
+            raise StoreDamaged(self._layout.log_directory, position, tail.reason or "nothing is written there")
+
+    def _durable(self, tail: Tail) -> int:
+        """Return the physical offset below which no bad record can be the work of a crash."""
+        if self._own is not None:
+            return max(self._own.position, self._own.flushed)
+        if self._clean:
+            return 0 if tail.position == self._dispatched else _NEVER
+        flushed_ms = self._checkpoints.load_peer().log_ms
+        return 0 if 0 < flushed_ms - _LAG_MS <= tail.stored_ms else _NEVER
+
+    def _clear_behind(self, end: int, torn: int) -> None:
+        """
+        Save and zero what lies behind the log's end, so that nothing there can be taken for a record later.
+
+        @param torn: physical offset at which no whole record begins.
+        """
+        files = self._log_files
+        keep = len(files.files)
+        for number, file in enumerate(files.files):
+            if file.end <= end:
+                continue
+            at = max(0, end - file.base)
+            last = written_end(self._files, file.path, at, file.size, self._breathe)
+            if file.base <= end:
+                if last > at:
+                    self._change()
+                    self._tell_whole(torn)
+                    self._save(file, at, last)
+                    self._files.zero(file.path, at, last)
+            elif last > at or number > keep:
+                self._change()
+                keep = min(keep, number)
+        while len(files.files) > keep:
+            self._set_aside(files.forget_newest().path)
+        for path in self._layout.aside:
+            self._change()
+            self._set_aside(path)
+
+    def _tell_whole(self, torn: int) -> None:
+        """Say how many whole records are cut with a torn one: their sends may have been acknowledged."""
+        count = whole_records(self._files, self._log_files, torn, self._breathe)
+        if count:
+            self._log.error(
+                "{count} whole records behind the torn one at {offset} are cut with it, as they may have been stored"
+                " after it was lost; the messages of a killed process are among them if its disk or memory is faulty",
+                count=count,
+                offset=torn,
+            )
+
+    def _save(self, file: MappedFile, begin: int, end: int) -> None:
+        self._files.make_directories(self._quarantine)
+        path = posixpath.join(self._quarantine, f"{file_name(file.base + begin)}-{self._wall_ms()}")
+        self._log.warn(
+            "{size} B behind the end of the log, at {offset}, were not whole; they are saved as {path}",
+            size=end - begin,
+            offset=file.base + begin,
+            path=path,
+        )
+        while begin < end:
+            self._breathe()
+            data = self._files.read_at(file.path, begin, min(_COPY, end - begin))
+            self._files.append(path, data)
+            begin += len(data)
+
+    def _set_aside(self, path: str) -> None:
+        self._files.make_directories(self._quarantine)
+        target = posixpath.join(self._quarantine, f"{posixpath.basename(path)}-{self._wall_ms()}")
+        self._log.warn("{path} lies behind the end of the log; it is now {target}", path=path, target=target)
+        self._files.rename(path, target)
+
+    # -- the index ---------------------------------------------------------------------------------------------
+
+    def _settle_index(self, names: list[str], table: QueueTable | None, end: int) -> KeptIndex:
+        own = self._own
+        # A clean checkpoint beside the abort marker: a recovery was killed, or a RocketMQ broker; nobody knows.
+        known = KnownIndex(
+            self._clean,
+            own.indexed if own is not None and own.clean == self._clean else UNKNOWN,
+            self._checkpoints.load_peer().index_ms,
+            {} if own is None or table is None else {one.name: one.end_offset for one in table.index},
+        )
+        geometry = self._settings.index_geometry
+        kept = keep(self._files, self._index_directory, names, geometry, known, self._minimum, end)
+        for path in kept.dropped:
+            self._change()
+            self._files.remove(path)
+        return kept
+
+    def _indexed(self) -> int:
+        """Return what an unclean checkpoint says of the index: which records are in files that nothing changes."""
+        if self._index is None:
+            return OFF
+        return next((file.since for file in self._index.files if not file.is_full), self._index.position)
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        """A file is about to be changed: put the marker up, so that a crash from here on brings us back here."""
+        if not self._changing:
+            self._changing = True
+            self._checkpoints.set_abort()
+
+    def _make_queues_anew(self, tail: Tail, marked_from: int) -> None:
+        rebuild = self._rebuild
+        self._change()
+        if rebuild.everything:
+            self._log.warn("all queues are made anew from the log")
+        else:
+            self._log.warn("{count} queues are made anew from the log", count=len(rebuild.wanted))
+        if self._own is not None:
+            # Half-made queues must not be taken for whole ones: should this stop midway, all is to be looked through.
+            self._sync_log(tail)
+            self._checkpoints.open()
+            unfinished = self._own._replace(clean=False, position=self._minimum, flushed=self._doubtful_from(tail))
+            self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
+        walk = Walk(self._files, self._log_files, self._minimum, self._breathe)
+        rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
+        if walk.position < tail.end:
+            raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
+
+    def _doubtful_from(self, tail: Tail) -> int:
+        """
+        Return from where on a slave's log has to be compared with its master's; the log's end where nothing has to be.
+
+        That is what was not known to be durable when it crashed, or was not compared since: it may hold records whose
+        heads are torn, which nothing in them tells.
+        """
+        if not self._settings.replica or self._own is None:
+            return tail.end
+        return min(max(self._own.flushed, self._minimum), tail.end)
+
+    def _sync_log(self, tail: Tail) -> None:
+        """Make durable what was read, as a killed process may have left it in the page cache alone."""
+        for file in self._log_files.between(self._begin, tail.end + 1):
+            self._mappings.mapping(file).sync()
+
+    def _conclude(self, queues: ConsumeQueues, tail: Tail, marked_from: int, deleted: dict[str, int]) -> Recovered:
+        files, checkpoints = self._files, self._checkpoints
+        end = tail.end
+        for directory in (self._layout.log_directory, self._layout.queue_directory):
+            files.make_directories(directory)
+        self._change()
+        self._sync_log(tail)
+        for file in queues.dirty:
+            self._mappings.mapping(file).sync()
+        # What a killed process has made may have its name in the page cache alone.
+        for directory in {self._layout.log_directory, *fresh_directories(queues.dirty)}:
+            files.sync_directory(directory)
+        for file in queues.dirty:
+            file.fresh = False
+        queues.dirty.clear()
+        # The log may have lost what it had when a topic was deleted. What is stored there next is not deleted.
+        kept = {topic: min(below, end) for topic, below in deleted.items()}
+        before = checkpoints.load_peer()
+        log_ms = tail.stored_ms or before.log_ms
+        written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
+        entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
+        index = [] if self._index is None else self._index.files
+        index_entries = [IndexEntry(file.name, file.header.end_offset) for file in index]
+        checkpoints.open()
+        position = end
+        table_saved = True
+        try:
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index_entries))
+        except OSError as error:
+            if self._own is None or kept != deleted:
+                raise
+            # With the table of before we may not claim more than before. Reading is possible on a full disk.
+            self._log.warn("the table of queues could not be written: {error}", error=str(error))
+            position = self._begin
+            table_saved = False
+        log_size, queue_size = self._log_files.file_size, queues.file_size
+        doubtful_from = self._doubtful_from(tail)
+        checkpoints.save(
+            Checkpoint(
+                False, position, doubtful_from, marked_from, log_size, queue_size, written, before, self._indexed()
+            )
+        )
+        return Recovered(
+            self._log_files,
+            queues,
+            end,
+            self._writable(end),
+            log_ms,
+            marked_from,
+            before.index_ms,
+            self._index,
+            kept,
+            table_saved,
+            position,
+            doubtful_from,
+        )
+
+    def _writable(self, end: int) -> MappedFile | None:
+        """Return the file to go on in, with blocks for all that may be written (S1)."""
+        file = self._log_files.find(end)
+        if file is None:
+            return None
+        mapping = self._mappings.pin(file)
+        try:
+            mapping.reserve(end - file.base, file.size)
+        except OSError as error:
+            self._log.warn("there is no room to go on in {path}: {error}", path=file.path, error=str(error))
+            self._mappings.unpin(file)
+            return None
+        return file
+
+    def _breathe(self) -> None:
+        if self.cancelled:
+            raise StoreError("the recovery of the store was cancelled")
+
+
+def _goes_on(before: StoredMessage, message: StoredMessage) -> bool:
+    """Tell whether a record is the next of a batch. RocketMQ 5 ends all properties as we end those within a batch."""
+    return (
+        message.physical_offset == before.physical_offset + before.size
+        and message.queue_offset == before.queue_offset + 1
+        and message.queue_id == before.queue_id
+        and message.stored_ms == before.stored_ms
+        and message.topic == before.topic
+    )

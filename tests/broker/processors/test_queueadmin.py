@@ -1,0 +1,159 @@
+"""Requests of administrators about the queues themselves, against a whole broker in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.broker.settings.changes import Who
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.consumequeue import PREFILL, Unit
+from smartgo.schema.properties import tag_code
+from tests.broker.fakecluster import Cluster
+
+
+class QueueAdminTests(SynchronousTestCase):
+    """Units, and what is of no use any more."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.stop)
+
+    def ask(self, code: int, **fields: Any) -> Command:
+        """Ask the broker."""
+        texts = {name: str(value) for name, value in fields.items()}
+        return self.cluster.ask(Command.request(code, fields=texts))
+
+    def units(self, index: int = 0, count: int = 10, **more: Any) -> tuple[Command, Any]:
+        """321."""
+        answer = self.ask(
+            RequestCode.QUERY_CONSUME_QUEUE, **{"topic": "T", "queueId": 0, "index": index, "count": count} | more
+        )
+        return answer, msgspec.json.decode(answer.body) if answer.body else None
+
+    def fill(self) -> None:
+        """Four messages in one queue of T, every other one with a tag."""
+        for number in range(4):
+            properties = {"UNIQ_KEY": str(number), "WAIT": "true"} | ({"TAGS": "A"} if number % 2 else {})
+            self.assertEqual(self.cluster.send("T", b"%d" % number, properties=properties).code, 0)
+
+    def test_units(self) -> None:
+        """321 shows units from an index on, at most as many as asked for, and the queue's bounds."""
+        self.fill()
+        answer, body = self.units(1, 2)
+        self.assertEqual((answer.code, body["minQueueIndex"], body["maxQueueIndex"]), (0, 0, 4))
+        self.assertEqual([one["tagsCode"] for one in body["queueData"]], [tag_code("A"), 0])
+        _, records = self.cluster.pull("T")
+        for one, record in zip(body["queueData"], records[1:3], strict=True):
+            self.assertEqual((one["physicOffset"], one["physicSize"]), (record.physical_offset, record.size))
+        self.assertNotIn("subscriptionData", body)
+
+    def test_group(self) -> None:
+        """321 for a group says what it wants of the topic, and which units its filter lets through."""
+        self.fill()
+        _, body = self.units(consumerGroup="g")
+        self.assertEqual(body["filterData"], "g@T is not online!")
+        self.assertEqual({one["eval"] for one in body["queueData"]}, {False})
+        self.cluster.heartbeat("g", "T", tags="A")
+        _, body = self.units(consumerGroup="g")
+        self.assertEqual([one["eval"] for one in body["queueData"]], [False, True, False, True])
+        self.assertEqual(body["subscriptionData"]["subString"], "A")
+        self.cluster.heartbeat("g", "T", version=2)
+        _, body = self.units(consumerGroup="g")
+        self.assertEqual({one["eval"] for one in body["queueData"]}, {True})
+
+    def test_nothing_there(self) -> None:
+        """321 answers 1 for a queue that is not there; beyond a queue's end it shows the bounds and says why."""
+        answer, _ = self.units()
+        self.assertEqual((answer.code, answer.remark), (1, "0@T is not exist!"))
+        self.fill()
+        answer, body = self.units(index=4)
+        self.assertEqual((answer.code, answer.remark), (0, "Index 4 of 0@T is not exist!"))
+        self.assertEqual((body["queueData"], body["maxQueueIndex"]), ([], 4))
+
+    def statistics(self, name: str, key: str) -> list[tuple[int, float, float]]:
+        """315: sum, rate and average of minute, hour and day."""
+        body = msgspec.json.decode(self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key).body)
+        spans = [body[f"stats{span}"] for span in ("Minute", "Hour", "Day")]
+        return [(one["sum"], one["tps"], one["avgpt"]) for one in spans]
+
+    def test_queue_statistics(self) -> None:
+        """315 counts what came into one queue by when it was stored, messages and bytes."""
+        self.fill()
+        self.cluster.pump(120, step=1)
+        self.fill()
+        size = self.cluster.pull("T")[1][0].size
+        shown = self.statistics("QUEUE_PUT_NUMS", "T@0")
+        self.assertEqual(shown, [(4, 4 / 60, 1.0), (8, 8 / 3600, 1.0), (8, 8 / 86400, 1.0)])
+        sums = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        log_size = self.cluster.broker.store.log_bounds()[1]
+        self.assertEqual(sums, [log_size // 2, log_size, log_size])
+        self.assertGreater(sums[0], size)
+
+    def test_fillers(self) -> None:
+        """A unit without a message passes no filter (321), and has no bytes that came in (315)."""
+        self.fill()
+        store = self.cluster.broker.store
+        before = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        queue = store._by_key["T", 0]
+        end = store.log_bounds()[1]
+        queue.extend(4)
+        queue.write(Unit(end, PREFILL.size, 0).pack() * 4, 4)
+        queue.next_offset += 4
+        self.fill()
+        self.cluster.heartbeat("g", "T")
+        _, body = self.units(count=99, consumerGroup="g")
+        self.assertEqual([one["eval"] for one in body["queueData"]], [True] * 4 + [False] * 4 + [True] * 4)
+        after = [one[0] for one in self.statistics("QUEUE_PUT_SIZE", "T@0")]
+        self.assertEqual(after, [2 * one for one in before])
+
+    def test_no_queue_statistics(self) -> None:
+        """315 answers 1 for a queue that is not there, or empty."""
+        self.fill()
+        for key in ("T@1", "T@99", "T@", "T@-1", "T@x", "U@0", "T", "T@" + "9" * 5000):
+            answer = self.ask(RequestCode.VIEW_BROKER_STATS_DATA, statsName="QUEUE_PUT_NUMS", statsKey=key)
+            self.assertEqual((answer.code, answer.remark), (1, f"The stats <QUEUE_PUT_NUMS> <{key}> not exist"))
+
+    def test_clean_unused(self) -> None:
+        """316 drops the queues of what is no topic any more, and of nothing else."""
+        self.fill()
+        self.cluster.send("U")
+        self.cluster.send("U", properties={"DELAY": "1"})
+        self.cluster.broker.topics.delete("U")
+        self.assertEqual(self.ask(RequestCode.CLEAN_UNUSED_TOPIC).code, 0)
+        self.cluster.pump()
+        self.assertEqual({topic for topic, _ in self.cluster.broker.store.queues()}, {"T", "SCHEDULE_TOPIC_XXXX"})
+
+    def test_clean_expired(self) -> None:
+        """306 is answered 0; a queue keeps the offset that it goes on with."""
+        self.fill()
+        self.assertEqual(self.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE).code, 0)
+        self.assertEqual(self.cluster.broker.store.bounds("T", 0), (0, 4))
+
+
+class SettingsTests(SynchronousTestCase):
+    """What a running broker can be told."""
+
+    def test_followed(self) -> None:
+        """Whether topics and groups come about by themselves can be changed while the broker runs."""
+        cluster = Cluster()
+        self.addCleanup(cluster.stop)
+        settings = cluster.broker.settings
+        self.assertEqual(cluster.send("before").code, 0)
+        settings.change([("autoCreateTopicEnable", "false"), ("autoCreateSubscriptionGroup", "false")], Who("test"))
+        self.assertEqual(cluster.send("after").code, 17)
+        self.assertEqual(cluster.pull("before", consumer_group="new")[0].code, 26)
+        settings.change([("autoCreateTopicEnable", "true"), ("autoCreateSubscriptionGroup", "true")], Who("test"))
+        self.assertEqual(cluster.send("after").code, 0)
+        self.assertEqual(cluster.pull("before", consumer_group="new")[0].code, 0)
+
+    def test_notices(self) -> None:
+        """Whether members of a group are told of changes can be changed, too."""
+        cluster = Cluster()
+        self.addCleanup(cluster.stop)
+        self.assertTrue(cluster.broker._may_notify("g"))
+        cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("test"))
+        self.assertFalse(cluster.broker._may_notify("g"))

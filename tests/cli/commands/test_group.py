@@ -1,0 +1,138 @@
+"""The commands about consumer groups."""
+
+from __future__ import annotations
+
+import json
+
+from smartgo.client.client import Client
+from smartgo.client.consumer import PushConsumer
+from smartgo.client.listening import Settings
+from smartgo.client.messages import ReceivedMessage
+from smartgo.schema.bodies import ConsumeFromWhere
+from tests.broker.fakecluster import REGISTRY
+from tests.cli.case import ClusterCase
+
+
+class GroupTests(ClusterCase):
+    def setUp(self) -> None:
+        """A topic of two queues with ten messages each."""
+        super().setUp()
+        self.out("topic", "create", "T", "-n", "2")
+        for number in range(20):
+            self.cluster.send("T", queue_id=number % 2)
+        self.cluster.pump(1.0)
+        self.seen: list[ReceivedMessage] = []
+
+    def member(self, name: str = "cg") -> PushConsumer:
+        """A consumer that has read everything, and reported it."""
+        client = Client(self.env, REGISTRY)
+
+        def stop() -> None:
+            client.stop()
+            self.cluster.pump(0.5)
+
+        self.addCleanup(stop)
+        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=0.0)
+        consumer = PushConsumer(client, name, self.seen.extend, settings)
+        consumer.subscribe("T")
+        consumer.start()
+        self.cluster.pump(20.0)
+        self.assertEqual(len(self.seen), 20)
+        return consumer
+
+    def test_settings(self) -> None:
+        """A group is created, shown, changed and deleted."""
+        self.assertEqual(self.out("group", "create", "audit", "--retries", "3"), "group audit is set at broker-a\n")
+        self.assertIn("audit", self.refused("group", "create", "audit", status=78))
+        (shown,) = self.json("group", "show", "audit")
+        self.assertEqual((shown["retryMaxTimes"], shown["broker"]), (3, "broker-a"))
+        changed = self.json("group", "set", "audit", "--no-consume", "--dry-run")
+        self.assertEqual((changed["config"]["consumeEnable"], changed["dry_run"]), (False, True))
+        self.assertTrue(self.json("group", "show", "audit")[0]["consumeEnable"])
+        self.out("group", "set", "audit", "--no-consume")
+        (shown,) = self.json("group", "show", "audit")
+        self.assertEqual((shown["consumeEnable"], shown["retryMaxTimes"]), (False, 3))
+        self.assertIn("would be", self.out("group", "rm", "audit", "--dry-run"))
+        self.out("group", "rm", "audit", "--yes")
+        self.assertEqual(self.json("group", "ls"), [])
+        self.assertIn("There are no groups", self.out("group", "ls"))
+
+    def test_missing(self) -> None:
+        """A group that is not there ends with 66; nothing to change, and nothing to move to, with 2."""
+        for words in (["show", "no"], ["lag", "no"], ["members", "no"], ["rm", "no"], ["set", "no", "--retries", "1"]):
+            self.refused("group", *words, status=66)
+        self.out("group", "create", "audit")
+        self.invoke("group", "set", "audit", status=2)
+        self.invoke("group", "reset", "audit", "T", status=2)
+        self.invoke("group", "reset", "audit", "T", "--to", "yesterday", status=2)
+        self.invoke("group", "reset", "audit", "T", "--to", "earliest", "--queue", "3", status=2)
+        self.refused("group", "reset", "audit", "Nowhere", "--to", "latest", status=66)
+        self.refused("group", "reset", "audit", "T", "--to", "latest", "--queue", "broker-a:9", status=78)
+        self.refused("group", "undo", "/nothing.json", status=1)
+
+    def test_offline(self) -> None:
+        """A group without members is moved after a look at what that means, and back by the plan that was kept."""
+        self.out("group", "create", "audit")
+        plan = self.json("group", "reset", "audit", "T", "--to", "7", "--dry-run")
+        self.assertEqual([(one["before"], one["after"]) for one in plan["moves"]], [(None, 7), (None, 7)])
+        self.assertEqual(self.json("group", "lag", "audit"), [])
+        self.out("group", "reset", "audit", "T", "--to", "7", "--yes", "--plan", "/first.json")
+        lag = self.json("group", "lag", "audit")
+        self.assertEqual([(one["position"], one["end"], one["lag"]) for one in lag], [(7, 10, 3), (7, 10, 3)])
+        moved = self.json(
+            "group", "reset", "audit", "T", "--to", "-5", "-q", "broker-a:1", "--yes", "--plan", "/p.json"
+        )
+        self.assertEqual((moved["written"], moved["told"]), (["broker-a"], []))
+        self.assertEqual([one["position"] for one in self.json("group", "lag", "audit")], [7, 2])
+        self.assertEqual(json.loads(self.env.files.read("/p.json"))["moves"][0]["before"], 7)
+        self.assertIn("5 are left out", self.out("group", "undo", "/p.json", "--dry-run"))
+        self.out("group", "undo", "/p.json", "--yes")
+        self.assertEqual([one["position"] for one in self.json("group", "lag", "audit")], [7, 7])
+        self.refused("group", "undo", "/first.json", status=1)
+
+    def test_targets(self) -> None:
+        """Earliest, latest and a time lie within the bounds."""
+        self.out("group", "create", "audit")
+        for target, after in (("earliest", 0), ("latest", 10), ("99", 10), ("2030-01-01T00:00:00+00:00", 10)):
+            plan = self.json("group", "reset", "audit", "T", "--to", target, "--dry-run")
+            self.assertEqual([one["after"] for one in plan["moves"]], [after, after], target)
+
+    def test_online(self) -> None:
+        """A group with members is moved through them: they read again from there."""
+        self.member()
+        (row,) = self.json("group", "ls")
+        self.assertEqual((row["members"], row["lag"], row["topics"]), (1, 0, ["T"]))
+        lag = {(one["topic"], one["queue"]): one["member"] for one in self.json("group", "lag", "cg")}
+        self.assertEqual(set(lag), {("T", 0), ("T", 1), ("%RETRY%cg", 0)})
+        self.assertEqual(len(set(lag.values())), 1)
+        moved = self.json("group", "reset", "cg", "T", "--to", "earliest", "--yes", "--plan", "/p.json")
+        self.assertEqual((moved["members"], moved["told"]), (1, ["broker-a"]))
+        self.cluster.pump(30.0)
+        self.assertEqual(len(self.seen), 40)
+        single = self.json("group", "reset", "cg", "T", "--to", "8", "-q", "broker-a:0", "--yes", "--plan", "/q.json")
+        self.assertEqual(single["told"], ["broker-a"])
+        self.cluster.pump(30.0)
+        self.assertEqual([one.queue_offset for one in self.seen[40:]], [8, 9])
+        self.assertIn("members", self.refused("group", "rm", "cg", "--yes", status=1))
+
+    def test_members(self) -> None:
+        """Who is connected is listed, and tells about itself."""
+        self.member()
+        found = self.json("group", "members", "cg")
+        (one,) = found["connectionSet"]
+        self.assertEqual(found["subscriptionTable"]["T"]["subString"], "*")
+        self.assertIn(one["clientId"], self.out("group", "members", "cg"))
+        info = self.json("group", "info", "cg", one["clientId"])
+        self.assertEqual(info["properties"]["PROP_CONSUME_TYPE"], "CONSUME_PASSIVELY")
+        self.assertIn("PROP_CONSUME_TYPE", self.out("group", "info", "cg", one["clientId"]))
+        self.refused("group", "info", "cg", "nobody", status=1)
+        self.out("group", "create", "idle")
+        self.assertIn("Nobody", self.out("group", "members", "idle"))
+
+    def test_clone(self) -> None:
+        """A group stands where another stands."""
+        self.out("group", "create", "a")
+        self.out("group", "reset", "a", "T", "--to", "4", "--yes", "--plan", "/a.json")
+        self.out("group", "clone", "a", "b", "T", "--yes", "--plan", "/p.json")
+        self.assertEqual([one["position"] for one in self.json("group", "lag", "b")], [4, 4])
+        self.refused("group", "clone", "nobody", "b", "T", status=1)

@@ -1,0 +1,80 @@
+"""Tests of L{smartgo.cli.support.running}."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import click
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.logger import LogEvent, Logger, globalLogBeginner
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.cli.support import running
+from smartgo.errors import NotConnected
+from smartgo.node.stalls import StallWatch
+from tests.fakes import FakeEnvironment
+
+
+class LoggingTests(SynchronousTestCase):
+    """The log of a command."""
+
+    def setUp(self) -> None:
+        self.said: list[str] = []
+        self.patch(click, "echo", lambda line, err=False: self.said.append(line))
+
+    def logger(self, verbose: bool = False, namespace: str = "smartgo.test") -> Logger:
+        """Begin to log, to a list."""
+        observers: list[Any] = []
+        with patch.object(globalLogBeginner, "beginLoggingTo", lambda those, **_: observers.extend(those)):
+            running.begin_logging(verbose)
+        (observer,) = observers
+
+        def observe(event: LogEvent) -> None:
+            observer(event | {"log_time": 1000.0})
+
+        return Logger(namespace, observer=observe)  # type: ignore[arg-type]
+
+    def test_levels(self) -> None:
+        """Warnings are written, and the rest where it is wanted."""
+        for verbose, lines in ((False, ["warn: b"]), (True, ["info: a", "warn: b"])):
+            source = self.logger(verbose)
+            source.info("a")
+            source.warn("b")
+            self.assertEqual(self.said, lines)
+            self.said.clear()
+
+    def test_flood(self) -> None:
+        """Who floods a node that a command runs in itself does not flood the log."""
+        source = self.logger()
+        for number in range(1000):
+            source.warn("closing {peer}", peer=f"10.0.0.1:{number}")
+        self.assertEqual(len(self.said), 60)
+
+    def test_stalls(self) -> None:
+        """Stalls of the reactor, which a busy machine has, are written only where everything is."""
+        for verbose, lines in ((False, []), (True, ["warn: the reactor stood still for 0.500 s, stall 0 since"])):
+            source = self.logger(verbose, StallWatch._log.namespace)
+            with patch.object(StallWatch, "_log", source):
+                StallWatch(FakeEnvironment().clock, lambda _: None)._say(0.5)
+            self.assertEqual([line.partition(" this")[0] for line in self.said], lines)
+            self.said.clear()
+
+
+class EndTests(SynchronousTestCase):
+    """How a command ends whose work failed."""
+
+    def test_one_of_several(self) -> None:
+        """What failed one of several calls is what the command ends with."""
+        calls: list[Deferred[None]] = [Deferred(), Deferred()]
+        together = gatherResults([gatherResults(calls, consumeErrors=True)], consumeErrors=True)
+        calls[1].errback(NotConnected("127.0.0.1:1: refused"))
+        refusal = self.assertRaises(running.Refusal, running.raise_from, self.failureResultOf(together))
+        self.assertEqual((refusal.exit_code, refusal.message), (75, "127.0.0.1:1: refused"))
+
+    def test_cancelled(self) -> None:
+        """A cancellation of several calls is one of the command."""
+        calls: list[Deferred[None]] = [Deferred(), Deferred()]
+        together = gatherResults(calls, consumeErrors=True)
+        together.cancel()
+        self.assertRaises(CancelledError, running.raise_from, self.failureResultOf(together))
