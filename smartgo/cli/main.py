@@ -39,9 +39,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "completion": "Let the shell complete commands.",
     },
 }
-"""Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.x:x}, but for some."""
+"""Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.commands.x:x}, but for some."""
 
-_ELSEWHERE: Final = {"send": "message", "consume": "message"}
+_ELSEWHERE: Final = {"send": "sendconsume", "consume": "sendconsume"}
 
 _EPILOG: Final = """\b
 Try it without setting anything up:
@@ -73,7 +73,7 @@ class Commands(click.Group):
         """Import one."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = import_module(f"smartgo.cli.{_ELSEWHERE.get(cmd_name, cmd_name)}")
+        module = import_module(f"smartgo.cli.commands.{_ELSEWHERE.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
