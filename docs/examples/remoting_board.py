@@ -17,11 +17,11 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import QueryNotFound
 from smartgo.remoting.client import RemotingClient
-from smartgo.remoting.dispatch import Dispatcher, Held
+from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import Command
 
 POST, READ, WAIT = 9001, 9002, 9003
@@ -48,7 +48,7 @@ class Board:
             if self._notice is None:
                 raise QueryNotFound("nothing was posted yet")
             return request.answer(body=self._notice)
-        held = Held(self._let_go)
+        held = LongPoll(self._let_go)
         self._waiting[held] = request
         return held
 
@@ -71,7 +71,7 @@ class Board:
 
 async def serve_and_talk(env: IEnvironment, write: Any = sys.stdout.write) -> None:
     """Start a board, use it as two clients would, stop everything."""
-    rounds = Rounds(env.clock, MemoryBudget(env.clock))
+    rounds = Sweeper(env.clock, MemoryBudget(env.clock))
     server = RemotingServer(env, "tcp:0:interface=127.0.0.1", Dispatcher([Board()]), rounds)
     await server.open()
     server.startService()

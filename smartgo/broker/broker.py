@@ -17,17 +17,17 @@ from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeD
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.broker.cluster.advertisedaddress import Place
-from smartgo.broker.cluster.registrar import Announcer
+from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
+from smartgo.broker.cluster.registrar import Registrar
 from smartgo.broker.cluster.registration import Identity
-from smartgo.broker.cluster.replication import Following, Leading, Replication
+from smartgo.broker.cluster.replication import MasterReplication, Replication, SlaveReplication
 from smartgo.broker.connections import ClientConnections
 from smartgo.broker.figures.runtimeinfo import StoreFacts
 from smartgo.broker.processors.requestcodes import Requests
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
 from smartgo.broker.tables.adoption import adopt
-from smartgo.broker.tables.brokertables import Parts
+from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.endpoints import endpoint
@@ -36,10 +36,10 @@ from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.counts import Counts
 from smartgo.remoting.limits import SERVER, Limits
-from smartgo.remoting.listeners import Audience
+from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.delay import DelayLevels
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
@@ -68,7 +68,7 @@ class Broker(Service):
         self,
         env: IEnvironment,
         configuration: Configuration,
-        rounds: Rounds,
+        rounds: Sweeper,
         tls: ServerTLS | None = None,
         client_tls: ClientTLS | None = None,
         limits: Limits = SERVER,
@@ -94,7 +94,7 @@ class Broker(Service):
         settings = settings or store_settings(configuration.store)
         self._settings_of_store = as_slave(settings, configuration.ha.ha_ack_mode) if self._slave else settings
         self._rounds = rounds
-        self._dialled = Audience()
+        self._dialled = ListenerMux()
         self._client = RemotingClient(env, rounds, listener=self._dialled, tls=client_tls)
         self._server: RemotingServer | None = None
         self._opened = False
@@ -102,7 +102,7 @@ class Broker(Service):
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
-        self._place = Place(env, configuration)
+        self._place = AdvertisedAddress(env, configuration)
         self.address = self._place.address
         self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
         self.settings = LiveSettings(env.clock, configuration, self._place.settled(), self._changed)
@@ -113,7 +113,7 @@ class Broker(Service):
     def _build(self) -> None:
         env, configuration = self._env, self._configuration
         config = configuration.broker
-        parts = Parts(env, configuration, self._settings_of_store, self._may_notify)
+        parts = BrokerTables(env, configuration, self._settings_of_store, self._may_notify)
         self.store, self.stats = parts.store, parts.stats
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offsets
         self.consumers, self.producers, self.hold = parts.consumers, parts.producers, parts.hold
@@ -121,9 +121,9 @@ class Broker(Service):
         self.delay, self.progress, self.group_progress = parts.delay, parts.progress, parts.group_progress
         self.tables = [*parts.tables, (self._changed, self.settings.load)]
         self.store.when_failed(self._store_failed)
-        following: Following | None = None
+        following: SlaveReplication | None = None
         if self._slave:
-            following = Following(
+            following = SlaveReplication(
                 env,
                 configuration,
                 self.store,
@@ -140,9 +140,9 @@ class Broker(Service):
             self.replication: Replication = following
         else:
             self.store.subscribe(self.delay)
-            self.replication = Leading(env, configuration, self.store, self._rounds.complaints, self._tls)
+            self.replication = MasterReplication(env, configuration, self.store, self._rounds.complaints, self._tls)
         self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
-        self._announcer = Announcer(
+        self._announcer = Registrar(
             env.clock,
             self._client.ask,
             self.topics,
@@ -308,7 +308,7 @@ class Broker(Service):
             self._env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
-            Rounds(self._env.clock, self._rounds.budget, self._rounds.slow),
+            Sweeper(self._env.clock, self._rounds.budget, self._rounds.slow),
             listener,
             self._limits,
             self._tls,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from twisted.python.failure import Failure
 
 from smartgo.broker.processors.heartbeat import HeartbeatProcessor
-from smartgo.broker.tables.longpolls import PullHold
+from smartgo.broker.tables.longpolls import LongPollTable
 from smartgo.remoting.interfaces import IPeer
-from smartgo.remoting.listeners import Inattentive
+from smartgo.remoting.listeners import NullListener
 
 
-class ClientConnections(Inattentive):
+class ClientConnections(NullListener):
     """Tells the tables of clients, and that of parked pulls, when a connection has ended."""
 
-    def __init__(self, heartbeat: HeartbeatProcessor, hold: PullHold) -> None:
+    def __init__(self, heartbeat: HeartbeatProcessor, hold: LongPollTable) -> None:
         self._heartbeat = heartbeat
         self._hold = hold
 

@@ -9,7 +9,7 @@ from smartgo.env.interfaces import IClock
 _FEW: Final = 1024  # entries that are not worth a sweep
 
 
-class Pace:
+class TokenBucket:
     """At most C{rate} events a second for each key on average, with bursts of C{burst}."""
 
     def __init__(self, clock: IClock, rate: int, burst: int | None = None) -> None:

@@ -39,7 +39,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "completion": "Let the shell complete commands.",
     },
 }
-"""Every command with one line about it, in the order of the help. Command C{x} is C{smartgo.cli.commands.x:x}, but for some."""
+"""Every command and its line in the help, in order. Command C{x} is C{smartgo.cli.commands.x:x}; see L{_ELSEWHERE}."""
 
 _ELSEWHERE: Final = {"send": "sendconsume", "consume": "sendconsume"}
 

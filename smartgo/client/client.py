@@ -29,9 +29,9 @@ from smartgo.net.tls import ClientTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer
-from smartgo.remoting.listeners import Inattentive
+from smartgo.remoting.listeners import NullListener
 from smartgo.remoting.memorybudget import MemoryBudget
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,
@@ -89,7 +89,7 @@ class Producer(Protocol):
         """Leave the group."""
 
 
-class _Reconnections(Inattentive):
+class _Reconnections(NullListener):
     """Brokers forget the members of groups with their connections: a new connection begins with a heartbeat."""
 
     def __init__(self, client: Client) -> None:
@@ -148,7 +148,7 @@ class Client:
         self._producers: dict[str, Producer] = {}
         self.remoting = RemotingClient(
             env,
-            Rounds(env.clock, MemoryBudget(env.clock)),
+            Sweeper(env.clock, MemoryBudget(env.clock)),
             Dispatcher([ServedRequests(self.consumers)]),
             _Reconnections(self),
             tls,

@@ -25,7 +25,7 @@ A master that is busy makes few turns a second, each of many sends: with less a 
 """
 
 
-class Complaints(Protocol):
+class RateLimitedLog(Protocol):
     """Takes sentences about peers to the log, not more than one a minute and address."""
 
     def warn(self, ip: str, sentence: str, **fields: object) -> None:
@@ -37,7 +37,7 @@ class Owner(Protocol):
 
     clock: IClock
     log: IReplicatedLog
-    complaints: Complaints
+    complaints: RateLimitedLog
     tls: ServerTLS | None
 
     def connected(self, link: Feed | Refused) -> None:

@@ -17,7 +17,7 @@ def _shown(value: object) -> object:
     return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in value[:_TEXT])
 
 
-class Complaints:
+class RateLimitedLog:
     """
     One WARN a peer address and minute (reliability L1).
 

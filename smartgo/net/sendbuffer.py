@@ -59,7 +59,7 @@ def _nobody() -> None:
 
 
 @implementer(IPushProducer)
-class Outflow:
+class SendBuffer:
     """
     Bytes on their way to one peer.
 

@@ -20,7 +20,7 @@ from smartgo.node.process import (
     server_limits,
     server_tls,
 )
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 
 __all__ = ["Options", "makeService"]
 
@@ -55,7 +55,7 @@ def assemble(
     configuration: Configuration,
     tls: ServerTLS | None,
     process: Process,
-    rounds: Rounds | None = None,
+    rounds: Sweeper | None = None,
 ) -> list[Broker]:
     """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
     rounds = rounds or process_rounds(env, configuration.limits)

@@ -31,7 +31,7 @@ from smartgo.node.notify import Notifier
 from smartgo.node.options import end
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.tablefile import TableFile
 
 Tables = Sequence[tuple[TableFile, Callable[[], object]]]
@@ -213,13 +213,13 @@ def memory_budget(env: IEnvironment, config: LimitsConfig) -> MemoryBudget:
     return MemoryBudget(env.clock, limit, config.frame_max_length, return_memory)
 
 
-def process_rounds(env: IEnvironment, config: LimitsConfig) -> Rounds:
+def process_rounds(env: IEnvironment, config: LimitsConfig) -> Sweeper:
     """
     Return the timers and the memory budget that the connections of one process share.
 
     @raise SettingError: see L{memory_budget}.
     """
-    return Rounds(env.clock, memory_budget(env, config))
+    return Sweeper(env.clock, memory_budget(env, config))
 
 
 def probe_log(env: IEnvironment, path: str | None) -> None:

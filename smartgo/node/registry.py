@@ -22,7 +22,7 @@ from smartgo.node.process import Process, check_bind, probe_ports, process_round
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.tablefile import TableFile
 
 __all__ = ["Options", "Registry", "makeService"]
@@ -45,7 +45,7 @@ class Registry(MultiService):
         self,
         env: IEnvironment,
         configuration: Configuration,
-        rounds: Rounds,
+        rounds: Sweeper,
         tls: ServerTLS | None = None,
     ) -> None:
         """
@@ -121,7 +121,7 @@ def assemble(
     configuration: Configuration,
     tls: ServerTLS | None,
     process: Process,
-    rounds: Rounds | None = None,
+    rounds: Sweeper | None = None,
 ) -> list[Registry]:
     """Return the registry; the process ends if it cannot start."""
     registry = Registry(env, configuration, rounds or process_rounds(env, configuration.limits), tls)

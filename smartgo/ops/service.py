@@ -42,7 +42,7 @@ from smartgo.ops.resources.settings import SettingsApi, note_asked
 from smartgo.ops.resources.status import MetricsApi, StatusApi
 from smartgo.ops.resources.topics import TopicsApi
 from smartgo.ops.security.audit import AuditLog
-from smartgo.ops.security.gate import Gate, GateSettings, is_loopback
+from smartgo.ops.security.requestguard import GuardSettings, RequestGuard, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
 from smartgo.ops.web.application import Api
@@ -130,11 +130,11 @@ class Ops(Service):
         self.tables.append((alerts, self.alerts.load))
         self.sampler = Sampler(env, self.view, progress, history, path, self.alerts.look)
         scope = config.ops_certificate_scope
-        self._gate = Gate(
+        self._gate = RequestGuard(
             env.clock.seconds,
             self.tokens,
             self.sessions,
-            GateSettings(
+            GuardSettings(
                 _words(config.ops_hosts),
                 _words(config.ops_trusted_proxies),
                 config.ops_requests_per_second,

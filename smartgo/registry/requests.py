@@ -34,7 +34,7 @@ from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.registrar import Registrar
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
-from smartgo.remoting.listeners import Inattentive
+from smartgo.remoting.listeners import NullListener
 from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import bodies
@@ -283,7 +283,7 @@ class TooManyChanges(RequestRefused):
     code = ResponseCode.SYSTEM_BUSY
 
 
-class RegistryListener(Inattentive):
+class RegistryListener(NullListener):
     """Takes a broker from the routes as soon as its connection ends."""
 
     _log = Logger()

@@ -11,7 +11,7 @@ _TEXT = 256  # characters of an exception that a peer is shown
 _REMEMBERED: Final = 256
 
 
-class Faults:
+class BugLog:
     """
     Numbers bugs. The same exception class from the same lines is the same bug, and its stack is logged once.
 

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.pending import Call, PendingCalls
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import ONE_WAY, Command, encode
 
 
@@ -75,7 +75,7 @@ class Calls:
 
     __slots__ = ("_early", "_limits", "_line", "_pending", "_rounds", "epitaph", "ready")
 
-    def __init__(self, line: Line, rounds: Rounds, limits: Limits) -> None:
+    def __init__(self, line: Line, rounds: Sweeper, limits: Limits) -> None:
         self._line: Line = line
         self._rounds = rounds
         self._limits = limits

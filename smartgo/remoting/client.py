@@ -17,9 +17,9 @@ from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import CLIENT, Limits
-from smartgo.remoting.listeners import Audience
+from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 
@@ -57,7 +57,7 @@ class RemotingClient:
     def __init__(
         self,
         env: IEnvironment,
-        rounds: Rounds,
+        rounds: Sweeper,
         dispatcher: Dispatcher | None = None,
         listener: IConnectionListener | None = None,
         tls: ClientTLS | None = None,
@@ -73,7 +73,7 @@ class RemotingClient:
         self._env = env
         self._reaches = reaches
         self._dispatcher = NOTHING if dispatcher is None else dispatcher
-        self._listener: IConnectionListener = Audience() if listener is None else listener
+        self._listener: IConnectionListener = ListenerMux() if listener is None else listener
         self._tls = tls
         self._limits = limits
         self.rounds = rounds

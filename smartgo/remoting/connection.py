@@ -18,16 +18,16 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NoRoom, PeerTooSlow
-from smartgo.net.sendbuffer import Outflow
+from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.slowturns import LIMIT
 from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
-from smartgo.remoting.deadlines import AT_ONCE, Watch
+from smartgo.remoting.deadlines import AT_ONCE, Deadlines
 from smartgo.remoting.dispatch import Dispatcher, Later
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.limits import NEVER, Limits
 from smartgo.remoting.states import TRANSITIONS, Event, State
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import RESPONSE, Command, decode
 
@@ -128,7 +128,7 @@ class Connection:
 
     def __init__(
         self,
-        rounds: Rounds,
+        rounds: Sweeper,
         limits: Limits,
         dispatcher: Dispatcher,
         listener: IConnectionListener,
@@ -144,8 +144,8 @@ class Connection:
         self._listener = listener
         self._owner = owner
         self._protocol: Any = None
-        self._outflow = Outflow(self._moved)
-        self._watch = Watch(limits)
+        self._outflow = SendBuffer(self._moved)
+        self._watch = Deadlines(limits)
         self._account = Account(rounds.budget, self, bool(dial))
         self.calls = Calls(self, rounds, limits)
         self.state = State.DIALLING if dial else State.OPEN

@@ -9,7 +9,7 @@ from smartgo.remoting.limits import NEVER, Limits
 AT_ONCE: Final = 0.0  # before any time of a clock
 
 
-class Watch:
+class Deadlines:
     """
     The stamps of one connection, all in seconds of the caller's clock.
 

@@ -16,7 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
-from smartgo.remoting.buglog import Faults
+from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
 from smartgo.remoting.sweeper import Run
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
@@ -29,7 +29,7 @@ _LATER: Final = 512  # bytes that a request whose answer is outstanding takes be
 STOPPING: Final = "the server is stopping, this request was given up"
 
 
-class Held(Deferred[Answer]):
+class LongPoll(Deferred[Answer]):
     """
     An answer that is late because the peer asked for it: a long poll.
 
@@ -65,7 +65,7 @@ class Dispatcher:
         processors: Iterable[IRequestProcessor] = (),
         hooks: Iterable[IRequestHook] = (),
         without: Collection[int] = (),
-        faults: Faults | None = None,
+        faults: BugLog | None = None,
     ) -> None:
         """
         @param processors: who answers; no two of them the same code.
@@ -84,7 +84,7 @@ class Dispatcher:
         for code in without:
             self._families.pop(code, None)
         self._hooks = tuple(hooks)
-        self._faults = Faults() if faults is None else faults
+        self._faults = BugLog() if faults is None else faults
 
     @property
     def codes(self) -> frozenset[int]:
@@ -259,7 +259,7 @@ class Later:
         self._dispatcher = dispatcher
         self._peer: Connection | None = peer
         self._deferred: Deferred[Answer] | None = deferred
-        if isinstance(deferred, Held):
+        if isinstance(deferred, LongPoll):
             self.held = True
             self.size = deferred.size
             self._request = request.bare()

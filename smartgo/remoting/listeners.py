@@ -12,7 +12,7 @@ from smartgo.remoting.interfaces import IConnectionListener, IPeer
 
 
 @implementer(IConnectionListener)
-class Inattentive:
+class NullListener:
     """Hears nothing; for those who care about some events alone to begin with."""
 
     def active(self, peer: IPeer) -> None:
@@ -38,7 +38,7 @@ class Inattentive:
 
 
 @implementer(IConnectionListener)
-class Audience:
+class ListenerMux:
     """Passes what it hears on to several listeners, in order; one that raises does not keep it from the others."""
 
     _log = Logger()

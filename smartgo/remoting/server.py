@@ -19,10 +19,10 @@ from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.limits import SERVER, Limits
-from smartgo.remoting.listeners import Audience
+from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.origin import is_loopback
 from smartgo.remoting.protocol import RemotingProtocol, peer_address
-from smartgo.remoting.sweeper import INTERVAL, Rounds
+from smartgo.remoting.sweeper import INTERVAL, Sweeper
 
 _MEASURE_LEAST: Final = 16  # connections between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over
@@ -66,7 +66,7 @@ class _Once:
             self._running.cancel()
 
 
-class Door(Factory):
+class Listener(Factory):
     """
     One listening port: makes connections, or turns them away (L8).
 
@@ -144,7 +144,7 @@ class RemotingServer(Service):
         env: IEnvironment,
         description: str,
         dispatcher: Dispatcher,
-        rounds: Rounds,
+        rounds: Sweeper,
         listener: IConnectionListener | None = None,
         limits: Limits = SERVER,
         tls: ServerTLS | None = None,
@@ -156,10 +156,10 @@ class RemotingServer(Service):
         """
         self._env = env
         self.limits = limits
-        self.listener: IConnectionListener = Audience() if listener is None else listener
+        self.listener: IConnectionListener = ListenerMux() if listener is None else listener
         self.tls = tls
         self.rounds = rounds
-        self._doors = [Door(self, description, dispatcher)]
+        self._doors = [Listener(self, description, dispatcher)]
         self._opened: _Once | None = None
         self._stopped: _Once | None = None
         self._empty: Deferred[None] | None = None
@@ -169,7 +169,7 @@ class RemotingServer(Service):
 
     def add_door(self, description: str, dispatcher: Dispatcher) -> None:
         """Listen at another place too, with its own table of requests; before L{open}."""
-        self._doors.append(Door(self, description, dispatcher))
+        self._doors.append(Listener(self, description, dispatcher))
 
     @property
     def ports(self) -> list[int]:

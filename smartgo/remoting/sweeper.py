@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from smartgo.net.ratelimitedlog import Complaints
+from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.slowturns import SlowTurns
 from smartgo.remoting.counts import Counts
 from smartgo.remoting.memorybudget import MemoryBudget
@@ -77,7 +77,7 @@ class Asker(Protocol):
         """Fail what waited too long; return the earliest deadline that is left, infinity for none."""
 
 
-class Rounds:
+class Sweeper:
     """
     The shared timers of a process's connections; servers and clients are given the same one.
 
@@ -102,7 +102,7 @@ class Rounds:
         self.budget = budget
         self.slow = SlowTurns(clock) if slow is None else slow
         self.now = clock.seconds()
-        self.complaints = Complaints(clock)
+        self.complaints = RateLimitedLog(clock)
         self.counts = Counts()
         self.stamp = clock.seconds() + INTERVAL
         self._members: dict[Member, None] = {}

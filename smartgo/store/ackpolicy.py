@@ -9,7 +9,7 @@ from smartgo.store.interfaces import IFlushPolicy, PutStatus
 
 
 @implementer(IFlushPolicy)
-class Both:
+class AllOf:
     """Agrees when both of two policies do; where both fall short, the status of the second is told."""
 
     def __init__(self, first: IFlushPolicy, second: IFlushPolicy) -> None:

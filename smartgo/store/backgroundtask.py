@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 T = TypeVar("T")
 
 
-class LaneWork:
+class BackgroundTask:
     """
     What one part of the store has running in its lane.
 

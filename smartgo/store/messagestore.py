@@ -19,7 +19,7 @@ from smartgo.env.interfaces import IDirectoryLock, IEnvironment
 from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.message import Message
-from smartgo.store.ackpolicy import Both
+from smartgo.store.ackpolicy import AllOf
 from smartgo.store.allocate import LogSpace
 from smartgo.store.checkpoint import Checkpoints
 from smartgo.store.checkpointer import Checkpointer
@@ -45,7 +45,7 @@ from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
 from smartgo.store.queues.removal import Removal
-from smartgo.store.rawlog import Pieces
+from smartgo.store.rawlog import RawLog
 from smartgo.store.reader import Reader
 from smartgo.store.recovery.recovery import Recovered, Recovery
 from smartgo.store.recovery.repair import Repair
@@ -155,7 +155,7 @@ class MessageStore(Service):
         )
         self._policy: IFlushPolicy = flusher
         for policy in self._demanded:
-            self._policy = Both(self._policy, policy)
+            self._policy = AllOf(self._policy, policy)
         dispatch = self._dispatch = Dispatch(
             log, settings.dispatches_after_flush, lambda: flusher.flushed, self._listeners, flusher.fail
         )
@@ -173,7 +173,7 @@ class MessageStore(Service):
         memory = int(env.host.memory * settings.memory_ratio)
         self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
         self._lookup = Lookup(log, self._reader, env.threads, env.files)
-        self._pieces = Pieces(log, self._reader, env.threads, env.files)
+        self._pieces = RawLog(log, self._reader, env.threads, env.files)
         usage = space.usage()
         self._removal.clear(recovered.table_saved)
         space.clear()
@@ -320,7 +320,7 @@ class MessageStore(Service):
         """See L{IMessageStore.demand}."""
         self._demanded.append(policy)
         if self._opened:
-            self._policy = Both(self._policy, policy)
+            self._policy = AllOf(self._policy, policy)
 
     def flush(self) -> Deferred[PutStatus]:
         """See L{IMessageStore.flush}."""

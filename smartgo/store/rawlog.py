@@ -21,7 +21,7 @@ from smartgo.store.reader import LANE, Reader
 _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others want to read as well
 
 
-class Pieces:
+class RawLog:
     """Reads the log without regard to records."""
 
     def __init__(self, log: CommitLog, reader: Reader, threads: IThreads, files: IFiles) -> None:

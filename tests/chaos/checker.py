@@ -31,7 +31,7 @@ DELAY_TICK: Constant = 0.1
 
 TURNS: Constant = (1, 2)
 
-Place: TypeAlias = tuple[str, int]  # queue, offset
+AdvertisedAddress: TypeAlias = tuple[str, int]  # queue, offset
 
 
 class Kind(Enum):
@@ -149,7 +149,7 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
     how many acknowledged after the first are there all the same. A torn tail has no survivors.
     """
     for plan in run.plans:
-        where: dict[str, set[Place]] = defaultdict(set)
+        where: dict[str, set[AdvertisedAddress]] = defaultdict(set)
         for queue in plan.queues:
             for turn in TURNS:
                 for final in run.finals[plan.replica, turn, queue]:
@@ -215,7 +215,7 @@ def _foreign(run: History) -> Iterator[Anomaly]:
 def _duplicates(run: History, judgement: Judgement) -> Iterator[Anomaly]:
     """Look for more copies of a message than requests can have been made of it."""
     for plan in run.plans:
-        places: dict[str, set[Place]] = defaultdict(set)
+        places: dict[str, set[AdvertisedAddress]] = defaultdict(set)
         for queue in plan.queues:
             for final in run.finals[plan.replica, TURNS[0], queue]:
                 places[final.value].add((queue, final.offset))
@@ -232,7 +232,7 @@ def _duplicates(run: History, judgement: Judgement) -> Iterator[Anomaly]:
 
 def _places(run: History) -> Iterator[Anomaly]:
     """Look for places that were claimed by two messages: in an acknowledgement, to a consumer or in the end."""
-    claims: dict[Place, dict[str, str]] = defaultdict(dict)
+    claims: dict[AdvertisedAddress, dict[str, str]] = defaultdict(dict)
     for ok in run.acked.values():
         if ok.queue:
             claims[ok.queue, ok.offset].setdefault(ok.value, "acknowledged")

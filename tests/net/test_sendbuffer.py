@@ -12,7 +12,7 @@ from twisted.internet.tcp import Connection as TcpConnection
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.net.sendbuffer import SLICE, Outflow, takes_direct, write_now
+from smartgo.net.sendbuffer import SLICE, SendBuffer, takes_direct, write_now
 
 
 class Reactor:
@@ -92,9 +92,9 @@ class Socket(FileDescriptor):
             self.doWrite()
 
 
-def outflow(transport: Any, moved: Callable[[], None] = lambda: None) -> Outflow:
+def outflow(transport: Any, moved: Callable[[], None] = lambda: None) -> SendBuffer:
     """One that is open."""
-    flow = Outflow(moved)
+    flow = SendBuffer(moved)
     flow.open(transport)
     return flow
 

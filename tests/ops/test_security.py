@@ -11,9 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.config.settings import OpsConfig
 from smartgo.errors import SettingError
 from smartgo.ops.security.audit import COMMON, COMMON_SECONDS, KEPT, SIZE, AuditEntry, AuditLog, shown
-from smartgo.ops.security.gate import Gate, GateSettings, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
 from smartgo.ops.security.rates import Allowance
+from smartgo.ops.security.requestguard import Credentials, GuardSettings, RequestGuard
 from smartgo.ops.security.sessions import SESSION_SECONDS, SessionTable
 from smartgo.ops.security.tokens import MOST, TokenTable, parse_configured
 from smartgo.ops.service import check_place
@@ -406,11 +406,11 @@ class GateTests(SynchronousTestCase):
         self.tokens = TokenTable(self.env, TableFile(self.env, "/tokens.json"))
         self.sessions = SessionTable(self.env, self.tokens)
 
-    def gate(self, **settings: Any) -> Gate:
+    def gate(self, **settings: Any) -> RequestGuard:
         """A gate with these settings."""
-        return Gate(self.env.clock.seconds, self.tokens, self.sessions, GateSettings(**settings))
+        return RequestGuard(self.env.clock.seconds, self.tokens, self.sessions, GuardSettings(**settings))
 
-    def knock(self, **more: Any) -> Knock:
+    def knock(self, **more: Any) -> Credentials:
         """A GET from 10.0.0.9."""
         headers = more.pop("headers", {})
         values: dict[str, Any] = {
@@ -421,7 +421,7 @@ class GateTests(SynchronousTestCase):
             "local": ("10.0.0.1", 10913),
             "secure": False,
         }
-        return Knock(**{**values, **more})
+        return Credentials(**{**values, **more})
 
     def test_far(self) -> None:
         """Without a token nobody from another machine gets in, not to read either (X10)."""

@@ -19,7 +19,7 @@ from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IReq
 from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
 
@@ -197,7 +197,7 @@ class Accepted:
         limits: Limits = SERVER,
         tls: ServerTLS | ClientTLS | None = None,
         clock: Clock | None = None,
-        rounds: Rounds | None = None,
+        rounds: Sweeper | None = None,
         peer: Any = None,
     ) -> None:
         self.clock = Clock() if clock is None else clock
@@ -254,6 +254,6 @@ def pass_seconds(env: FakeEnvironment, seconds: int) -> None:
         settle(env)
 
 
-def rounds_of(clock: Any) -> Rounds:
+def rounds_of(clock: Any) -> Sweeper:
     """Timers and a memory budget of their own."""
-    return Rounds(clock, MemoryBudget(clock))
+    return Sweeper(clock, MemoryBudget(clock))

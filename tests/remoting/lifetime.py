@@ -17,7 +17,7 @@ from twisted.trial.unittest import TestCase
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
-from smartgo.net.sendbuffer import Outflow
+from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.web.httpslayer import HttpsLayer
 from smartgo.ops.web.request import OpsRequest
@@ -35,7 +35,7 @@ T = TypeVar("T")
 KINDS = frozenset(
     {
         Account, Calls, Channel, Client, Connection, EventStream, Feed, HttpsLayer, Later, LengthFieldDecoder,
-        OpsRequest, Outflow, Refused, RemotingProtocol, Server, Stream, TLSLayer,
+        OpsRequest, SendBuffer, Refused, RemotingProtocol, Server, Stream, TLSLayer,
     }
 )  # fmt: skip
 """What there is one of, or several, for each connection."""

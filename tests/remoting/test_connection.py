@@ -14,7 +14,7 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import BadFrameLength, CallFailed, CallTimedOut, NotConnected, PeerTooSlow
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.limits import Limits
-from smartgo.remoting.listeners import Audience
+from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.protocol import peer_address
 from smartgo.remoting.states import TRANSITIONS, Event, State
 from smartgo.schema.command import Command, encode
@@ -129,7 +129,7 @@ class EventTests(SynchronousTestCase):
 
         accepted = Accepted([echo()])
         other = Hearing()
-        audience = Audience([Failing()])
+        audience = ListenerMux([Failing()])
         audience.add(other)
         verifyObject(IConnectionListener, audience)
         accepted.connection._listener = audience
@@ -142,7 +142,7 @@ class EventTests(SynchronousTestCase):
     def test_audience(self) -> None:
         """An audience passes every event on, details included."""
         hearing = Hearing()
-        audience = Audience([hearing])
+        audience = ListenerMux([hearing])
         peer: Any = object()
         for event, details in (
             ("active", ()), ("connected", ()), ("first_frame", ()), ("idle", (120.0,)), ("disconnected", (DONE,)),

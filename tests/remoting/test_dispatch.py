@@ -12,8 +12,8 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import NoPermission, TopicNotExist
 from smartgo.remoting import dispatch
-from smartgo.remoting.buglog import Faults
-from smartgo.remoting.dispatch import NOTHING, Dispatcher, Held
+from smartgo.remoting.buglog import BugLog
+from smartgo.remoting.dispatch import NOTHING, Dispatcher, LongPoll
 from smartgo.remoting.interfaces import IConnectionListener, IRequestHook, IRequestProcessor
 from smartgo.remoting.limits import Limits
 from smartgo.schema.command import Command, encode
@@ -257,7 +257,7 @@ class RefusalTests(SynchronousTestCase):
             raise ZeroDivisionError
 
         self.patch(dispatch, "decode", broken)
-        faults = Faults()
+        faults = BugLog()
         for _ in range(3):
             accepted = Accepted([echo()])
             accepted.dispatcher._faults = faults
@@ -400,7 +400,7 @@ class HeldTests(SynchronousTestCase):
 
     def test_not_counted(self) -> None:
         """Held answers do not count as requests in flight."""
-        lates = Lates(Held)
+        lates = Lates(LongPoll)
         accepted = Accepted([Doing(LATE, lates)], limits=Limits(in_flight=2))
         accepted.hear(*(request(LATE, number) for number in range(100)))
         accepted.turns()
@@ -414,7 +414,7 @@ class HeldTests(SynchronousTestCase):
     def test_cancelled_when_gone(self) -> None:
         """When the connection is gone its held answers are cancelled, so that whoever holds them lets go."""
         cancelled: list[Any] = []
-        lates = Lates(Held, cancelled.append)
+        lates = Lates(LongPoll, cancelled.append)
         accepted = Accepted([Doing(LATE, lates)])
         accepted.hear(request(LATE, 1), request(LATE, 2))
         accepted.protocol.connectionLost(Failure(ConnectionError()))
@@ -427,7 +427,7 @@ class HeldTests(SynchronousTestCase):
         def failing(_: Any) -> None:
             raise ZeroDivisionError
 
-        accepted = Accepted([Doing(LATE, Lates(Held, failing))])
+        accepted = Accepted([Doing(LATE, Lates(LongPoll, failing))])
         accepted.hear(request(LATE, 1), request(LATE, 2))
         accepted.protocol.connectionLost(Failure(ConnectionError()))
         self.assertEqual((accepted.hearing.events[-1], accepted.owner.gone), ("disconnected", 1))
@@ -533,7 +533,7 @@ class HookTests(SynchronousTestCase):
 class FaultsTests(SynchronousTestCase):
     """References to bugs."""
 
-    def remark(self, faults: Faults, error: Exception) -> str:
+    def remark(self, faults: BugLog, error: Exception) -> str:
         """What is said of this error, raised here."""
         try:
             raise error
@@ -542,7 +542,7 @@ class FaultsTests(SynchronousTestCase):
 
     def test_numbers(self) -> None:
         """The same class from the same place is the same bug, another class or place another one."""
-        faults = Faults()
+        faults = BugLog()
         self.assertEqual(self.remark(faults, KeyError("a")), "KeyError: 'a' ref 1")
         self.assertEqual(self.remark(faults, KeyError("b")), "KeyError: 'b' ref 1")
         self.assertEqual(self.remark(faults, ValueError("c")), "ValueError: c ref 2")
@@ -559,12 +559,12 @@ class FaultsTests(SynchronousTestCase):
             def __str__(self) -> str:
                 raise CancelledError
 
-        self.assertEqual(self.remark(Faults(), Speechless()), "Speechless: ? ref 1")
+        self.assertEqual(self.remark(BugLog(), Speechless()), "Speechless: ? ref 1")
         self.flushLoggedErrors()
 
     def test_bounded(self) -> None:
         """The table of bugs is bounded, and numbers are not used again."""
-        faults = Faults()
+        faults = BugLog()
         kinds = [type(f"E{number}", (Exception,), {}) for number in range(300)]
         for kind in kinds:
             self.remark(faults, kind())

@@ -16,7 +16,7 @@ from smartgo.env.real import RealEnvironment
 from smartgo.errors import NotConnected
 from smartgo.net.tls import ClientTLS, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
-from smartgo.remoting.dispatch import Dispatcher, Held
+from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
@@ -41,7 +41,7 @@ class Case(LifetimeCase):
         for data in (*authority.issue("localhost", "127.0.0.1"), authority.pem):
             self.paths.append(self.mktemp())
             self.env.files.create(self.paths[-1], data)
-        self.late, self.held = Lates(), Lates(Held)
+        self.late, self.held = Lates(), Lates(LongPoll)
         self.processors = [echo(), Doing(LATE, self.late), Doing(OTHER, self.held)]
         self.processors.append(Doing(310, lambda _, asked: asked.answer(body=bytes(MIB))))
         self.client: RemotingClient | None = None

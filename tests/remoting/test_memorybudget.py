@@ -10,10 +10,10 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.remoting.dispatch import Held
+from smartgo.remoting.dispatch import LongPoll
 from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.memorybudget import Kind, MemoryBudget
-from smartgo.remoting.sweeper import Rounds
+from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import encode
 from tests.remoting.doubles import ECHO, LATE, Accepted, Doing, Lates, echo, request
 
@@ -175,7 +175,7 @@ class ConnectionsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.budget = MemoryBudget(self.clock, 64 * MIB)
-        self.rounds = Rounds(self.clock, self.budget)
+        self.rounds = Sweeper(self.clock, self.budget)
 
     def accept(self, *processors: Any, limits: Limits = SERVER) -> Accepted:
         """One more connection."""
@@ -233,7 +233,7 @@ class ConnectionsTests(SynchronousTestCase):
 
     def test_everything_is_given_back(self) -> None:
         """A connection that ends, in whatever state, gives back all that it had."""
-        held = Lates(Held)
+        held = Lates(LongPoll)
         lates = Lates()
         for end in ("lost", "abort", "close", "give_up"):
             accepted = self.accept(Doing(LATE, lates), Doing(ECHO, held), limits=Limits(in_flight=2))
@@ -291,7 +291,7 @@ class ConnectionsTests(SynchronousTestCase):
 
     def test_long_polls_keep_no_body(self) -> None:
         """A held request is kept without its body and its header."""
-        held = Lates(Held)
+        held = Lates(LongPoll)
         accepted = self.accept(Doing(LATE, held))
         accepted.hear(request(LATE, 7, bytes(MIB)))
         held.requests.clear()

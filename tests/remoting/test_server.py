@@ -15,7 +15,7 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected
 from smartgo.remoting.client import RemotingClient
-from smartgo.remoting.dispatch import Dispatcher, Held
+from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.limits import Limits
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, encode
@@ -198,8 +198,8 @@ class ServiceTests(Case):
         def let_go(answer: Any) -> None:
             answer.callback(lates.requests[0].answer(code=19))
 
-        lates = Lates(Held, let_go)
-        server = self.serve(Doing(LATE, lates), Doing(ECHO, Lates(Held)))
+        lates = Lates(LongPoll, let_go)
+        server = self.serve(Doing(LATE, lates), Doing(ECHO, Lates(LongPoll)))
         client = RemotingClient(self.env, rounds_of(self.env.clock))
         answers = [self.ask(client, request(LATE)), self.ask(client, request(ECHO))]
         stopped = server.stopService()

@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.net.ratelimitedlog import Complaints
+from smartgo.net.ratelimitedlog import RateLimitedLog
 from tests.remoting.doubles import rounds_of
 
 
@@ -286,7 +286,7 @@ class ComplaintTests(SynchronousTestCase):
     def test_one_a_minute(self) -> None:
         """An address is complained about once a minute, the rest is counted (reliability L1)."""
         clock = Clock()
-        complaints = Complaints(clock)
+        complaints = RateLimitedLog(clock)
         said: list[object] = []
         complaints._log = type("Log", (), {"warn": lambda _, sentence, **fields: said.append(fields["peer"])})()
         for _ in range(60):
@@ -299,7 +299,7 @@ class ComplaintTests(SynchronousTestCase):
 
     def test_one_line(self) -> None:
         """What a peer had a hand in is shown as one line of 256 characters (reliability B9)."""
-        complaints = Complaints(Clock())
+        complaints = RateLimitedLog(Clock())
         with capturedLogs() as logs:
             complaints.warn("10.0.0.1", "{error} {count}", error="a\nb\x1b[31m\0" + "c" * 500, count=5)
         self.assertEqual(logs[0]["error"], "a\\x0ab\\x1b[31m\\x00" + "c" * 247)
@@ -308,7 +308,7 @@ class ComplaintTests(SynchronousTestCase):
     def test_bounded(self) -> None:
         """The memory of addresses is bounded; those complained about longest ago are forgotten first."""
         clock = Clock()
-        complaints = Complaints(clock)
+        complaints = RateLimitedLog(clock)
         complaints._log = type("Log", (), {"warn": lambda *_, **__: None})()
         for number in range(10_000):
             complaints.warn(f"address {number}", "x")

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from smartgo.store.ackpolicy import Both
+from smartgo.store.ackpolicy import AllOf
 from smartgo.store.interfaces import IFlushPolicy, PutStatus
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import FakeEnvironment
@@ -49,7 +49,7 @@ class DemandTests(StoreTestCase):
 
     def test_interface(self) -> None:
         """Two policies are one."""
-        verifyObject(IFlushPolicy, Both(Replicas(), Replicas()))
+        verifyObject(IFlushPolicy, AllOf(Replicas(), Replicas()))
 
     def test_neither_waits(self) -> None:
         """Where neither disk nor policy wants to wait, nobody does."""

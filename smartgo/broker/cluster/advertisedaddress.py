@@ -12,7 +12,7 @@ from smartgo.schema.message import pack_host
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  looked for, not bound
 
 
-class Place:
+class AdvertisedAddress:
     """
     The addresses of one broker.
 

@@ -32,7 +32,7 @@ PATIENCE: Final = 10.0
 """Seconds for which who is master elsewhere goes on although a registry refuses him; half as many more, by chance."""
 
 
-class Standing(Enum):
+class LeaseState(Enum):
     """Whether messages are taken."""
 
     ASKING = "asking the registries whether another broker has the name"
@@ -40,7 +40,7 @@ class Standing(Enum):
     STANDING_BACK = "another broker has the name"
 
 
-class Claim:
+class MasterLease:
     """
     The claim of one broker to its name.
 
@@ -54,7 +54,7 @@ class Claim:
         """
         self._seconds = seconds
         self._fraction = fraction
-        self.standing = Standing.SERVING
+        self.standing = LeaseState.SERVING
         self._new = True
         self._since = 0.0  # what registries were asked before says nothing, in seconds of the clock
         self._stood_still = 0.0  # seconds; above 0: what we ask about
@@ -71,7 +71,7 @@ class Claim:
         self._waiting = set(registries)
         self._since = self._seconds()
         self._new = True
-        self.standing = Standing.ASKING if registries else Standing.SERVING
+        self.standing = LeaseState.ASKING if registries else LeaseState.SERVING
 
     def only(self, registries: Collection[str]) -> None:
         """There are no other registries than these now."""
@@ -83,7 +83,7 @@ class Claim:
     @property
     def reason(self) -> str | None:
         """Why no messages are taken; C{None} while they are."""
-        if self.standing is Standing.SERVING:
+        if self.standing is LeaseState.SERVING:
             return None
         for registry, (_, why) in self._refusals.items():
             return f"registry {registry} does not let this broker be a master: {why}"
@@ -96,7 +96,7 @@ class Claim:
 
     def may_ask(self, registry: str) -> bool:
         """Whether to register with a registry: while we stand back only with those that refuse us."""
-        return self.standing is not Standing.STANDING_BACK or registry in self._refusals
+        return self.standing is not LeaseState.STANDING_BACK or registry in self._refusals
 
     def lapsed(self, seconds: float) -> bool:
         """
@@ -107,7 +107,7 @@ class Claim:
         """
         now = self._seconds()
         given_up = any(now - seconds <= asked + LEASE < now for asked in self._taken.values())
-        if self.standing is not Standing.SERVING or not (given_up or self._refusals):
+        if self.standing is not LeaseState.SERVING or not (given_up or self._refusals):
             return False
         self._stood_still = seconds
         registries = {*self._taken, *self._refusals}
@@ -137,8 +137,8 @@ class Claim:
         if self._patient_until is None:
             self._patient_until = now + PATIENCE * (1 + self._fraction() / 2)
         elsewhere = any(now - asked <= LEASE for asked in self._taken.values())
-        if self.standing is not Standing.STANDING_BACK and (self._new or not elsewhere or now >= self._patient_until):
-            self.standing = Standing.STANDING_BACK
+        if self.standing is not LeaseState.STANDING_BACK and (self._new or not elsewhere or now >= self._patient_until):
+            self.standing = LeaseState.STANDING_BACK
             self._new = True
         self._heard(registry)
 
@@ -151,7 +151,7 @@ class Claim:
 
     def left(self) -> list[str]:
         """Return the registries that have us although we stand back: we leave them, and they are forgotten here."""
-        if self.standing is not Standing.STANDING_BACK:
+        if self.standing is not LeaseState.STANDING_BACK:
             return []
         left = list(self._taken)
         self._taken.clear()
@@ -159,7 +159,7 @@ class Claim:
 
     def again(self, registries: Collection[str]) -> bool:
         """Whether nobody refuses us any more, who stand back: these registries are to be asked then."""
-        if self.standing is not Standing.STANDING_BACK or self._refusals:
+        if self.standing is not LeaseState.STANDING_BACK or self._refusals:
             return False
         self._ask(registries)
         return True
@@ -172,6 +172,6 @@ class Claim:
             return
         if self._taken:
             self._new = False
-        if self.standing is Standing.ASKING and (self._taken or not self._stood_still):
-            self.standing = Standing.SERVING
+        if self.standing is LeaseState.ASKING and (self._taken or not self._stood_still):
+            self.standing = LeaseState.SERVING
             self._stood_still = 0.0

@@ -20,13 +20,13 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.broker.cluster.masterlease import Claim, Standing
+from smartgo.broker.cluster.masterlease import LeaseState, MasterLease
 from smartgo.broker.cluster.registration import MASTER, Announcement, Identity
 from smartgo.broker.tables.topics import READ, WRITE, TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, BadHeader, CallFailed, PeerRefused
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
-from smartgo.remoting.listeners import Inattentive
+from smartgo.remoting.listeners import NullListener
 from smartgo.schema.bodies import DataVersion, KVTable
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
@@ -95,7 +95,7 @@ class _Round:
         self.told = False  # whether a master that an answer names was passed on
 
 
-class _Lost(Inattentive):
+class _Lost(NullListener):
     """Hears of connections to registries that end."""
 
     def __init__(self, lost: Callable[[str], None]) -> None:
@@ -110,7 +110,7 @@ class _Lost(Inattentive):
         self._lost(peer.address)
 
 
-class Announcer(Service):
+class Registrar(Service):
     """
     Keep every registry informed of one broker.
 
@@ -160,7 +160,7 @@ class Announcer(Service):
         self._force = force
         self._on_registered = on_registered
         self._on_standing = on_standing
-        self._claim = Claim(clock.seconds, fraction)
+        self._claim = MasterLease(clock.seconds, fraction)
         self._told: str | None = None  # why no messages are taken, as we have said it
         self._stood_back = False
         self._registries: dict[str, _Registry] = {}
@@ -418,7 +418,7 @@ class Announcer(Service):
             registry.sent()
 
     def _tell_standing(self) -> None:
-        back = self._claim.standing is Standing.STANDING_BACK
+        back = self._claim.standing is LeaseState.STANDING_BACK
         if back:
             for registry in self._registries.values():
                 registry.lease = ""  # the name is another one's, and is not taken back

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from smartgo.broker.cluster.registrar import Ask, Registered
-from smartgo.broker.cluster.tablereplicator import Mirror
+from smartgo.broker.cluster.tablereplicator import TableReplicator
 from smartgo.broker.processors.logend import RemoteTail, TailProcessor
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.offsets import OffsetTable
@@ -27,7 +27,7 @@ from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
 from smartgo.net.endpoints import endpoint
-from smartgo.net.ratelimitedlog import Complaints
+from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import parse_address
@@ -124,7 +124,7 @@ def credentials(config: HaConfig) -> Credentials | None:
     return Credentials(config.ha_access_key, config.ha_secret_key)
 
 
-class Leading:
+class MasterReplication:
     """A master's part."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Leading:
         env: IEnvironment,
         configuration: Configuration,
         store: MessageStore,
-        complaints: Complaints,
+        complaints: RateLimitedLog,
         tls: ServerTLS | None,
     ) -> None:
         """
@@ -181,7 +181,7 @@ class Leading:
         return Replicated(self._role, self._master.slaves(), self._master.confirmed)
 
 
-class Following:
+class SlaveReplication:
     """
     A slave's part.
 
@@ -229,7 +229,7 @@ class Following:
             tls=tls,
         )
         self._slave.when_changed(self._changed)
-        self.mirror = Mirror(
+        self.mirror = TableReplicator(
             env.clock,
             ask,
             store,

@@ -68,7 +68,7 @@ _FOR_GOOD: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST)  # 
 
 
 @implementer(IArrivalListener)
-class Mirror(Service):
+class TableReplicator(Service):
     """
     Keep a slave's tables equal to its master's.
 

@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from smartgo.broker.cluster.registrar import Ask
 from smartgo.errors import BadHeader, CallFailed, NoPermission, NoSuchMessage, PeerRefused, RequestRefused
-from smartgo.ha.feed import Complaints
+from smartgo.ha.feed import RateLimitedLog
 from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -44,7 +44,7 @@ class TailProcessor(Processor):
     codes = frozenset({int(RequestCode.GET_LOG_TAIL)})
 
     def __init__(
-        self, log: IReplicatedLog, complaints: Complaints, allows: Callable[[str], bool], guard: Guard | None = None
+        self, log: IReplicatedLog, complaints: RateLimitedLog, allows: Callable[[str], bool], guard: Guard | None = None
     ) -> None:
         """
         @param complaints: told who may not replicate.

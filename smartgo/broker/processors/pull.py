@@ -13,10 +13,10 @@ from zope.interface import implementer
 
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.filter import check_type, tag_filter
-from smartgo.broker.pace import Pace
+from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.longpolls import PullHold
+from smartgo.broker.tables.longpolls import LongPollTable
 from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.topics import READ, TopicTable
 from smartgo.env.interfaces import IClock
@@ -94,7 +94,7 @@ class PullProcessor(Processor):
         groups: GroupTable,
         offsets: OffsetTable,
         consumers: ConsumerTable,
-        hold: PullHold,
+        hold: LongPollTable,
         stats: BrokerStats,
         *,
         broker: str,
@@ -136,7 +136,7 @@ class PullProcessor(Processor):
         self._slave = slave
         self._correct = correct
         self._deserted = deserted
-        self._pace = Pace(clock, _EVENTS_PER_SECOND)
+        self._pace = TokenBucket(clock, _EVENTS_PER_SECOND)
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """

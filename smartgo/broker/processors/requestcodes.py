@@ -7,7 +7,7 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from smartgo.broker.cluster.advertisedaddress import Place
+from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
 from smartgo.broker.figures.queuestats import QueueStats
 from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.broker.processors.clientadmin import ClientAdmin
@@ -24,11 +24,11 @@ from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import RetryTopics, SendBackProcessor
 from smartgo.broker.processors.topicadmin import TopicAdmin
 from smartgo.broker.settings.live import LiveSettings
-from smartgo.broker.tables.brokertables import Parts
+from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.broker.tables.topics import READ, WRITE
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
-from smartgo.remoting.buglog import Faults
+from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.remoting.memorybudget import MemoryBudget
@@ -46,8 +46,8 @@ class Requests:
         self,
         env: IEnvironment,
         configuration: Configuration,
-        parts: Parts,
-        place: Place,
+        parts: BrokerTables,
+        place: AdvertisedAddress,
         settings: LiveSettings,
         facts: Callable[[], dict[str, str]],
         more: Sequence[IRequestProcessor],
@@ -154,7 +154,7 @@ class Requests:
             QueueAdmin(topics, consumers, store, slave=slave),
             BrokerAdmin(stats, settings, QueueStats(clock, topics, store), (facts,)),
         ]
-        faults = Faults()
+        faults = BugLog()
         self.dispatcher = Dispatcher(processors, faults=faults)
         self.fast = Dispatcher(processors, without=PullProcessor.codes, faults=faults)
 

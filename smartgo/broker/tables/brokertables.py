@@ -12,7 +12,7 @@ from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groupexpiry import GroupExpiry
 from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.longpolls import PullHold
+from smartgo.broker.tables.longpolls import LongPollTable
 from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.producers import ProducerTable
 from smartgo.broker.tables.progress import GroupProgress
@@ -24,7 +24,7 @@ from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
 
-class Parts:
+class BrokerTables:
     """
     The parts of one broker that requests are about.
 
@@ -83,7 +83,7 @@ class Parts:
         self.consumers = ConsumerTable(clock, may_notify, limits.max_groups, limits.subscriptions_max_size)
         self.producers = ProducerTable(clock, limits.max_groups)
         self.group_expiry = GroupExpiry(clock, self.groups, self.topics, self.offsets, self.consumers, self.store)
-        self.hold = PullHold(
+        self.hold = LongPollTable(
             clock,
             limits.max_held_pulls,
             limits.max_held_pulls_per_connection,

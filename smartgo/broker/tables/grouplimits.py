@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from smartgo.broker.pace import Pace
+from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -32,8 +32,8 @@ class GroupRoom:
         @param per_second: how many a second one address may bring about; this machine's are not counted.
         """
         self._limit = limit
-        self._uses = Pace(clock, per_second, _BURST)
-        self._administrators = Pace(clock, per_second, _ADMINISTRATORS_BURST)
+        self._uses = TokenBucket(clock, per_second, _BURST)
+        self._administrators = TokenBucket(clock, per_second, _ADMINISTRATORS_BURST)
         self._sources: dict[str, str] = {}  # group -> the address that brought it about
         self._by_source: dict[str, int] = {}
 

@@ -15,7 +15,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from smartgo.broker.pace import Pace
+from smartgo.broker.pace import TokenBucket
 from smartgo.broker.slices import in_slices
 from smartgo.broker.tables.grouplimits import GroupRoom
 from smartgo.broker.tables.saving import Saving
@@ -101,7 +101,7 @@ class GroupTable:
         self._slave = slave
         self.auto_create = auto_create
         self._room = GroupRoom(clock, limit, per_second)
-        self._log_pace = Pace(clock, 1, _LOGGED_AT_ONCE)
+        self._log_pace = TokenBucket(clock, 1, _LOGGED_AT_ONCE)
         self._when_unused: Callable[[], object] = lambda: None
         self._coming = 0  # groups of lists that are being created
         self.unused: dict[str, Unused] = {}

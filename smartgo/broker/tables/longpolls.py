@@ -27,7 +27,7 @@ from zope.interface import implementer
 from smartgo.broker.tables.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import SystemBusy
-from smartgo.remoting.dispatch import Held
+from smartgo.remoting.dispatch import LongPoll
 from smartgo.remoting.interfaces import Answer, IPeer
 from smartgo.store.interfaces import IArrivalListener, IMessageFilter
 
@@ -63,9 +63,9 @@ class Parked:
         self.resume = resume
         self.places = places
         self.short = short
-        self.answer: Deferred[Answer] = (Deferred if short else Held)(lambda _: end(self))
-        if places > 1 and isinstance(self.answer, Held):
-            self.answer.size = places * Held.size
+        self.answer: Deferred[Answer] = (Deferred if short else LongPoll)(lambda _: end(self))
+        if places > 1 and isinstance(self.answer, LongPoll):
+            self.answer.size = places * LongPoll.size
         self.bucket = 0
         self.woken = False
 
@@ -134,7 +134,7 @@ class _Pulls:
 
 
 @implementer(IArrivalListener)
-class PullHold:
+class LongPollTable:
     """
     All parked pulls of a broker (limits: reliability L16).
 

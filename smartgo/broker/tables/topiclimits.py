@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from smartgo.broker.pace import Pace
+from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -43,8 +43,8 @@ class TopicRoom:
         self.limit = limit
         self.explicit: dict[str, None] = {}
         self._group_limit = group_limit
-        self._sends = Pace(clock, per_second)
-        self._administrators = Pace(clock, per_second, _BURST)
+        self._sends = TokenBucket(clock, per_second)
+        self._administrators = TokenBucket(clock, per_second, _BURST)
         self._ordinary = 0
         self._of_groups = 0
 

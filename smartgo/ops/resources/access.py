@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.ops.security.audit import AuditEntry, AuditLog
-from smartgo.ops.security.gate import Gate
+from smartgo.ops.security.requestguard import RequestGuard
 from smartgo.ops.security.sessions import COOKIE, SESSION_SECONDS, Session, SessionTable
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
@@ -109,7 +109,7 @@ class AuditQuery(ListQuery, kw_only=True):
 class SessionApi:
     """The session."""
 
-    def __init__(self, gate: Gate, tokens: TokenTable, sessions: SessionTable) -> None:
+    def __init__(self, gate: RequestGuard, tokens: TokenTable, sessions: SessionTable) -> None:
         self._gate = gate
         self._tokens = tokens
         self._sessions = sessions

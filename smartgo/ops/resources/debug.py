@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from smartgo.ops.security.gate import is_loopback
+from smartgo.ops.security.requestguard import is_loopback
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, Call, route
 

@@ -27,8 +27,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.reading.partial import fill
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
-from smartgo.ops.security.gate import Gate, Knock
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
+from smartgo.ops.security.requestguard import Credentials, RequestGuard
 from smartgo.ops.security.sessions import COOKIE
 from smartgo.ops.web.openapi import PREFIX, document
 from smartgo.ops.web.openapipage import docs_pages
@@ -69,7 +69,7 @@ class Api:
     def __init__(
         self,
         env: IEnvironment,
-        gate: Gate,
+        gate: RequestGuard,
         audit: AuditLog,
         streams: Streams,
         resources: Iterable[object],
@@ -204,7 +204,7 @@ class Api:
             request.answer_problem(problem)
 
     def _call(
-        self, one: Route, request: OpsRequest, path: dict[str, str], principal: Principal, knock: Knock
+        self, one: Route, request: OpsRequest, path: dict[str, str], principal: Principal, knock: Credentials
     ) -> Call[Any, Any, Any]:
         query = _query(one.query_type, request)
         body = _body(one.body_type, request)
@@ -267,7 +267,7 @@ class Api:
         request: OpsRequest,
         path: dict[str, str],
         principal: Principal,
-        knock: Knock,
+        knock: Credentials,
         call: Call[Any, Any, Any] | None,
         problem: Problem | None,
     ) -> None:
@@ -311,10 +311,10 @@ def _started(method: Callable[[Call[Any, Any, Any]], Any], call: Call[Any, Any, 
     return Deferred.fromCoroutine(result) if inspect.iscoroutine(result) else result
 
 
-def _knock(request: OpsRequest) -> Knock:
+def _knock(request: OpsRequest) -> Credentials:
     host: Any = request.getHost()
     cookie = request.getCookie(COOKIE.encode())
-    return Knock(
+    return Credentials(
         request.method not in (b"GET", b"HEAD"),
         request.header_text,
         None if cookie is None else cookie.decode("latin-1"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
-from smartgo.ops.security.gate import counted
+from smartgo.ops.security.requestguard import counted
 
 
 class Limits(NamedTuple):

@@ -15,7 +15,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.web.openapi import LINES
 from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
-from smartgo.ops.web.stalltimer import Patience
+from smartgo.ops.web.stalltimer import StallTimer
 
 
 @implementer(IPushProducer)
@@ -43,7 +43,7 @@ class LineStream:
         self._request = request
         self._chunks = chunks
         self._ended = ended
-        self._patience = Patience(clock, stuck, self.abort)
+        self._patience = StallTimer(clock, stuck, self.abort)
         self._work: Deferred[None] | None = None
         self._paused: Deferred[None] | None = None
         self._over = False

@@ -19,8 +19,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from smartgo.ops.reading.partial import Missing
-from smartgo.ops.security.gate import counted
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
+from smartgo.ops.security.requestguard import counted
 
 __all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Lines", "Raw", "Route", "Stream", "route", "routes_of"]
 

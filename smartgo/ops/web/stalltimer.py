@@ -13,7 +13,7 @@ def _nobody() -> None:
     """Where nobody is to be told."""
 
 
-class Patience:
+class StallTimer:
     """A timer that runs while a client is stuck."""
 
     def __init__(self, clock: IClock, seconds: float, lost: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.web.jsonlines import LineStream
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.request import OpsRequest
-from smartgo.ops.web.stalltimer import Patience
+from smartgo.ops.web.stalltimer import StallTimer
 
 STREAMS: Final = 64
 """At once, where nothing else is said."""
@@ -73,7 +73,7 @@ class EventStream:
         self._serial = 0
         self._ends = clock.seconds() + LIFETIME
         self._timer: IDelayedCall | None = None
-        self._patience = Patience(clock, STUCK_SECONDS, self.abort)
+        self._patience = StallTimer(clock, STUCK_SECONDS, self.abort)
         self.dropped = 0
 
     def begin(self) -> None:

@@ -26,7 +26,7 @@ from smartgo.schema.columns import numpy_or_none
 from smartgo.schema.index import Geometry, Header, file_name, key_hash, key_text
 from smartgo.schema.indexkeys import Keys, keys_in, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
-from smartgo.store.backgroundtask import LaneWork
+from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.checkpoint import IndexEntry
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.index.indexfile import IndexFile
@@ -88,7 +88,7 @@ class Index:
         """
         self._clock = env.clock
         self._threads = env.threads
-        self._lane = LaneWork("the index")
+        self._lane = BackgroundTask("the index")
         self._files = env.files
         self._commitlog = log
         self._geometry: Geometry = settings.index_geometry

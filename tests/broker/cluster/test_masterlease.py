@@ -8,7 +8,7 @@ from random import Random
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.cluster.masterlease import LEASE, Claim, Standing
+from smartgo.broker.cluster.masterlease import LEASE, LeaseState, MasterLease
 
 R = ("r1", "r2")
 
@@ -17,14 +17,14 @@ class ClaimTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A claim at two registries, which were just asked."""
         self.now = 1000.0
-        self.claim = Claim(lambda: self.now, lambda: 0.0)
+        self.claim = MasterLease(lambda: self.now, lambda: 0.0)
         self.claim.begin(R)
 
     def settled(self) -> None:
         """Both have us."""
         for one in R:
             self.claim.taken(one, self.now)
-        self.assertIs(self.claim.standing, Standing.SERVING)
+        self.assertIs(self.claim.standing, LeaseState.SERVING)
 
     def test_all_first(self) -> None:
         """Messages are taken when every registry has answered or failed to, and one has us."""
@@ -38,9 +38,9 @@ class ClaimTests(SynchronousTestCase):
         for one in R:
             self.claim.missed(one)
         self.assertIsNone(self.claim.reason)
-        lonely = Claim(lambda: self.now, lambda: 0.0)
+        lonely = MasterLease(lambda: self.now, lambda: 0.0)
         lonely.begin(())
-        self.assertIs(lonely.standing, Standing.SERVING)
+        self.assertIs(lonely.standing, LeaseState.SERVING)
 
     def test_came_late(self) -> None:
         """A registry that was down at the start and then refuses who was never taken ends his serving at once."""
@@ -52,7 +52,7 @@ class ClaimTests(SynchronousTestCase):
     def test_patience(self) -> None:
         """Who is the master elsewhere goes on for 10 to 15 s against a refusal, and for good when it ends before."""
         for chance, seconds in ((0.0, 10.0), (1.0, 15.0)):
-            self.claim = Claim(lambda: self.now, lambda chance=chance: chance)  # type: ignore[misc]
+            self.claim = MasterLease(lambda: self.now, lambda chance=chance: chance)  # type: ignore[misc]
             self.claim.begin(R)
             self.settled()
             for until in (seconds - 1, 0):
@@ -60,25 +60,25 @@ class ClaimTests(SynchronousTestCase):
                 self.claim.refused("r1", "no")
                 self.now = begin + seconds - 0.1
                 self.claim.refused("r1", "no")
-                self.assertIs(self.claim.standing, Standing.SERVING)
+                self.assertIs(self.claim.standing, LeaseState.SERVING)
                 if until:
                     self.now += 100
                     self.settled()
             self.now += 0.2
             self.claim.refused("r1", "no")
-            self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+            self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
 
     def test_nobody_has_us(self) -> None:
         """Who was the master yields at once when no registry has him any more: the other serves already."""
         self.settled()
         self.claim.refused("r1", "b is the master")
-        self.assertIs(self.claim.standing, Standing.SERVING)
+        self.assertIs(self.claim.standing, LeaseState.SERVING)
         self.claim.refused("r2", "b is the master")
-        self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
 
     def test_one_is_dead(self) -> None:
         """What a registry said that has been silent for more than 120 s does not help against a refusal."""
-        for silent, standing in ((LEASE, Standing.SERVING), (LEASE + 1, Standing.STANDING_BACK)):
+        for silent, standing in ((LEASE, LeaseState.SERVING), (LEASE + 1, LeaseState.STANDING_BACK)):
             self.claim.begin(R)
             self.settled()
             self.now += silent
@@ -96,7 +96,7 @@ class ClaimTests(SynchronousTestCase):
         self.assertFalse(self.claim.again(R))
         self.claim.taken("r1", self.now)
         self.assertTrue(self.claim.again(R))
-        self.assertEqual((self.claim.standing, self.claim.left()), (Standing.ASKING, []))
+        self.assertEqual((self.claim.standing, self.claim.left()), (LeaseState.ASKING, []))
 
     def test_refuser_falls_silent(self) -> None:
         """A refusal stands for 120 s after the registry was heard last: so long the other may be alive."""
@@ -134,7 +134,7 @@ class ClaimTests(SynchronousTestCase):
         self.claim.refused("r2", "no")
         self.now += 16
         self.claim.refused("r2", "no")
-        self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
 
     def test_old_answer(self) -> None:
         """An answer to what was asked before a standstill says nothing about what came to pass during it."""
@@ -155,7 +155,7 @@ class ClaimTests(SynchronousTestCase):
         self.now += 200
         self.assertTrue(self.claim.lapsed(200))
         self.claim.refused("r1", "b is the master")
-        self.assertIs(self.claim.standing, Standing.STANDING_BACK)
+        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
 
     def test_refused_before(self) -> None:
         """Who was refused before a standstill, however short, takes no messages before he was asked about."""
@@ -190,7 +190,7 @@ class RivalsTests(SynchronousTestCase):
         """
         clock = Clock()
         holders: dict[str, tuple[str, float]] = {}
-        claims = {name: Claim(clock.seconds, random.random) for name in begins}
+        claims = {name: MasterLease(clock.seconds, random.random) for name in begins}
         asks_at = dict(begins)
         for claim in claims.values():
             claim.begin(R)
@@ -213,7 +213,7 @@ class RivalsTests(SynchronousTestCase):
                     for left in claim.left():
                         holders.pop(left, None)
                 claim.again(R)
-            yield "".join(sorted(name for name, claim in claims.items() if claim.standing is Standing.SERVING))
+            yield "".join(sorted(name for name, claim in claims.items() if claim.standing is LeaseState.SERVING))
         self.assertEqual(len({holder for holder, _ in holders.values()}), 1)
 
     def test_split(self) -> None:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.cluster.registrar import Announcer, Registered
+from smartgo.broker.cluster.registrar import Registered, Registrar
 from smartgo.broker.cluster.registration import Identity
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import CallTimedOut, NotConnected
@@ -66,7 +66,7 @@ class AnnouncerCase(SynchronousTestCase):
             self.topics.update(TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2))
         self.asked: list[Asked] = []
         self.all: list[Asked] = []
-        self.announcers: list[Announcer] = []
+        self.announcers: list[Registrar] = []
         self.addresses = ["r1:9876", "r2:9876"]
         self.heard: list[Registered] = []
         self.permission = 6
@@ -79,9 +79,9 @@ class AnnouncerCase(SynchronousTestCase):
         self.all.append(self.asked[-1])
         return self.asked[-1].answer
 
-    def announcer(self, **settings: Any) -> Announcer:
+    def announcer(self, **settings: Any) -> Registrar:
         """One that has not started."""
-        announcer = Announcer(
+        announcer = Registrar(
             self.clock,
             self.ask,
             self.topics,
@@ -105,7 +105,7 @@ class AnnouncerCase(SynchronousTestCase):
             if not one.answer.called:
                 one.answer.errback(NotConnected("the test is over"))
 
-    def started(self, **settings: Any) -> Announcer:
+    def started(self, **settings: Any) -> Registrar:
         """One that registered with both."""
         announcer = self.announcer(**settings)
         announcer.startService()
@@ -169,7 +169,7 @@ class RoundTests(AnnouncerCase):
                 one.reply()
             self.farewell(announcer)
 
-    def farewell(self, announcer: Announcer) -> None:
+    def farewell(self, announcer: Registrar) -> None:
         """Stop it."""
         stopped = announcer.stopService()
         for one in self.take():
@@ -267,7 +267,7 @@ class RoundTests(AnnouncerCase):
 
     def test_advertised(self) -> None:
         """Other addresses go along with every table, in fields of our own."""
-        announcer = Announcer(
+        announcer = Registrar(
             self.clock,
             self.ask,
             self.topics,
@@ -416,7 +416,7 @@ class ToldTests(AnnouncerCase):
         """A topic is made or changed."""
         self.topics.update(TopicConfig(topic_name=topic, read_queue_nums=3))
 
-    def told(self, announcer: Announcer) -> Deferred[None]:
+    def told(self, announcer: Registrar) -> Deferred[None]:
         """The wait, which there is."""
         told = announcer.told()
         assert told is not None
@@ -774,7 +774,7 @@ class RivalTests(AnnouncerCase):
 
     def test_slave(self) -> None:
         """A slave claims no name: what registries say to it says nothing about messages."""
-        announcer = Announcer(
+        announcer = Registrar(
             self.clock,
             self.ask,
             self.topics,

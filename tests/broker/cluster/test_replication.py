@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.cluster.registrar import Registered
-from smartgo.broker.cluster.replication import THIS_MACHINE, Following, Replicated, allowed
+from smartgo.broker.cluster.replication import THIS_MACHINE, Replicated, SlaveReplication, allowed
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.slave import Stream
@@ -211,7 +211,7 @@ class FollowingTests(PairCase):
         pair.stop_master()
         pair.start_slave()
         following = pair.followed.replication
-        assert isinstance(following, Following)
+        assert isinstance(following, SlaveReplication)
         seek = following._seek
         asked: list[float] = []
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.cluster import tablereplicator as mirror
-from smartgo.broker.cluster.tablereplicator import Mirror
+from smartgo.broker.cluster.tablereplicator import TableReplicator
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.offsets import OffsetTable, Owed
@@ -69,7 +69,7 @@ class Slave:
         self.asked: list[int] = []
         self.client = RemotingClient(cluster.env, rounds_of(cluster.env.clock))
         store: Any = self.store
-        self.mirror = Mirror(
+        self.mirror = TableReplicator(
             clock,
             self.ask,
             store,

@@ -10,9 +10,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.filter import TagFilter
-from smartgo.broker.tables.longpolls import PullHold
+from smartgo.broker.tables.longpolls import LongPollTable
 from smartgo.errors import SystemBusy
-from smartgo.remoting.dispatch import Held
+from smartgo.remoting.dispatch import LongPoll
 from smartgo.remoting.interfaces import Answer
 from smartgo.schema.properties import tag_code
 from tests.fakes import FakeClock
@@ -35,7 +35,7 @@ class PullHoldTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A hold on a clock that stands still."""
         self.clock = FakeClock()
-        self.hold = PullHold(self.clock, limit=100, peer_limit=4)
+        self.hold = LongPollTable(self.clock, limit=100, peer_limit=4)
         self.peer: Any = Peer()
         self.resumed: list[str] = []
 
@@ -186,7 +186,7 @@ class PullHoldTests(SynchronousTestCase):
             self.park(str(number), queue=1)
         first = self.park("first")
         second = self.park("second")
-        self.assertNotIsInstance(first, Held)  # so that it counts as a request in flight
+        self.assertNotIsInstance(first, LongPoll)  # so that it counts as a request in flight
         self.hold.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(first), b"first")
         self.assertEqual(self.successResultOf(second), b"second")
@@ -202,7 +202,7 @@ class PullHoldTests(SynchronousTestCase):
 
         def fill(peer: Peer) -> int:
             count = 0
-            while isinstance(self.park("x", peer=peer), Held):
+            while isinstance(self.park("x", peer=peer), LongPoll):
                 count += 1
             return count
 
@@ -219,8 +219,8 @@ class PullHoldTests(SynchronousTestCase):
         tags = TagFilter(frozenset(range(100)))  # 7 places
         first = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
         second = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
-        self.assertEqual((isinstance(first, Held), isinstance(second, Held)), (True, False))
-        self.assertIsInstance(self.park("small"), Held)
+        self.assertEqual((isinstance(first, LongPoll), isinstance(second, LongPoll)), (True, False))
+        self.assertIsInstance(self.park("small"), LongPoll)
 
     def test_too_many_short_polls(self) -> None:
         """Short polls have a limit too; past it the broker says that it is busy, and has kept nothing."""
@@ -257,7 +257,7 @@ class PullHoldTests(SynchronousTestCase):
     def test_cancelled_while_open(self) -> None:
         """A server that stops cancels what is held: it is answered with what there is."""
         waiting = self.park("one")
-        self.assertIsInstance(waiting, Held)
+        self.assertIsInstance(waiting, LongPoll)
         waiting.cancel()
         self.assertEqual(self.successResultOf(waiting), b"one")
 

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.pace import Pace
+from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.topics import INHERIT, READ, WRITE, TopicTable
 from smartgo.errors import BadName, BrokenTable, RequestRefused, ServiceNotAvailable, TopicNotExist
 from smartgo.remoting.interfaces import IPeer
@@ -239,7 +239,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_pace_is_bounded(self) -> None:
         """Addresses that were silent for a second are forgotten."""
-        pace = Pace(self.env.clock, 10)
+        pace = TokenBucket(self.env.clock, 10)
         for number in range(3000):
             self.env.clock.advance(0.01)
             self.assertTrue(pace.take(str(number)))
@@ -247,7 +247,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_sweeps_are_few(self) -> None:
         """However many keys there are at once, a new one does not cost a look at all of them."""
-        pace = Pace(self.env.clock, 1)
+        pace = TokenBucket(self.env.clock, 1)
         sweeps = 0
         before = pace._left
         for number in range(20_000):
@@ -263,7 +263,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_many_at_once(self) -> None:
         """A burst may be longer than a second's worth; what does not fit is refused whole."""
-        pace = Pace(self.env.clock, 10, 100)
+        pace = TokenBucket(self.env.clock, 10, 100)
         self.assertEqual([pace.take("a", 60), pace.take("a", 60), pace.take("a", 40)], [True, False, True])
         self.env.clock.advance(1.0)
         self.assertEqual([pace.take("a", 11), pace.take("a", 10)], [False, True])

@@ -26,7 +26,7 @@ _CUSTOMER: Final = 64  # bits of an IPv6 address
 _PORTS: Final = {True: 443, False: 80}
 
 
-class Knock(NamedTuple):
+class Credentials(NamedTuple):
     """What the gate looks at."""
 
     changes: bool
@@ -49,7 +49,7 @@ class Knock(NamedTuple):
     """How many C{Host} headers there are: of two, a proxy before us may have looked at the other."""
 
 
-class GateSettings(NamedTuple):
+class GuardSettings(NamedTuple):
     """What an operator may say about it."""
 
     hosts: Collection[str] = ()
@@ -62,11 +62,11 @@ class GateSettings(NamedTuple):
     """What a verified client certificate is good for."""
 
 
-class Gate:
+class RequestGuard:
     """Lets requests in. Called on the reactor thread."""
 
     def __init__(
-        self, seconds: Callable[[], float], tokens: TokenTable, sessions: SessionTable, settings: GateSettings
+        self, seconds: Callable[[], float], tokens: TokenTable, sessions: SessionTable, settings: GuardSettings
     ) -> None:
         """
         @param seconds: the monotonic clock.
@@ -80,7 +80,7 @@ class Gate:
 
     # -- where it comes from -----------------------------------------------------------------------------------
 
-    def address(self, knock: Knock) -> str:
+    def address(self, knock: Credentials) -> str:
         """Return the address to count by: the peer's, or what a trusted proxy says of it (reliability X13)."""
         if knock.peer not in self._settings.trusted_proxies:
             return knock.peer
@@ -91,7 +91,7 @@ class Gate:
                 return one if _is_address(one) else knock.peer
         return knock.peer
 
-    def check_place(self, knock: Knock) -> None:
+    def check_place(self, knock: Credentials) -> None:
         """
         Let a request for us pass that no foreign page made (DNS rebinding, cross-site requests).
 
@@ -118,7 +118,7 @@ class Gate:
         if knock.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not linked:
             raise Problem(403, "the request comes from a page of another site", "origin-not-allowed")
 
-    def _counted_as(self, knock: Knock) -> str:
+    def _counted_as(self, knock: Credentials) -> str:
         """
         Return whose requests are counted together: a token's, a session's, else an address's.
 
@@ -131,12 +131,12 @@ class Gate:
         session = self._sessions.find(knock.cookie) if knock.cookie else None
         return counted(self.address(knock)) if session is None else f"session {session.principal().session}"
 
-    def _proxied(self, host: str, knock: Knock) -> Iterable[str]:
+    def _proxied(self, host: str, knock: Credentials) -> Iterable[str]:
         """The origin as a browser sees it that speaks TLS with a trusted proxy."""
         if knock.peer in self._settings.trusted_proxies:
             yield f"https://{host.lower()}"
 
-    def _is_us(self, host: str, knock: Knock) -> bool:
+    def _is_us(self, host: str, knock: Credentials) -> bool:
         name, port = _split_host(host, _PORTS[knock.secure])
         if host in self._hosts or name in self._hosts:
             return True
@@ -150,7 +150,7 @@ class Gate:
 
     # -- who it is ---------------------------------------------------------------------------------------------
 
-    def principal(self, knock: Knock) -> Principal:
+    def principal(self, knock: Credentials) -> Principal:
         """
         Return who asks.
 
@@ -224,7 +224,7 @@ class Gate:
         self._failures.take(counted(address))
 
 
-def _may_be_forwarded(knock: Knock) -> bool:
+def _may_be_forwarded(knock: Credentials) -> bool:
     """
     Whether a proxy may stand between: the one who asks may be anywhere then.
 
