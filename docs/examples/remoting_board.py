@@ -16,12 +16,12 @@ from zope.interface import implementer
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import QueryNotFound
+from smartgo.net.memorybudget import MemoryBudget
+from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
-from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import Command
 
 POST, READ, WAIT = 9001, 9002, 9003

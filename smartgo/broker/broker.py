@@ -30,16 +30,16 @@ from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.counts import Counts
 from smartgo.net.endpoints import endpoint
+from smartgo.net.limits import SERVER, Limits
+from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.slowturns import SlowTurns
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.client import RemotingClient
-from smartgo.remoting.counts import Counts
-from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.listeners import ListenerMux
-from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.delay import DelayLevels
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile

@@ -25,13 +25,13 @@ from smartgo.client.internal.served import ServedRequests
 from smartgo.client.messages import ReceivedMessage
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
+from smartgo.net.memorybudget import MemoryBudget
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.listeners import NullListener
-from smartgo.remoting.memorybudget import MemoryBudget
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,

@@ -10,8 +10,8 @@ import msgspec
 from twisted.logger import Logger
 
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, MessageIllegal
+from smartgo.net.limits import MIB
 from smartgo.remoting.compression import decompress_body
-from smartgo.remoting.limits import MIB
 from smartgo.schema import properties, record
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.message import StoredMessage, unpack_host

@@ -69,7 +69,7 @@ class Master(Service):
     ) -> None:
         """
         @param description: a server endpoint, such as C{tcp:10912:interface=127.0.0.1}; port 0 takes a free one.
-        @param complaints: such as C{smartgo.remoting.sweeper.Sweeper.complaints}.
+        @param complaints: such as C{smartgo.net.sweeper.Sweeper.complaints}.
         @param sync: a SYNC_MASTER; else L{durable} never asks for anything.
         @param allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
         @param admits: whether a ticket with this word is good, such as L{smartgo.ha.guard.Guard.admits}: slaves have to

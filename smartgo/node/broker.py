@@ -6,6 +6,7 @@ from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import BrokerOptions as Options
@@ -20,7 +21,6 @@ from smartgo.node.process import (
     server_limits,
     server_tls,
 )
-from smartgo.remoting.sweeper import Sweeper
 
 __all__ = ["Options", "makeService"]
 

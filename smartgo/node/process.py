@@ -25,13 +25,13 @@ from smartgo.config.settings import LimitsConfig, TlsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BrokenTable, SettingError, StoreError, StoreHeld
 from smartgo.net.endpoints import endpoint
+from smartgo.net.limits import Limits
+from smartgo.net.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.node import ending
 from smartgo.node.notify import Notifier
 from smartgo.node.options import end
-from smartgo.remoting.limits import Limits
-from smartgo.remoting.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.tablefile import TableFile
 
 Tables = Sequence[tuple[TableFile, Callable[[], object]]]

@@ -14,6 +14,7 @@ from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.endpoints import endpoint
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import Node, make_service
 from smartgo.node.options import NodeOptions
@@ -22,7 +23,6 @@ from smartgo.node.process import Process, check_bind, probe_ports, process_round
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.server import RemotingServer
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.tablefile import TableFile
 
 __all__ = ["Options", "Registry", "makeService"]

@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
-from smartgo.remoting.limits import Limits
+from smartgo.net.limits import Limits
+from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.pending import Call, PendingCalls
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import ONE_WAY, Command, encode
 
 

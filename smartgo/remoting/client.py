@@ -12,14 +12,14 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NotConnected
+from smartgo.net.limits import CLIENT, Limits
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
-from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 

@@ -13,8 +13,8 @@ import zstandard
 from zope.interface import implementer
 
 from smartgo.errors import BadCompression
+from smartgo.net.limits import COMPRESS_FROM, INFLATED
 from smartgo.remoting.interfaces import ICompressor
-from smartgo.remoting.limits import COMPRESS_FROM, INFLATED
 from smartgo.schema import compression
 from smartgo.schema.compression import LZ4 as LZ4
 from smartgo.schema.compression import ZLIB as ZLIB

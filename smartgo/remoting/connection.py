@@ -3,7 +3,7 @@ One connection, accepted or dialled: its life, its way in and out, and when it t
 
 Bytes come from and go to L{smartgo.remoting.protocol}; what a request means is the business of
 L{smartgo.remoting.dispatch}, what we ask of the peer that of L{smartgo.remoting.calls}, and how long to wait for it
-that of L{smartgo.remoting.deadlines}.
+that of L{smartgo.net.deadlines}.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NoRoom, PeerTooSlow
+from smartgo.net.account import Account
+from smartgo.net.deadlines import AT_ONCE, Deadlines
+from smartgo.net.limits import NEVER, Limits
 from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.slowturns import LIMIT
-from smartgo.remoting.account import Account
+from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.calls import Calls
-from smartgo.remoting.deadlines import AT_ONCE, Deadlines
 from smartgo.remoting.dispatch import Dispatcher, Later
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
-from smartgo.remoting.limits import NEVER, Limits
 from smartgo.remoting.states import TRANSITIONS, Event, State
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import RESPONSE, Command, decode
 

@@ -16,9 +16,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
+from smartgo.net.sweeper import Run
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
-from smartgo.remoting.sweeper import Run
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 
 if TYPE_CHECKING:

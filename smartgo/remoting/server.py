@@ -14,15 +14,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.limits import SERVER, Limits
+from smartgo.net.sweeper import INTERVAL, Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
-from smartgo.remoting.limits import SERVER, Limits
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.origin import is_loopback
 from smartgo.remoting.protocol import RemotingProtocol, peer_address
-from smartgo.remoting.sweeper import INTERVAL, Sweeper
 
 _MEASURE_LEAST: Final = 16  # connections between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over

@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.loading import Surroundings, load
 from smartgo.errors import SettingError
+from smartgo.net.memorybudget import Kind
 from smartgo.node.process import memory_budget
-from smartgo.remoting.memorybudget import Kind
 from tests.fakes import FakeEnvironment
 
 MIB = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.settings import LimitsConfig
+from smartgo.net.limits import SERVER
 from smartgo.node.process import server_limits
-from smartgo.remoting.limits import SERVER
 
 
 class ServerLimitsTests(SynchronousTestCase):

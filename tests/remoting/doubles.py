@@ -11,15 +11,15 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
+from smartgo.net.limits import SERVER, Limits
+from smartgo.net.memorybudget import MemoryBudget
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestHook, IRequestProcessor
-from smartgo.remoting.limits import SERVER, Limits
-from smartgo.remoting.memorybudget import MemoryBudget
 from smartgo.remoting.protocol import RemotingProtocol
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
 

@@ -17,13 +17,13 @@ from twisted.trial.unittest import TestCase
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
+from smartgo.net.account import Account
 from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.web.httpslayer import HttpsLayer
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.site import Channel
 from smartgo.ops.web.streams import EventStream
-from smartgo.remoting.account import Account
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Later

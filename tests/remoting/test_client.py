@@ -10,10 +10,10 @@ from twisted.internet.interfaces import IProtocolFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
+from smartgo.net.limits import CLIENT
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.limits import CLIENT
 from smartgo.remoting.origin import Networks
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode

@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadFrameLength, CallFailed, CallTimedOut, NotConnected, PeerTooSlow
+from smartgo.net.limits import Limits
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
-from smartgo.remoting.limits import Limits
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.protocol import peer_address
 from smartgo.remoting.states import TRANSITIONS, Event, State

@@ -11,11 +11,11 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import NoPermission, TopicNotExist
+from smartgo.net.limits import Limits
 from smartgo.remoting import dispatch
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import NOTHING, Dispatcher, LongPoll
 from smartgo.remoting.interfaces import IConnectionListener, IRequestHook, IRequestProcessor
-from smartgo.remoting.limits import Limits
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, LATE, OTHER, Accepted, Doing, Hearing, Lates, echo, request
 

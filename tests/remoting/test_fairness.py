@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.remoting.memorybudget import Kind
+from smartgo.net.memorybudget import Kind
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, Accepted, Doing, request, rounds_of
 

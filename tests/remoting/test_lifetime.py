@@ -14,10 +14,10 @@ from twisted.internet.defer import Deferred
 
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import NotConnected
+from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.tls import ClientTLS, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
-from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import encode

@@ -14,9 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected
+from smartgo.net.limits import Limits
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
-from smartgo.remoting.limits import Limits
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, encode
 from tests.fakes import FakeEnvironment

@@ -13,11 +13,11 @@ from twisted.trial.unittest import TestCase
 
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallTimedOut, NotConnected, SettingError
+from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.tls import ClientTLS, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.limits import CLIENT, Limits
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode

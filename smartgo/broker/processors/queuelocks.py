@@ -16,8 +16,8 @@ from smartgo.broker.tables.shares import Shares, source_of
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, RequestRefused
+from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.remoting.interfaces import IPeer, IRequestProcessor
-from smartgo.remoting.memorybudget import Kind, MemoryBudget
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import LockBatchBody, LockBatchResult, MessageQueue
 from smartgo.schema.codes import RequestCode

@@ -28,10 +28,10 @@ from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.broker.tables.topics import READ, WRITE
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.memorybudget import MemoryBudget
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IRequestProcessor
-from smartgo.remoting.memorybudget import MemoryBudget
 
 
 class Requests:

@@ -13,7 +13,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.client.messages import ReceivedMessage
-from smartgo.remoting.limits import MIB
+from smartgo.net.limits import MIB
 from smartgo.schema.bodies import MessageQueue, ProcessQueueInfo
 
 LOCK_VALID = 30.0

@@ -11,10 +11,10 @@ from prometheus_client.registry import Collector
 
 from smartgo.broker.broker import Broker
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.net.slowturns import SlowTurns
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.registry.interfaces import IRoutes
-from smartgo.remoting.memorybudget import Kind, MemoryBudget
 from smartgo.schema.codes import VERSION, Version
 
 

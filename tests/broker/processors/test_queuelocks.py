@@ -8,8 +8,8 @@ from zope.interface.verify import verifyObject
 from smartgo.broker.processors.queuelocks import LockTable, RebalanceProcessor
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import BadBody, BadName
+from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.remoting.interfaces import IRequestProcessor
-from smartgo.remoting.memorybudget import Kind, MemoryBudget
 from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.codes import RequestCode
 from tests.broker.doubles import FakePeer, body_of, received, request

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
+from smartgo.net.memorybudget import Kind
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
-from smartgo.remoting.memorybudget import Kind
 from tests.broker.cluster.test_replication import Pair
 from tests.broker.fakecluster import Cluster
 from tests.remoting.doubles import rounds_of

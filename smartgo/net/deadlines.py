@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartgo.remoting.limits import NEVER, Limits
+from smartgo.net.limits import NEVER, Limits
 
 AT_ONCE: Final = 0.0  # before any time of a clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from smartgo.remoting.memorybudget import Kind, MemoryBudget
+from smartgo.net.memorybudget import Kind, MemoryBudget
 
 
 class Reader(Protocol):

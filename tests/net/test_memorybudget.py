@@ -10,10 +10,10 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.net.limits import SERVER, Limits
+from smartgo.net.memorybudget import Kind, MemoryBudget
+from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.dispatch import LongPoll
-from smartgo.remoting.limits import SERVER, Limits
-from smartgo.remoting.memorybudget import Kind, MemoryBudget
-from smartgo.remoting.sweeper import Sweeper
 from smartgo.schema.command import encode
 from tests.remoting.doubles import ECHO, LATE, Accepted, Doing, Lates, echo, request
 

@@ -19,10 +19,10 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from smartgo.net.counts import Counts
+from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.slowturns import SlowTurns
-from smartgo.remoting.counts import Counts
-from smartgo.remoting.memorybudget import MemoryBudget
 
 INTERVAL: Final = 1.0  # seconds between two looks
 _NEVER: Final = float("inf")
