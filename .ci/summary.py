@@ -1,4 +1,9 @@
-"""Count what a run of tox did: tests by trial's closing lines, every other environment as one; say what was skipped."""
+"""
+Count what a run of tox did: tests by trial's closing lines, every other environment as one.
+
+What was skipped is printed by reason, then the failures with their tracebacks, then the tests that failed beside others
+and passed alone (see tests/parts.py), then one line that counts.
+"""
 
 import re
 import sys
@@ -6,24 +11,41 @@ import sys
 TRIAL = re.compile(r"^(?:PASSED|FAILED)(?: \((.*)\))?\s*$")
 ENVIRONMENT = re.compile(r"^  ([\w.-]+): (OK|FAIL|SKIP)")
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+TEST = re.compile(r"^tests\.[\w.]+$")
+RULE = re.compile(r"^(={70,}|-{70,})$")
+UNSTABLE = "unstable: "
+LINES = 30  # of a failure, its last ones
+FAILURES = 10
 
 
 def main(path: str, status: int) -> int:
     """Print the skips and the closing line; return the exit status."""
     passed = failed = skipped = 0
-    skips: list[str] = []
+    skips: dict[str, list[str]] = {}
+    failures: list[list[str]] = []
+    unstable: list[str] = []
+    within = False
     reason = None
     with open(path, encoding="utf-8", errors="replace") as log:
         for raw in log:
             line = ESCAPES.sub("", raw.rstrip("\n"))
+            if RULE.match(line):
+                within = False
+            elif line in ("[FAIL]", "[ERROR]"):
+                within = True
+                failures.append([])
+            if within:
+                failures[-1].append(line)
+            if line.startswith(UNSTABLE):
+                unstable.append(line.removeprefix(UNSTABLE))
             if line == "[SKIPPED]":
                 reason = ""
             elif reason is not None and line.startswith("==="):
                 reason = None
             elif reason == "" and line:
                 reason = line
-            elif reason and re.match(r"^tests\.[\w.]+$", line):
-                skips.append(f"{line}: {reason}")
+            elif reason and TEST.match(line):
+                skips.setdefault(reason, []).append(line)
             if found := TRIAL.match(line):
                 counts = dict(part.split("=") for part in found.group(1).split(", ")) if found.group(1) else {}
                 passed += int(counts.get("successes", 0)) + int(counts.get("expectedFailures", 0))
@@ -34,12 +56,21 @@ def main(path: str, status: int) -> int:
                 passed += found.group(2) == "OK"
                 failed += found.group(2) == "FAIL"
                 skipped += found.group(2) == "SKIP"
-    if status and not failed:
+    if not status:
+        failed = 0  # those that failed passed when they ran again, alone, or tox would have said so
+    elif not failed:
         failed = 1  # the run ended before anything could be counted
     if skips:
         print("\nskipped:")
-        for skip in skips:
-            print(f"  {skip}")
+        for why, names in skips.items():
+            print(f"  {len(names)}: {why}")
+            print(f"      {', '.join(name.removeprefix('tests.') for name in names)}")
+    if failures:
+        print("\nfailures:")
+        for failure in failures[:FAILURES]:
+            print("\n".join(f"  {line}" for line in failure[-LINES:]))
+    for name in unstable:
+        print(f"failed beside other parts, passed alone: {name}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else status
 

@@ -2,17 +2,23 @@
 The tests in parts, by what they need, several parts side by side: C{python -m tests.parts [PART ...]}.
 
 A part is one process of trial with a temporary directory and ports of its own. Most tests wait (for a JVM, a browser,
-a process), so parts that run side by side take much less time than one after another. What a part says is printed when
-it ends, whole. C{--coverage} measures branches, as C{tox} does.
+a process), so parts that run side by side take much less time than one after another. The output of a part is printed
+when the part ends, whole. C{--coverage} measures branches, as C{tox} does.
+
+Tests that failed are run once more, alone, after all parts have ended, if they are few: at most L{FEW}. A test that
+passes then is printed as "unstable: NAME", for somebody to mend; it does not fail the run, as a machine that is busy
+with other parts is no fault of the product. A test that fails again fails the run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -50,26 +56,69 @@ def part_of(module: str) -> str:
     return max(fits)[1]
 
 
-def command(part: str, coverage: bool) -> list[str]:
+def command(part: str, coverage: bool, tests: Sequence[str] = ()) -> list[str]:
     """
     Return how a part is run.
 
     @param part: its name, or what trial is to run in a part of its own, such as C{tests.store}.
+    @param tests: those of its tests that are run; all by default.
     """
     runner = ["-m", "coverage", "run", "-m", "twisted.trial"] if coverage else ["-m", "twisted.trial"]
     chosen = [module for module in modules() if part_of(module) == part] if part in PARTS else [part]
+    if tests:
+        chosen = list(tests)
     return [sys.executable, *runner, "--temp-directory", f"_trial_temp.{part}", *chosen]
 
 
-def run(part: str, coverage: bool) -> tuple[str, int, float, str]:
-    """Run a part; return its name, exit status, seconds and output."""
+FEW: Final = 5
+"""How many failed tests are run again; more are no accident."""
+
+_BLOCK: Final = re.compile(r"^\[(?:FAIL|ERROR)\]$(.*?)(?=^={70,}$|^-{70,}$)", re.MULTILINE | re.DOTALL)
+_TEST: Final = re.compile(r"^tests\.[\w.]+$", re.MULTILINE)
+
+
+def failed_tests(output: str) -> list[str] | None:
+    """Return the names of the tests that failed, by what trial wrote; C{None} if a failure names no test."""
+    named = [_TEST.findall(block) for block in _BLOCK.findall(output)]
+    if not named or not all(named):
+        return None
+    return sorted({name for names in named for name in names})
+
+
+def run(part: str, coverage: bool, tests: Sequence[str] = ()) -> tuple[str, int, float, str]:
+    """
+    Run a part; return its name, exit status, seconds and output.
+
+    @param tests: those of its tests that are run; all by default.
+    """
     begin = time.monotonic()
     ports = str(_PORTS + 200 * (list(PARTS).index(part) if part in PARTS else len(PARTS)))
     done = subprocess.run(
-        command(part, coverage), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ}, check=False,
+        command(part, coverage, tests), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ}, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return part, done.returncode, time.monotonic() - begin, done.stdout.decode("utf-8", "replace")
+
+
+def run_again(failures: dict[str, list[str] | None], coverage: bool) -> set[str]:
+    """
+    Run failed tests once more, alone, and print which of them are unstable.
+
+    @param failures: by part, the names of its failed tests; C{None} where they are not known.
+    @return: the parts of which every failed test passes now.
+    """
+    if sum(len(tests or ()) for tests in failures.values()) > FEW:
+        return set()
+    mended = set()
+    for part, tests in failures.items():
+        if not tests:
+            continue
+        _, status, _, output = run(part, coverage, tests)
+        sys.stdout.write(f"\n======== part {part}, failed tests alone\n{output}")
+        if status == 0:
+            mended.add(part)
+            sys.stdout.writelines(f"unstable: {test}\n" for test in tests)
+    return mended
 
 
 def main() -> int:
@@ -86,15 +135,19 @@ def main() -> int:
         parser.error(f"there is no part {unknown[0]}")
     chosen = given.parts or list(PARTS)
     ended = []
+    failures: dict[str, list[str] | None] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
         for done in [pool.submit(run, part, given.coverage) for part in chosen]:
             part, status, seconds, output = done.result()
             ended.append((part, status, seconds))
+            if status:
+                failures[part] = failed_tests(output)
             sys.stdout.write(f"\n======== part {part}\n{output}")
             sys.stdout.flush()
-    for part, status, seconds in ended:
-        sys.stdout.write(f"part {part}: {'passed' if status == 0 else 'FAILED'} in {seconds:.0f} s\n")
-    return 1 if any(status for _, status, _ in ended) else 0
+    passed = {part for part, status, _ in ended if status == 0} | run_again(failures, given.coverage)
+    for part, _, seconds in ended:
+        sys.stdout.write(f"part {part}: {'passed' if part in passed else 'FAILED'} in {seconds:.0f} s\n")
+    return 0 if len(passed) == len(ended) else 1
 
 
 if __name__ == "__main__":
