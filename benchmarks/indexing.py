@@ -21,7 +21,7 @@ from twisted.internet import reactor
 from smartgo.env.real import RealEnvironment
 from smartgo.schema import indexkeys
 from smartgo.schema.index import FIRST_ENTRY, Geometry, Header
-from smartgo.schema.message import Message, pack_host
+from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import encode as encode_properties
 from smartgo.schema.record import encode
 from smartgo.store.index import indexfile
@@ -100,7 +100,7 @@ def _log(body: int, mixed: bool, words: int, messages: int) -> memoryview:
         }
         if words:
             properties["KEYS"] = " ".join(f"order-{number}-{word}" for word in range(words))
-        message = Message(
+        message = NewMessage(
             f"Topic{10 ** (mixed * number % 3) + number % 4}",
             number % 8,
             b"x" * (random.randrange(body * 2) if mixed else body),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from smartgo.schema import properties
 from smartgo.schema.consumequeue import UNIT_SIZE, unit_struct
-from smartgo.schema.message import Message, pack_host
+from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import BLANK_SIZE, encode, encode_blank
 
@@ -79,7 +79,7 @@ def write_store(root: Path, total: int, body_size: int, file_size: int, bodies: 
         body = (head + pool[cut : cut + body_size])[:body_size]
         stored_ms = _BEGAN_MS + rows // 5
         born_ms = stored_ms - rows % 17
-        message = Message(
+        message = NewMessage(
             topic, queue, body, raw, born_ms=born_ms, born_host=hosts[rows % 64], store_host=_STORE_HOST
         )  # fmt: skip
         units = queues[topic, queue]

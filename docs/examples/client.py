@@ -11,7 +11,7 @@ from twisted.internet.task import react
 
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
 from smartgo.env.real import RealEnvironment
@@ -36,7 +36,7 @@ async def work(reactor, registry="127.0.0.1:9876"):
         if len(seen) >= 10 and not done.called:
             done.callback(None)
 
-    settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     consumer = PushConsumer(client, "example-consumers", listener, settings)
     consumer.subscribe("Example", "new")
     await consumer.start()

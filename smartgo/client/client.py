@@ -53,7 +53,7 @@ H = TypeVar("H", bound=Header)
 T = TypeVar("T")
 
 
-class Consumer(Protocol):
+class GroupConsumer(Protocol):
     """A consumer as its client sees it."""
 
     group: str
@@ -80,7 +80,7 @@ class Consumer(Protocol):
         """Leave the group."""
 
 
-class Producer(Protocol):
+class GroupProducer(Protocol):
     """A producer as its client sees it."""
 
     group: str
@@ -144,8 +144,8 @@ class Client:
         self.id = client_id(env, address, instance)
         self.stable_id = client_id(env, address, instance or DEFAULT_INSTANCE)
         self.unique_ids = UniqueIds(env, address)
-        self.consumers: dict[str, Consumer] = {}
-        self._producers: dict[str, Producer] = {}
+        self.consumers: dict[str, GroupConsumer] = {}
+        self._producers: dict[str, GroupProducer] = {}
         self.remoting = RemotingClient(
             env,
             Sweeper(env.clock, MemoryBudget(env.clock)),
@@ -163,7 +163,7 @@ class Client:
 
     # -- members ---------------------------------------------------------------------------------------------
 
-    def join(self, producer: Producer | None = None, consumer: Consumer | None = None) -> None:
+    def join(self, producer: GroupProducer | None = None, consumer: GroupConsumer | None = None) -> None:
         """
         Let a producer or a consumer be a member of its group; heartbeats will tell.
 
@@ -207,7 +207,7 @@ class Client:
 
     async def _stop(self) -> None:
         self._stopped = True
-        members: list[Consumer | Producer] = [*self.consumers.values(), *self._producers.values()]
+        members: list[GroupConsumer | GroupProducer] = [*self.consumers.values(), *self._producers.values()]
         for member in members:
             await member.stop()
         if self._loop.running:

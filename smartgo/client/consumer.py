@@ -25,7 +25,7 @@ from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
 from smartgo.client.internal.subscription import EVERYTHING, subscription
-from smartgo.client.listening import ConsumeLater, Listener, Settings, outcome
+from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import PeerRefused, SettingError
@@ -56,7 +56,9 @@ class PushConsumer:
 
     _log = Logger()
 
-    def __init__(self, client: Client, group: str, listener: Listener, settings: Settings | None = None) -> None:
+    def __init__(
+        self, client: Client, group: str, listener: Listener, settings: ConsumerSettings | None = None
+    ) -> None:
         """
         @param listener: see L{smartgo.client.listening.Listener}.
         @param settings: how to behave; C{None} for the defaults.
@@ -66,7 +68,7 @@ class PushConsumer:
         self.group = group
         self._client = client
         self._listener = listener
-        self._settings = settings = Settings() if settings is None else settings
+        self._settings = settings = ConsumerSettings() if settings is None else settings
         self._clock = clock = client.env.clock
         self._wants: dict[str, SubscriptionData] = {}
         self._meters: dict[str, TopicMeters] = {}

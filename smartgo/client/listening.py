@@ -36,7 +36,7 @@ class ConsumeLater(SmartgoError):
         self.delay_level = delay_level
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     How a push consumer behaves.
 

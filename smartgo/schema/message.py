@@ -41,7 +41,7 @@ _V4_HOST: Final = 8
 _V6_HOST: Final = 20
 
 
-class Message(msgspec.Struct, gc=False):
+class NewMessage(msgspec.Struct, gc=False):
     """
     A message to be appended.
 

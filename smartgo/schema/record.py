@@ -55,7 +55,7 @@ from construct import Bytes, IfThenElse, Int8sb, Int16sb, Int32sb, Int64sb, Stru
 from smartgo.errors import BadRecord, MessageIllegal
 from smartgo.schema import properties, topics
 from smartgo.schema.fixed import fixed
-from smartgo.schema.message import BORN_V6, HOSTS_MASK, STORE_V6, Message, StoredMessage
+from smartgo.schema.message import BORN_V6, HOSTS_MASK, STORE_V6, NewMessage, StoredMessage
 
 MAGIC: Final = -626843481  # DA A3 20 A7
 MAGIC_V2: Final = -626843477  # DA A3 20 AB
@@ -142,7 +142,7 @@ def topic_tail(topic: str) -> bytes:
     return bytes((len(raw),)) + raw
 
 
-def record_size(message: Message, seal: bool = False) -> int:
+def record_size(message: NewMessage, seal: bool = False) -> int:
     """Return the size that L{encode} would give a message, in bytes."""
     size = HEAD_SIZE + len(message.body) + len(topic_tail(message.topic)) + 2 + len(message.properties)
     if len(message.born_host) != _V4_HOST:
@@ -152,7 +152,7 @@ def record_size(message: Message, seal: bool = False) -> int:
     return size + _seal_room(message.properties) if seal else size
 
 
-def encode(message: Message, queue_offset: int, physical_offset: int, stored_ms: int, seal: bool = False) -> bytes:
+def encode(message: NewMessage, queue_offset: int, physical_offset: int, stored_ms: int, seal: bool = False) -> bytes:
     """
     Return the record of a message.
 

@@ -31,7 +31,7 @@ import msgspec
 
 from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.consumequeue import unit_struct
-from smartgo.schema.message import HOSTS_MASK, PREPARED, Message
+from smartgo.schema.message import HOSTS_MASK, PREPARED, NewMessage
 from smartgo.schema.record import (
     BLANK_SIZE,
     MAGIC,
@@ -143,7 +143,7 @@ class CommitLog:
 
     # -- appending ---------------------------------------------------------------------------------------------
 
-    def append(self, queue: ConsumeQueue, messages: Sequence[Message]) -> Appended:
+    def append(self, queue: ConsumeQueue, messages: Sequence[NewMessage]) -> Appended:
         """
         Write records, all or none, and note their units in the queue.
 
@@ -218,7 +218,7 @@ class CommitLog:
             queue.stored_ms = stored_ms
         return _appended(Appended, (offset, end, queue_offset, stored_ms, (offset,)))
 
-    def _append_batch(self, queue: ConsumeQueue, messages: Sequence[Message]) -> Appended:
+    def _append_batch(self, queue: ConsumeQueue, messages: Sequence[NewMessage]) -> Appended:
         count = len(messages)
         if not 0 < count <= self._max_count:
             raise MessageIllegal(f"a batch of {count} messages; 1 to {self._max_count} are allowed")
@@ -309,7 +309,7 @@ class CommitLog:
         queue.stored_ms = stored_ms
         return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
 
-    def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[Message]) -> Appended:
+    def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[NewMessage]) -> Appended:
         """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
         place = {"topic": queue.topic, "queue_id": queue.queue_id}
         changed = [

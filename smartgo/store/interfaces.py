@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from smartgo.schema.consumequeue import Unit
-from smartgo.schema.message import Message, StoredMessage
+from smartgo.schema.message import NewMessage, StoredMessage
 
 
 class PutStatus(IntEnum):
@@ -138,7 +138,7 @@ class IFlushPolicy(Interface):
 class IMessageStore(Interface):
     """The message store, as the broker sees it. Called on the reactor thread."""
 
-    def append(messages: Sequence[Message]) -> Appended:
+    def append(messages: Sequence[NewMessage]) -> Appended:
         """
         Append records, all or none, to one queue of one topic; not yet visible to readers until L{end_run}.
 

@@ -18,7 +18,7 @@ from zope.interface import implementer
 from smartgo.env.interfaces import IDirectoryLock, IEnvironment
 from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema.consumequeue import Unit
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.store.ackpolicy import AllOf
 from smartgo.store.allocate import LogSpace
 from smartgo.store.checkpoint import Checkpoints
@@ -281,7 +281,7 @@ class MessageStore(Service):
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def append(self, messages: Sequence[Message]) -> Appended:
+    def append(self, messages: Sequence[NewMessage]) -> Appended:
         """See L{IMessageStore.append}."""
         if self._refusal is not None:
             raise ServiceNotAvailable(self._refusal)

@@ -16,7 +16,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
-from smartgo.schema.message import Message, pack_host, parse_message_id
+from smartgo.schema.message import NewMessage, pack_host, parse_message_id
 from smartgo.schema.properties import decode
 from smartgo.schema.record import encode as encode_record
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, OFFSET_MOVED_EVENT
@@ -388,7 +388,7 @@ class PullTests(ClusterCase):
         begin = parse_message_id(stored.msg_id)[1]
         end = begin + self.log_size(begin)
         at = end + 88  # where the next record's body begins
-        message = Message(
+        message = NewMessage(
             topic, 0, b"forged", b"", born_host=pack_host("127.0.0.1", 1), store_host=pack_host("127.0.0.1", 2)
         )
         record = encode_record(message, queue_offset, at, 1)

@@ -23,7 +23,7 @@ from zope.interface import implementer
 from smartgo.client.client import Client, header_of, succeeded
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.subscription import EVERYTHING, subscription
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage, decode_messages
 from smartgo.client.producer import Producer
 from smartgo.client.pullconsumer import (
@@ -200,7 +200,7 @@ class _Loaded(_Work):
         await producer.start()
         parts: list[Coroutine[Any, Any, None]] = []
         if plan.group:
-            settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+            settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
             consumer = PushConsumer(self.client, plan.group, self._consumed, settings)
             consumer.subscribe(plan.topic)
             await consumer.start()

@@ -12,7 +12,7 @@ from smartgo.broker.broker import Broker
 from smartgo.client.admin import Admin, lag_of
 from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.groups import Groups
-from smartgo.client.administration.positions import Move, Positions, ResetPlan, Target
+from smartgo.client.administration.positions import Move, Positions, ResetPlan, ResetTarget
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.client import Client
 from smartgo.errors import BadBody, BadName, CallFailed, NotConnected, PeerRefused, SettingError
@@ -145,7 +145,7 @@ class ManyBrokerTests(AdminCase):
         self.assertEqual([one.client_id for one in connection.connection_set], ["c-1"])
         self.cluster.send("T")
         self.cluster.pump(1.0)
-        plan = self.result(self.admin.positions.plan("g", "T", Target("earliest")))
+        plan = self.result(self.admin.positions.plan("g", "T", ResetTarget("earliest")))
         self.assertEqual([(one.broker, one.after) for one in plan.moves], [("broker-a", 0), ("broker-b", 0)])
         self.assertEqual(lag_of(self.result(groups.progress("g"))), 0)
         self.failure(groups.running_info("g", "c-2"), PeerRefused)
@@ -200,7 +200,7 @@ class PlanTests(AdminCase):
 
     def plan(self, kind: Any, value: int = 0, **more: Any) -> ResetPlan:
         """A plan."""
-        plan: ResetPlan = self.result(self.admin.positions.plan("g", "T", Target(kind, value), **more))
+        plan: ResetPlan = self.result(self.admin.positions.plan("g", "T", ResetTarget(kind, value), **more))
         return plan
 
     def test_targets(self) -> None:
@@ -211,9 +211,9 @@ class PlanTests(AdminCase):
         ):  # fmt: skip
             plan = self.plan(kind, value)
             self.assertEqual(([one.after for one in plan.moves], plan.moves[0].before), ([after], None), (kind, value))
-        self.failure(self.admin.positions.plan("g", "Nowhere", Target("latest")), PeerRefused)
-        self.failure(self.admin.positions.plan("g", "T", Target("latest"), [("broker-a", 7)]), SettingError)
-        self.failure(self.admin.positions.plan("bad group", "T", Target("latest")), BadName)
+        self.failure(self.admin.positions.plan("g", "Nowhere", ResetTarget("latest")), PeerRefused)
+        self.failure(self.admin.positions.plan("g", "T", ResetTarget("latest"), [("broker-a", 7)]), SettingError)
+        self.failure(self.admin.positions.plan("bad group", "T", ResetTarget("latest")), BadName)
 
     def test_kept(self) -> None:
         """A plan that was kept brings the group back to where it stood."""
@@ -281,7 +281,7 @@ class Members:
 
 
 class OldBrokerTests(SynchronousTestCase):
-    def apply(self, target: Target | None) -> tuple[OldBroker, Any]:
+    def apply(self, target: ResetTarget | None) -> tuple[OldBroker, Any]:
         """Apply a plan for a group with a member."""
         broker = OldBroker()
         positions = Positions(cast("Asking", broker), cast("Groups", Members()))
@@ -292,7 +292,11 @@ class OldBrokerTests(SynchronousTestCase):
 
     def test_time(self) -> None:
         """A move to a time is given to the broker as that."""
-        for target, timestamp in ((Target("time", 77), 77), (Target("latest"), -1), (Target("earliest"), 0)):
+        for target, timestamp in (
+            (ResetTarget("time", 77), 77),
+            (ResetTarget("latest"), -1),
+            (ResetTarget("earliest"), 0),
+        ):
             broker, applied = self.apply(target)
             self.assertEqual(applied.told, ("b",))
             self.assertEqual((broker.resets[-1].timestamp, broker.resets[-1].is_force), (timestamp, True))
@@ -300,7 +304,7 @@ class OldBrokerTests(SynchronousTestCase):
 
     def test_single(self) -> None:
         """A move of single queues is refused; nothing is asked that members would hear of."""
-        for target in (Target("offset", 2), None):
+        for target in (ResetTarget("offset", 2), None):
             broker, failure = self.apply(target)
             self.assertIn("stop them first", str(failure.trap(CallFailed) and failure.value))
             self.assertEqual(broker.resets, [])

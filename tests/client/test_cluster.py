@@ -16,7 +16,7 @@ from smartgo.cli.support.embedded import Embedded, configuration_of
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import ConsumeLater, Settings
+from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.client.pullconsumer import PullConsumer, PullStatus
@@ -113,7 +113,7 @@ class ClusterTests(ClusterCase):
                 seen.update(one.message_id for one in messages)
                 shares[number].update(one.queue for one in messages)
 
-            member = PushConsumer(self.make_client(), "cg", listener, Settings(begin=FIRST, batch=4))
+            member = PushConsumer(self.make_client(), "cg", listener, ConsumerSettings(begin=FIRST, batch=4))
             member.subscribe("T")
             await member.start()
             members.append(member)
@@ -146,7 +146,7 @@ class ClusterTests(ClusterCase):
 
         await self.producer.send(Message(topic="T", body=b"later"))
         await self.producer.send(Message(topic="T", body=b"never"))
-        consumer = PushConsumer(self.make_client(), "cg", listener, Settings(begin=FIRST))
+        consumer = PushConsumer(self.make_client(), "cg", listener, ConsumerSettings(begin=FIRST))
         consumer.subscribe("T")
         await consumer.start()
         await self.until(lambda: len(found) == 3)
@@ -176,7 +176,9 @@ class ClusterTests(ClusterCase):
                 raise ConsumeLater
             seen.extend((queue, one.queue_offset) for one in messages)
 
-        consumer = PushConsumer(self.make_client(), "og", listener, Settings(begin=FIRST, orderly=True, batch=3))
+        consumer = PushConsumer(
+            self.make_client(), "og", listener, ConsumerSettings(begin=FIRST, orderly=True, batch=3)
+        )
         consumer.subscribe("T")
         await consumer.start()
         await self.until(lambda: len(seen) >= 100)
@@ -191,7 +193,7 @@ class ClusterTests(ClusterCase):
         await self.send("T", 10, tag="B")
         seen: list[list[ReceivedMessage]] = [[], []]
         for number in range(2):
-            settings = Settings(
+            settings = ConsumerSettings(
                 model=MessageModel.BROADCASTING, begin=FIRST, offsets_directory=f"{self.root}/offsets{number}"
             )
             member = PushConsumer(self.make_client(), "bg", seen[number].extend, settings)
@@ -212,7 +214,7 @@ class ClusterTests(ClusterCase):
             self.make_client(),
             "cg",
             lambda messages: seen.update(one.message_id for one in messages),
-            Settings(begin=FIRST),
+            ConsumerSettings(begin=FIRST),
         )
         consumer.subscribe("T")
         await consumer.start()

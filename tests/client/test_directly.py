@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from smartgo.client.admin import Admin
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.served import ServedRequests
-from smartgo.client.listening import ConsumeLater, Settings
+from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.errors import RequestRefused
 from smartgo.schema.codes import RequestCode
@@ -37,7 +37,7 @@ class DirectlyTests(ClusterCase):
         client = self.make_client()
         for group, orderly in (("g1", False), ("g2", True)):
             seen.clear()
-            consumer = PushConsumer(client, group, listener, Settings(begin=FIRST, orderly=orderly))
+            consumer = PushConsumer(client, group, listener, ConsumerSettings(begin=FIRST, orderly=orderly))
             consumer.subscribe("T")
             await consumer.start()
             await self.until(lambda: len(seen) == 1)

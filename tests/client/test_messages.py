@@ -17,7 +17,7 @@ from tests.fakes import FakeEnvironment
 
 def stored(offset: int, body: bytes, sys_flag: int = 0, topic: str = "T", **pairs: str) -> bytes:
     """A record as a pull brings it."""
-    one = schema.Message(
+    one = schema.NewMessage(
         topic, 3, body, properties.encode(pairs), sys_flag=sys_flag, born_ms=5,
         born_host=schema.pack_host("10.0.0.9", 99), store_host=schema.pack_host("10.0.0.2", 10911),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.offsets import RemoteOffsets
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
 from smartgo.client.pullconsumer import PullConsumer
@@ -293,7 +293,10 @@ class SlaveTests(ClusterTestCase):
         self.routes["T"] = replicated()
         self.client_ = Client(self.env, f"127.0.0.1:{REGISTRY}", instance="two")
         consumer = PushConsumer(
-            self.client_, "cg", lambda messages: None, Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+            self.client_,
+            "cg",
+            lambda messages: None,
+            ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET),
         )
         consumer.subscribe("T")
         self.result(consumer.start(), 1.0)

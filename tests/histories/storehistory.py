@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from smartgo.broker.filter import TagFilter
 from smartgo.errors import MessageIllegal, ServiceNotAvailable, StoreError
 from smartgo.schema.index import Geometry
-from smartgo.schema.message import Message, pack_host
+from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import tag_code
 from smartgo.schema.record import decode
 from smartgo.schema.topics import SCHEDULE_TOPIC
@@ -211,7 +211,7 @@ class StoreHistory(History):
             bodies.append((number, body))
             properties = f"UNIQ_KEY\x01u{number}\x02KEYS\x01k{number % 5}\x02TAGS\x01{TAGS[number % 3]}".encode()
             messages.append(
-                Message(
+                NewMessage(
                     *key,
                     body,
                     properties,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
-from smartgo.schema.message import COMPRESSED, PREPARED, Message, pack_host
+from smartgo.schema.message import COMPRESSED, PREPARED, NewMessage, pack_host
 from smartgo.schema.record import encode
 
 
 class AnnotateTests(SynchronousTestCase):
     def test_fields(self) -> None:
         """The fields of a record follow each other without a gap, and their bytes put together are the record."""
-        raw = encode(Message("T", 3, b"x" * 100, b"KEYS\x01a"), 7, 1000, 1_600_000_000_000)
+        raw = encode(NewMessage("T", 3, b"x" * 100, b"KEYS\x01a"), 7, 1000, 1_600_000_000_000)
         fields = list(fields_of(raw))
         self.assertEqual([one.at for one in fields[1:]], [one.at + one.size for one in fields[:-1]])
         self.assertEqual(b"".join(one.raw for one in fields), raw)
 
     def test_words(self) -> None:
         """A field says numbers, hosts, properties and flags as people read them, and so much of a body as is asked."""
-        message = Message(
+        message = NewMessage(
             "T", 3, b"line\n" * 9, b"KEYS\x01a\x02TAGS\x01b", sys_flag=COMPRESSED, born_host=pack_host("10.0.0.1", 9)
         )
         said = {one.name: one.in_words(6) for one in fields_of(encode(message, 7, 1000, 5))}

@@ -14,7 +14,7 @@ from smartgo.errors import SettingError
 from smartgo.schema import columns
 from smartgo.schema.columns import Columns, gather, java_hashes, record_positions, records, table
 from smartgo.schema.consumequeue import UNIT, Unit
-from smartgo.schema.message import HOSTS_MASK, Message
+from smartgo.schema.message import HOSTS_MASK, NewMessage
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import MAGIC_V2, RECORD, decode, encode, scan
 from smartgo.schema.rows import RowCodec
@@ -107,8 +107,8 @@ class ColumnsTests(SynchronousTestCase):
                 if kind == "nested" and size == 900:
                     for _ in range(4):
                         begin = len(data) + 88 + len(body)
-                        body += encode(Message("Fake", 0, bytes(300), b""), 0, base + begin, 1)
-                data += encode(Message("T", 0, body, b""), 0, base + len(data), 1)
+                        body += encode(NewMessage("Fake", 0, bytes(300), b""), 0, base + begin, 1)
+                data += encode(NewMessage("T", 0, body, b""), 0, base + len(data), 1)
             if kind == "damaged":
                 at = record_positions(data).tolist()[random.randrange(100, 200)]
                 data = data[: at + 4] + b"\0" + data[at + 5 :]
@@ -134,7 +134,7 @@ class ColumnsTests(SynchronousTestCase):
 
     def test_invalid(self) -> None:
         """What is no whole record is marked, wherever it is cut or points to, and does not disturb the others."""
-        raw = encode(Message("T", 0, b"body", b"a\x01b"), 0, 0, 1)
+        raw = encode(NewMessage("T", 0, b"body", b"a\x01b"), 0, 0, 1)
         taken = records(raw + raw, [0, len(raw)]).take(columns._numpy().array([1]))
         self.assertEqual((taken.valid.tolist(), taken.values["size"].tolist()), ([True], [len(raw)]))
         for cut in range(len(raw)):

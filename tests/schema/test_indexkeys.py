@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema import indexkeys
 from smartgo.schema.index import key_hash, key_text, keys_of
 from smartgo.schema.indexkeys import FEWEST, Keys, keys_in, record_starts
-from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK, Message
+from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK, NewMessage
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import MAGIC_V2, SMARTGO_MAGIC, decode, encode
 from tests import golden_store
@@ -42,7 +42,7 @@ def stored(*properties: bytes, **changes: Any) -> bytes:
     for number, raw in enumerate(properties):
         values: dict[str, Any] = {"topic": "T", "queue_id": 0, "body": b"b" * (number % 7), "properties": raw}
         values |= {"born_ms": 1, "born_host": V4, "store_host": V4, **changes}
-        out += encode(Message(**values), number, BASE + len(out), 1_700_000_000_000 + number)
+        out += encode(NewMessage(**values), number, BASE + len(out), 1_700_000_000_000 + number)
     return out
 
 

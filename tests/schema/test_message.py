@@ -14,7 +14,7 @@ from smartgo.schema.message import (
     OFFSET_ID_V6,
     UNIQUE_ID,
     UNIQUE_ID_V6,
-    Message,
+    NewMessage,
     UniqueId,
     message_id,
     pack_host,
@@ -127,10 +127,10 @@ class UniqueIdTests(SynchronousTestCase):
 class MessageTests(SynchronousTestCase):
     def test_fields(self) -> None:
         """The fields of a message to append stand in the agreed order."""
-        made = Message("T", 3, b"body", b"", 1, 2, 4, b"b" * 8, b"s" * 8, 5, 6, 7)
+        made = NewMessage("T", 3, b"body", b"", 1, 2, 4, b"b" * 8, b"s" * 8, 5, 6, 7)
         self.assertEqual(
             (made.flag, made.sys_flag, made.born_ms, made.reconsume_times, made.prepared_offset, made.tag_code),
             (1, 2, 4, 5, 6, 7),
         )
-        plain = Message("T", 0, b"", b"")
+        plain = NewMessage("T", 0, b"", b"")
         self.assertEqual((plain.born_host, plain.store_host), (bytes(8), bytes(8)))

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadRecord, MessageIllegal
 from smartgo.schema import record
-from smartgo.schema.message import BORN_V6, STORE_V6, Message, StoredMessage, pack_host
+from smartgo.schema.message import BORN_V6, STORE_V6, NewMessage, StoredMessage, pack_host
 from smartgo.schema.record import (
     BLANK,
     HEAD_SIZE,
@@ -43,14 +43,14 @@ FROM_SPEC = (
 """A stored message of the protocol page, produced with the official 4.9.8 jars."""
 
 
-def spec_message() -> Message:
+def spec_message() -> NewMessage:
     """The message of L{FROM_SPEC}."""
-    return Message("TopicTest", 2, b"Hello", b"TAGS\x01TagA", 0, 0, 1600000000000, V4, OTHER_V4)
+    return NewMessage("TopicTest", 2, b"Hello", b"TAGS\x01TagA", 0, 0, 1600000000000, V4, OTHER_V4)
 
 
-def random_message(random: Random) -> Message:
+def random_message(random: Random) -> NewMessage:
     """Any message."""
-    return Message(
+    return NewMessage(
         "".join(random.choices("aZ9_-%|", k=random.randint(1, 127))),
         random.getrandbits(31),
         random.randbytes(random.choice([0, 1, 5, 300])),
@@ -123,28 +123,28 @@ class EncodeTests(SynchronousTestCase):
     def test_crc(self) -> None:
         """The CRC covers the body as stored and has 31 bits."""
         for body in (b"", b"Hello", b"x" * 5000, memoryview(b"view")):
-            message = Message("T", 0, body, b"")
+            message = NewMessage("T", 0, body, b"")
             self.assertEqual(decode(encode(message, 0, 0, 1)).crc, crc32(body) & 0x7FFFFFFF)
 
     def test_topic_limit(self) -> None:
         """A topic has at most 127 bytes."""
-        self.assertEqual(decode(encode(Message("t" * 127, 0, b"", b""), 0, 0, 1)).topic, "t" * 127)
-        self.assertRaises(MessageIllegal, encode, Message("t" * 128, 0, b"", b""), 0, 0, 1)
-        self.assertRaises(MessageIllegal, encode, Message("é" * 64, 0, b"", b""), 0, 0, 1)
+        self.assertEqual(decode(encode(NewMessage("t" * 127, 0, b"", b""), 0, 0, 1)).topic, "t" * 127)
+        self.assertRaises(MessageIllegal, encode, NewMessage("t" * 128, 0, b"", b""), 0, 0, 1)
+        self.assertRaises(MessageIllegal, encode, NewMessage("é" * 64, 0, b"", b""), 0, 0, 1)
 
     def test_properties_limit(self) -> None:
         """Properties have at most 32 767 bytes, the seal included."""
-        self.assertEqual(len(decode(encode(Message("T", 0, b"", bytes(32767)), 0, 0, 1)).properties), 32767)
-        self.assertRaises(MessageIllegal, encode, Message("T", 0, b"", bytes(32768)), 0, 0, 1)
-        self.assertRaises(MessageIllegal, encode, Message("T", 0, b"", bytes(32767)), 0, 0, 1, True)
+        self.assertEqual(len(decode(encode(NewMessage("T", 0, b"", bytes(32767)), 0, 0, 1)).properties), 32767)
+        self.assertRaises(MessageIllegal, encode, NewMessage("T", 0, b"", bytes(32768)), 0, 0, 1)
+        self.assertRaises(MessageIllegal, encode, NewMessage("T", 0, b"", bytes(32767)), 0, 0, 1, True)
 
     def test_ranges(self) -> None:
         """A number outside its field, or a record longer than any frame, is refused rather than cut."""
         for message in (
-            Message("T", 1 << 31, b"", b""),
-            Message("T", 0, b"", b"", flag=-(1 << 31) - 1),
-            Message("T", 0, b"", b"", born_ms=1 << 63),
-            Message("T", 0, bytes(record.SIZE_LIMIT), b""),
+            NewMessage("T", 1 << 31, b"", b""),
+            NewMessage("T", 0, b"", b"", flag=-(1 << 31) - 1),
+            NewMessage("T", 0, b"", b"", born_ms=1 << 63),
+            NewMessage("T", 0, bytes(record.SIZE_LIMIT), b""),
         ):
             self.assertRaises(MessageIllegal, encode, message, 0, 0, 1)
 
@@ -239,7 +239,7 @@ class DecodeTests(SynchronousTestCase):
 
     def test_every_cut(self) -> None:
         """A record that is cut at any byte is no record."""
-        for raw in (self.raw, as_v2(self.raw), encode(Message("T", 0, b"b", b"p", born_host=V6), 0, 0, 1)):
+        for raw in (self.raw, as_v2(self.raw), encode(NewMessage("T", 0, b"b", b"p", born_host=V6), 0, 0, 1)):
             for cut in range(len(raw)):
                 self.assertRaises(BadRecord, decode, raw[:cut])
             decode(raw)
@@ -294,7 +294,7 @@ class DecodeTests(SynchronousTestCase):
 
     def test_unmasked_crc(self) -> None:
         """The dialect's CRC with its top bit set is the same on 31 bits."""
-        message = Message("T", 0, b"\0\0", b"")
+        message = NewMessage("T", 0, b"\0\0", b"")
         raw = bytearray(encode(message, 0, 0, 1))
         struct.pack_into(">I", raw, 8, struct.unpack_from(">I", raw, 8)[0] | 1 << 31)
         self.assertLess(check(bytes(raw), 0, 0).crc, 0)
@@ -371,7 +371,7 @@ class ScanTests(SynchronousTestCase):
     def test_find(self) -> None:
         """The next valid record is found from any position, also inside of a body that holds a record."""
         inner = encode(spec_message(), 0, 7, 1)
-        raw = encode(Message("T", 0, inner * 3, b""), 0, self.base, 1)
+        raw = encode(NewMessage("T", 0, inner * 3, b""), 0, self.base, 1)
         second = len(raw)
         raw += encode(spec_message(), 0, self.base + second, 1) + bytes(50)
         self.assertEqual(find_record(memoryview(raw), 0, self.base), 0)
@@ -413,7 +413,7 @@ class GoldenTests(SynchronousTestCase):
         for name in golden_store.NAMES:
             for base, data in golden_store.read(name).logs():
                 for stored in scan(data, 0, base):
-                    message = Message(
+                    message = NewMessage(
                         stored.topic,
                         stored.queue_id,
                         stored.body,

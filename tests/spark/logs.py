@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smartgo.schema import index
 from smartgo.schema.consumequeue import UNIT_SIZE, Unit
-from smartgo.schema.message import Message, StoredMessage, pack_host
+from smartgo.schema.message import NewMessage, StoredMessage, pack_host
 from smartgo.schema.properties import TAGS, find, tag_code
 from smartgo.schema.record import BLANK_SIZE, decode, encode, encode_blank
 from smartgo.spark.columns import table_schema
@@ -25,13 +25,13 @@ V6 = pack_host("fe80::1", 10911)
 NOW_MS = 1_767_225_600_000
 
 
-def any_message(random: Random, topics: Sequence[str] = ("T", "Other", "%RETRY%g"), v6: bool = True) -> Message:
+def any_message(random: Random, topics: Sequence[str] = ("T", "Other", "%RETRY%g"), v6: bool = True) -> NewMessage:
     """Any message of a few topics and queues."""
     hosts = [V4, V6] if v6 else [V4]
     pairs = [
         f"{name}\x01{random.choice(['a', 'b c', 'ü', '标签'])}" for name in random.sample(_NAMES, random.randrange(4))
     ]
-    return Message(
+    return NewMessage(
         random.choice(topics),
         random.randrange(3),
         random.randbytes(random.choice([0, 1, 60, 700])),
@@ -63,7 +63,7 @@ class LogWriter:
         self._pending = b""
         self._queues: dict[tuple[str, int], list[bytes]] = {}
 
-    def add(self, message: Message, stored_ms: int | None = None) -> int:
+    def add(self, message: NewMessage, stored_ms: int | None = None) -> int:
         """Append a message; return its physical offset."""
         units = self._queues.setdefault((message.topic, message.queue_id), [])
         stamp = NOW_MS + self.at if stored_ms is None else stored_ms

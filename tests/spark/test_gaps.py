@@ -9,7 +9,7 @@ from unittest.mock import patch as patched
 from pyspark.errors import PySparkException
 
 from smartgo.errors import StoreError
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.schema.record import encode_blank
 from smartgo.spark import files, job
 from smartgo.spark.columns import MESSAGES
@@ -36,7 +36,7 @@ class GapTests(Case):
         super().setUp()
         self.writer = LogWriter(self.root, file_size=SIZE)
         while self.writer.begin < 4 * SIZE or self.writer.at < 4 * SIZE + 3000:
-            self.writer.add(Message("T", 0, bytes(500), b""))
+            self.writer.add(NewMessage("T", 0, bytes(500), b""))
         self.writer.close()
         os.truncate(self.log(4 * SIZE), SIZE)  # brokers make files at their full length
         self.all = [offset for offset, _ in self.writer.written]
@@ -169,7 +169,7 @@ class GapTests(Case):
                 with open(self.log(4 * SIZE), "r+b") as newest:
                     newest.seek(self.writer.at - 4 * SIZE)
                     newest.write(encode_blank(5 * SIZE - self.writer.at))
-                new.add(Message("U", 0, bytes(10), b""))
+                new.add(NewMessage("U", 0, bytes(10), b""))
                 new.close()
             return listing(path)
 
@@ -188,7 +188,7 @@ class SparkGapTests(SparkTestCase):
         self.root = os.path.join(self.top, "store")
         writer = LogWriter(self.root, file_size=SIZE)
         while writer.at < 2 * SIZE + 3000:
-            writer.add(Message("T", 0, bytes(500), b""))
+            writer.add(NewMessage("T", 0, bytes(500), b""))
         writer.close()
         os.truncate(os.path.join(self.root, "commitlog", f"{2 * SIZE:020d}"), SIZE)
         os.remove(os.path.join(self.root, "commitlog", f"{SIZE:020d}"))

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.spark import files, pushdown
 from smartgo.spark.conditions import Comparison, Conditions, Member, Operator, of_options
 from smartgo.spark.options import parse
@@ -343,7 +343,7 @@ class ConditionTests(Case):
         log = LogWriter(root, file_size=1 << 12)
         hour = 3_600_000
         for number in range(200):
-            log.add(Message("T", 0, bytes(100), b""), stored_ms=NOW_MS + number * hour)
+            log.add(NewMessage("T", 0, bytes(100), b""), stored_ms=NOW_MS + number * hour)
         log.close()
         everything = plan(find_stores([root]), parse({"path": root}), Conditions())
         wanted = Conditions().and_number(Comparison("store_timestamp", ">=", NOW_MS + 150 * hour))

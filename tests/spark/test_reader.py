@@ -19,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError, StoreError
 from smartgo.schema import record, regions
-from smartgo.schema.message import Message, StoredMessage, message_id, pack_host, unpack_host
+from smartgo.schema.message import NewMessage, StoredMessage, message_id, pack_host, unpack_host
 from smartgo.schema.properties import decode as properties_of
 from smartgo.schema.record import MAGIC_V2, SMARTGO_BLANK_MAGIC, SMARTGO_MAGIC, encode, start_struct
 from smartgo.schema.regions import Region
@@ -149,7 +149,7 @@ class RowsTests(Case):
             self.root = f"{self.root}-{number}"
             log = LogWriter(self.root)
             raw = pack_host(address, 1)
-            log.add(Message("T", 0, b"x", b"", born_host=raw, store_host=raw))
+            log.add(NewMessage("T", 0, b"x", b"", born_host=raw, store_host=raw))
             log.close()
             self.assertEqual(list(map(with_times, rows(self.root))), [shown(one, self.root) for one in log.expected()])
 
@@ -187,7 +187,7 @@ class RowsTests(Case):
         """A birth that no calendar shows is null; the record is there."""
         log = LogWriter(self.root)
         for born_ms in (2**62, -(2**62), 0):
-            log.add(Message("T", 0, b"", b"", born_ms=born_ms))
+            log.add(NewMessage("T", 0, b"", b"", born_ms=born_ms))
         log.close()
         stamps = [row["born_timestamp"] for row in rows(self.root, columns=["born_timestamp"])]
         self.assertEqual([stamp is None for stamp in stamps], [True, True, False])
@@ -198,7 +198,7 @@ class RowsTests(Case):
         for number in range(3):
             roots.append(os.path.join(self.root, f"broker-{number}", "store"))
             log = LogWriter(roots[-1])
-            log.add(Message("T", number, b"", b""))
+            log.add(NewMessage("T", number, b"", b""))
             log.close()
         found = rows(*roots, columns=["store", "queue_id"])
         self.assertEqual(found, [{"store": root, "queue_id": number} for number, root in enumerate(roots)])
@@ -327,7 +327,7 @@ class SplitTests(Case):
         """No range begins where old records may lie: near a full file's end, or behind the newest record."""
         log = LogWriter(self.root, file_size=1 << 20)
         for _ in range(12_000):
-            log.add(Message("T", 0, bytes(100), b""))
+            log.add(NewMessage("T", 0, bytes(100), b""))
         log.close()
         options = replace(parse({"path": self.root}), partition_bytes=100_000)
         with patched.object(partitions, "SIZE_LIMIT", 300_000):
@@ -342,11 +342,11 @@ class SplitTests(Case):
     def test_body_in_a_body(self) -> None:
         """A body that holds what is no less than a record of its place ends the read, where a range begins in it."""
         log = LogWriter(self.root)
-        log.add(Message("T", 0, b"first", b""))
+        log.add(NewMessage("T", 0, b"first", b""))
         at = log.at + record.HEAD_SIZE + 50
-        inner = encode(Message("Fake", 0, b"x", b""), 0, at, 5)
-        outer = log.add(Message("T", 0, bytes(50) + inner + bytes(50), b""))
-        log.add(Message("T", 0, b"last", b""))
+        inner = encode(NewMessage("Fake", 0, b"x", b""), 0, at, 5)
+        outer = log.add(NewMessage("T", 0, bytes(50) + inner + bytes(50), b""))
+        log.add(NewMessage("T", 0, b"last", b""))
         log.close()
         self.assertEqual(self.offsets(), [offset for offset, _ in log.written])
         whole = ranges(self.root, parse({"path": self.root}))[0]
@@ -363,7 +363,7 @@ class DamageTests(Case):
         self.writer = LogWriter(self.root, file_size=1 << 16)
         for _ in range(250):
             self.writer.add(any_message(random))
-        self.writer.add(Message("T", 0, b"the newest body", b"TAGS\x01a"))
+        self.writer.add(NewMessage("T", 0, b"the newest body", b"TAGS\x01a"))
         self.writer.close()
         self.all = [offset for offset, _ in self.writer.written]
         self.sizes = {offset: len(raw) for offset, raw in self.writer.written}
@@ -497,11 +497,11 @@ class DamageTests(Case):
         """Records of an earlier life behind the newest are not taken for later ones."""
         log = LogWriter(self.root, file_size=1 << 16, begin=self.writer.begin)
         for number in range(20):
-            log.add(Message("Old", 0, bytes(200), b""), stored_ms=1_000 + number)
+            log.add(NewMessage("Old", 0, bytes(200), b""), stored_ms=1_000 + number)
         log.close(queues=False)
         with open(self.log(log.begin), "rb") as file:
             old = file.read()
-        fresh = encode(Message("New", 0, bytes(100), b""), 0, log.begin, 10**12)
+        fresh = encode(NewMessage("New", 0, bytes(100), b""), 0, log.begin, 10**12)
         write(self.log(log.begin), fresh + old[len(fresh) :])
         found = rows(self.root, columns=["topic", "physical_offset"])
         self.assertEqual([row["topic"] for row in found if row["physical_offset"] >= log.begin], ["New"])
@@ -547,8 +547,8 @@ class DamageTests(Case):
 class SealTests(Case):
     def test_seal(self) -> None:
         """The checksum of the whole record, where there is one, is verified with the body's."""
-        raw = encode(Message("T", 0, b"body", b"TAGS\x01abc"), 0, 0, 5, seal=True)
-        follows = encode(Message("T", 0, b"", b""), 1, len(raw), 6)
+        raw = encode(NewMessage("T", 0, b"body", b"TAGS\x01abc"), 0, 0, 5, seal=True)
+        follows = encode(NewMessage("T", 0, b"", b""), 1, len(raw), 6)
         write(self.log(), (raw + follows).ljust(4096, b"\0"))
         self.assertEqual(self.offsets(), [0, len(raw)])
         write(self.log(), (raw.replace(b"abc", b"abd") + follows).ljust(4096, b"\0"))
@@ -560,7 +560,7 @@ class BodyTests(Case):
         """Write messages of some bodies and sys flags."""
         log = LogWriter(self.root)
         for body, sys_flag in bodies:
-            log.add(Message("T", 0, body, b"", sys_flag=sys_flag))
+            log.add(NewMessage("T", 0, body, b"", sys_flag=sys_flag))
         log.close()
 
     def test_methods(self) -> None:

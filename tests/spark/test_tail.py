@@ -6,7 +6,7 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.schema.record import BLANK_SIZE, encode, encode_blank, scan
 from smartgo.spark import tail as tail_module
 from smartgo.spark.stores import NamedFile
@@ -35,7 +35,7 @@ class Log:
         """The bytes of a record at a position; the next by default."""
         self.clock += 1
         at = self.position if position is None else position
-        return encode(Message("T", 0, body, b"A\x01b"), at // 100, at, self.clock)
+        return encode(NewMessage("T", 0, body, b"A\x01b"), at // 100, at, self.clock)
 
     def append(self, body: bytes = b"x" * 100) -> None:
         """Store a message; roll to the next file where it does not fit."""
@@ -148,7 +148,7 @@ class TailTests(SynchronousTestCase):
 
     def test_nul(self) -> None:
         """Properties that hold a NUL are torn ones, unless something was stored behind them."""
-        message = Message("T", 0, b"x", b"A\x01\x00")
+        message = NewMessage("T", 0, b"x", b"A\x01\x00")
         self.log.append()
         raw = encode(message, 1, self.log.position, 5000)
         self.log.write(self.log.position, raw)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.message import Message, StoredMessage
+from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 from smartgo.store.messagestore import MessageStore
@@ -37,10 +37,10 @@ def small(**changes: Any) -> StoreSettings:
     return StoreSettings(**{**values, **changes})
 
 
-def message(topic: str = "T", queue_id: int = 0, body: bytes | memoryview = b"body", **changes: Any) -> Message:
+def message(topic: str = "T", queue_id: int = 0, body: bytes | memoryview = b"body", **changes: Any) -> NewMessage:
     """A message as the broker makes it."""
     values: dict[str, Any] = {"properties": b"UNIQ_KEY\x01x", "born_ms": 1, "store_host": b"\x7f\0\0\1\0\0\x2a\x9f"}
-    return Message(topic, queue_id, body, **{**values, **changes})
+    return NewMessage(topic, queue_id, body, **{**values, **changes})
 
 
 def power_off(env: FakeEnvironment) -> FakeEnvironment:
@@ -107,7 +107,7 @@ class StoreTestCase(SynchronousTestCase):
         if differing:
             self.fail(f"{what} {differing}")
 
-    def send(self, store: MessageStore, *messages: Message) -> list[int]:
+    def send(self, store: MessageStore, *messages: NewMessage) -> list[int]:
         """Append messages one by one in one run; return their physical offsets."""
         offsets = [store.append([one]).offset for one in messages]
         store.end_run()

@@ -8,7 +8,7 @@ from typing import Any
 
 from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.delay import DelayLevels
-from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, Message, pack_host
+from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, NewMessage, pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size, scan
 from smartgo.schema.topics import QUEUE_LIMIT, SCHEDULE_TOPIC
 from smartgo.store.messagestore import MessageStore
@@ -29,7 +29,7 @@ class LogTestCase(StoreTestCase):
         path = f"{ROOT}/commitlog/{base:020d}"
         return bytes(self.env.files.files[path].data) if self.env.files.exists(path) else b""
 
-    def of_size(self, size: int) -> Message:
+    def of_size(self, size: int) -> NewMessage:
         """A message whose record has a certain size."""
         return message(body=b"x" * (size - OVERHEAD), properties=b"")
 
@@ -172,7 +172,7 @@ class AppendTests(LogTestCase):
 
 
 class LimitTests(LogTestCase):
-    def refused(self, *messages: Message) -> None:
+    def refused(self, *messages: NewMessage) -> None:
         """Nothing of a refused append is there."""
         before = self.store.log_bounds(), self.store.bounds("T", 0), self.log()
         self.assertRaises(MessageIllegal, self.store.append, messages)
@@ -235,7 +235,7 @@ class ReadableTests(LogTestCase):
     )  # fmt: skip
     INTS = (0, 1, -1, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 2**63)
 
-    def odd(self, random: Random, host: bytes) -> Message:
+    def odd(self, random: Random, host: bytes) -> NewMessage:
         """A message that is hardly one."""
 
         def number(bits: int) -> int:
@@ -375,7 +375,7 @@ class RollTests(LogTestCase):
 
 
 class BatchTests(LogTestCase):
-    def batch(self, count: int, **changes: Any) -> list[Message]:
+    def batch(self, count: int, **changes: Any) -> list[NewMessage]:
         """Messages of different lengths."""
         return [message(body=b"b%d" % number * number, **changes) for number in range(1, count + 1)]
 

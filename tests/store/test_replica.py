@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs
 from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
 from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.index import Geometry
-from smartgo.schema.message import PREPARED, ROLLBACK, Message, pack_host
+from smartgo.schema.message import PREPARED, ROLLBACK, NewMessage, pack_host
 from smartgo.schema.record import BLANK_MAGIC, BLANK_SIZE, encode, encode_blank
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.interfaces import PutStatus, ReadStatus
@@ -74,7 +74,7 @@ def cut(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def step(number: int) -> list[Message]:
+def step(number: int) -> list[NewMessage]:
     """What a master appends in one go: one of all kinds there are."""
     body = b"%d-" % number + b"." * (number * 37 % 211)
     kind = number % 9

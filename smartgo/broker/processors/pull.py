@@ -34,7 +34,7 @@ from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.schema.properties import encode, tag_code
 from smartgo.schema.responses import pull_response
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
@@ -305,7 +305,7 @@ class PullProcessor(Processor):
         try:
             self._store.append(
                 (
-                    Message(
+                    NewMessage(
                         OFFSET_MOVED_EVENT,
                         0,
                         msgspec.json.encode(event),

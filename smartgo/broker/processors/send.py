@@ -23,7 +23,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
-from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, Message
+from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import Rewriter, encode, join, stored_tag_code
 from smartgo.schema.responses import send_response
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
@@ -139,7 +139,7 @@ class SendProcessor(Processor):
             or not self.writable
         ):
             return self._uncommon(peer, request, header, config)
-        message = Message(
+        message = NewMessage(
             topic,
             queue_id,
             request.body,
@@ -250,7 +250,7 @@ class SendProcessor(Processor):
         if header.sys_flag & TRANSACTION_MASK or properties.get(names.TRAN_MSG, "").lower() == "true":
             raise NoPermission(f"the broker[{self._broker}] sending transaction message is forbidden")
         rewritten = self._rewriter.rewrite(header.properties)
-        message = Message(
+        message = NewMessage(
             header.topic,
             queue_id,
             request.body,
@@ -304,7 +304,7 @@ class SendProcessor(Processor):
         born_ms, born_host, store_host = header.born_timestamp, peer.host, self._store_host
         sys_flag, reconsumed = header.sys_flag & ~HOSTS_MASK, header.reconsume_times
         messages = [
-            Message(
+            NewMessage(
                 topic,
                 queue_id,
                 body,

@@ -26,7 +26,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendBackRequest
-from smartgo.schema.message import HOSTS_MASK, Message
+from smartgo.schema.message import HOSTS_MASK, NewMessage
 from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.topics import QUEUE_LIMIT, dlq_topic, retry_topic
 from smartgo.store.interfaces import IMessageStore
@@ -158,7 +158,7 @@ class SendBackProcessor(Processor):
             level = min(level or _FIRST_RETRY_LEVEL + reconsumed, self._levels.highest)
         properties[names.DELAY] = str(level)
         properties.setdefault(names.ORIGIN_MESSAGE_ID, stored.message_id)
-        message = Message(
+        message = NewMessage(
             topic,
             queue_id,
             bytes(stored.body),

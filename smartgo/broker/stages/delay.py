@@ -28,7 +28,7 @@ from smartgo.errors import BadHeader, BadRecord, MessageIllegal, NoSuchMessage, 
 from smartgo.schema import properties as names
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.delay import DelayLevels
-from smartgo.schema.message import Message, StoredMessage
+from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -55,7 +55,7 @@ def level_of(properties: Mapping[str, str], levels: DelayLevels) -> int:
     return min(int(text), levels.highest)
 
 
-def divert(message: Message, properties: Mapping[str, str], level: int) -> Message:
+def divert(message: NewMessage, properties: Mapping[str, str], level: int) -> NewMessage:
     """
     Return the message that waits in the schedule topic for C{message}.
 
@@ -64,7 +64,7 @@ def divert(message: Message, properties: Mapping[str, str], level: int) -> Messa
     carried = dict(properties)
     carried[names.REAL_TOPIC] = message.topic
     carried[names.REAL_QID] = str(message.queue_id)
-    return Message(
+    return NewMessage(
         SCHEDULE_TOPIC,
         level - 1,
         message.body,
@@ -79,14 +79,14 @@ def divert(message: Message, properties: Mapping[str, str], level: int) -> Messa
     )
 
 
-def deliverable(stored: StoredMessage) -> Message | None:
+def deliverable(stored: StoredMessage) -> NewMessage | None:
     """Return what to append when a scheduled message is due; C{None} where it has to be discarded."""
     properties = decode(stored.properties)
     topic = properties.get(names.REAL_TOPIC)
     queue = properties.get(names.REAL_QID, "")
     if topic is None or topic == HALF_TOPIC or not (queue.isascii() and queue.isdigit()):
         return None
-    return Message(
+    return NewMessage(
         topic,
         int(queue),
         bytes(stored.body),

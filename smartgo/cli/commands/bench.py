@@ -17,7 +17,7 @@ from smartgo.cli.support.running import Refusal
 from smartgo.cli.support.session import Cluster, Connected, cluster_options
 from smartgo.cli.support.texts import examples
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage
 from smartgo.schema.bodies import ConsumeFromWhere
 
@@ -182,7 +182,7 @@ def consume(
             if count is not None and received >= count and not ended.called:
                 ended.callback(None)
 
-        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=batch)
+        settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=batch)
         consumer = PushConsumer(there.client, group, listener, settings)
         consumer.subscribe(topic)
         limit = seconds if seconds is not None else None if count is not None else 30.0
@@ -246,7 +246,7 @@ def trip(
         producer = await producer_of(there, GROUP)
         body = bytes(body_size)
         await producer.send(Message(topic=topic, body=body))  # makes the topic
-        consumer = PushConsumer(there.client, name, listener, Settings(batch=32))
+        consumer = PushConsumer(there.client, name, listener, ConsumerSettings(batch=32))
         consumer.subscribe(topic)
         await consumer.start()
 

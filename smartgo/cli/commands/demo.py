@@ -19,7 +19,7 @@ from smartgo.cli.support.texts import examples
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.client.producer import Producer
 from smartgo.env.interfaces import IEnvironment
@@ -122,7 +122,7 @@ class Demo:
             self._seen.update(message.message_id for message in messages)
             self._look()
 
-        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=32)
+        settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=32)
         consumer = PushConsumer(client, GROUP, listener, settings)
         consumer.subscribe(TOPIC)
         return consumer

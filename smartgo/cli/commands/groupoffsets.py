@@ -11,7 +11,7 @@ from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_table,
 from smartgo.cli.support.running import Refusal
 from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
-from smartgo.client.administration.positions import Move, ResetPlan, Target
+from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
 from smartgo.errors import BadBody
 
 _PLAN: Final = click.option(
@@ -22,19 +22,19 @@ _PLAN: Final = click.option(
 )
 
 
-def read_target(context: click.Context, option: click.Parameter, text: str) -> Target:
+def read_target(context: click.Context, option: click.Parameter, text: str) -> ResetTarget:
     """
     Return the target that a text says: C{earliest}, C{latest}, an offset, C{+N}, C{-N}, or a time.
 
     @raise click.BadParameter: it says none of these.
     """
     if text in ("earliest", "latest"):
-        return Target(cast("Literal['earliest', 'latest']", text))
+        return ResetTarget(cast("Literal['earliest', 'latest']", text))
     if text[:1] in "+-" and text[1:].isdecimal():
-        return Target("shift", int(text))
+        return ResetTarget("shift", int(text))
     if text.isdecimal():
-        return Target("offset", int(text))
-    return Target("time", moment_ms(text, context, option, "earliest, latest, an offset, +N, -N"))
+        return ResetTarget("offset", int(text))
+    return ResetTarget("time", moment_ms(text, context, option, "earliest, latest, an offset, +N, -N"))
 
 
 @click.command(
@@ -74,7 +74,7 @@ def reset(
     cluster: Cluster,
     name: str,
     topic: str,
-    target: Target,
+    target: ResetTarget,
     queues: list[tuple[str, int]],
     path: str | None,
     dry_run: bool,

@@ -19,7 +19,7 @@ from smartgo.cli.support.running import refusal
 from smartgo.cli.support.session import Cluster, Connected, cluster_options
 from smartgo.cli.support.texts import examples, moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult, SendStatus
 from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
@@ -234,7 +234,7 @@ def consume(
                 ended.callback(None)
             return None
 
-        settings = Settings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
+        settings = ConsumerSettings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
         consumer = PushConsumer(there.client, group, listener, settings)
         consumer.subscribe(topic, tag)
         await consumer.start()

@@ -43,7 +43,7 @@ _BOUNDS: Final = {"earliest": 0, "latest": END}  # times that mean the same to e
 _NOBODY: Final = "smartgo-no-group"
 
 
-class Target(msgspec.Struct, frozen=True):
+class ResetTarget(msgspec.Struct, frozen=True):
     """
     Where to move a group.
 
@@ -89,7 +89,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     group: str
     topic: str
-    target: Target | None
+    target: ResetTarget | None
     made_ms: int
     members: int
     moves: tuple[Move, ...]
@@ -140,7 +140,7 @@ class Positions:
 
     @deferred
     async def plan(
-        self, group: str, topic: str, target: Target, queues: Collection[tuple[str, int]] | None = None
+        self, group: str, topic: str, target: ResetTarget, queues: Collection[tuple[str, int]] | None = None
     ) -> ResetPlan:
         """
         Return what moving a group would change, and change nothing.
@@ -184,7 +184,7 @@ class Positions:
         check_group(group)
         places = _chosen(await self._places(topic), offsets, topic)
         moves = [
-            await self._move(address, *queue, group, topic, Target("offset", offsets[queue]))
+            await self._move(address, *queue, group, topic, ResetTarget("offset", offsets[queue]))
             for queue, address in places.items()
         ]
         return await self._made(group, topic, None, moves)
@@ -204,7 +204,7 @@ class Positions:
         moves = await gatherResults([Deferred.fromCoroutine(stood(one)) for one in plan.moves], consumeErrors=True)
         return msgspec.structs.replace(plan, moves=tuple(moves))
 
-    async def _made(self, group: str, topic: str, target: Target | None, moves: Collection[Move]) -> ResetPlan:
+    async def _made(self, group: str, topic: str, target: ResetTarget | None, moves: Collection[Move]) -> ResetPlan:
         connection = await self._groups.connections(group)
         return ResetPlan(
             group=group,
@@ -215,7 +215,9 @@ class Positions:
             moves=tuple(moves),
         )
 
-    async def _move(self, address: str, broker: str, queue_id: int, group: str, topic: str, target: Target) -> Move:
+    async def _move(
+        self, address: str, broker: str, queue_id: int, group: str, topic: str, target: ResetTarget
+    ) -> Move:
         low, high = await self._queues.bounds(address, topic, queue_id)
         before = await self._queues.committed(address, group, topic, queue_id)
         if target.kind == "time":

@@ -21,7 +21,7 @@ from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.rebalance import sorted_ids
 from smartgo.client.internal.route import Route
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import BadBody, CallFailed, PeerRefused
 from smartgo.schema.bodies import ConsumeFromWhere, ConsumerList, MessageQueue, SubscriptionData
@@ -56,7 +56,7 @@ class Assignment:
         self,
         client: Client,
         group: str,
-        settings: Settings,
+        settings: ConsumerSettings,
         wants: Mapping[str, SubscriptionData],
         calls: QueueCalls,
         offsets: IOffsetStore,

@@ -20,7 +20,7 @@ from smartgo.client.internal.meters import TopicMeters
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.listening import ConsumeLater, Listener, Settings, outcome
+from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.env.interfaces import IClock
 
@@ -54,7 +54,7 @@ class ConcurrentDelivery:
         self,
         clock: IClock,
         listener: Listener,
-        settings: Settings,
+        settings: ConsumerSettings,
         back: SendBack,
         pauses: Pauses,
         meters: Callable[[str], TopicMeters],
@@ -200,7 +200,7 @@ class OrderlyDelivery:
         self,
         clock: IClock,
         listener: Listener,
-        settings: Settings,
+        settings: ConsumerSettings,
         back: SendBack,
         pauses: Pauses,
         meters: Callable[[str], TopicMeters],

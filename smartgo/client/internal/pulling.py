@@ -18,7 +18,7 @@ from smartgo.client.internal.meters import TopicMeters
 from smartgo.client.internal.offsets import IOffsetStore
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import PullResult, PullStatus, QueueCalls
 from smartgo.errors import CallFailed, PeerRefused
@@ -54,7 +54,7 @@ class Pulling:
         client: Client,
         held: ProcessQueue,
         wants: SubscriptionData,
-        settings: Settings,
+        settings: ConsumerSettings,
         calls: QueueCalls,
         offsets: IOffsetStore,
         pauses: Pauses,

@@ -26,7 +26,7 @@ from smartgo.schema.headers.consumers import (
 from smartgo.schema.record import decode
 
 if TYPE_CHECKING:
-    from smartgo.client.client import Consumer
+    from smartgo.client.client import GroupConsumer
 
 
 @implementer(IRequestProcessor)
@@ -42,7 +42,7 @@ class ServedRequests:
         }
     )
 
-    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+    def __init__(self, consumers: Mapping[str, GroupConsumer]) -> None:
         """
         @param consumers: by group; the client's own table.
         """
@@ -89,7 +89,7 @@ class ServedRequests:
             raise RequestRefused(f"the message cannot be read: {error}") from None
         return consumer.consume_directly(message).addCallback(lambda result: request.answer(body=result.encode()))
 
-    def _consumer(self, group: str) -> Consumer:
+    def _consumer(self, group: str) -> GroupConsumer:
         consumer = self._consumers.get(group)
         if consumer is None:
             raise RequestRefused(f"The Consumer Group <{group}> not exist in this consumer")

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from twisted.internet.defer import CancelledError
 
-from smartgo.client.administration.positions import Move, ResetPlan, Target
+from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
 from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.reading.content import QueueId, QueueOffset
 from smartgo.ops.reading.plans import Plan, PlanTable, State
@@ -176,7 +176,7 @@ class OffsetsApi:
         queues = None if order.queues is None else [(one.broker, one.queue_id) for one in order.queues]
         positions = self._view.admin.positions
         if order.to != "explicit":
-            return await positions.plan(order.group, order.topic, Target(order.to, order.value), queues)
+            return await positions.plan(order.group, order.topic, ResetTarget(order.to, order.value), queues)
         offsets = {(one.broker, one.queue_id): one.offset or 0 for one in order.queues or ()}
         return await positions.plan_to(order.group, order.topic, offsets)
 

@@ -17,7 +17,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
 from smartgo.schema.headers.messages import QueryMessageRequest, QueryMessageResponse
 from smartgo.schema.headers.send import SendResponse
-from smartgo.schema.message import Message, pack_host, parse_message_id
+from smartgo.schema.message import NewMessage, pack_host, parse_message_id
 from smartgo.schema.record import encode as encode_record
 from tests.broker.fakecluster import BROKER, heartbeat, records
 from tests.broker.test_traffic import ClusterCase
@@ -189,7 +189,7 @@ class ConsumeDirectlyTests(ClusterCase):
         """A record inside a body of somebody's message is no message that a member would be given."""
         end = self.cluster.broker.store.log_bounds()[1]
         host = pack_host("127.0.0.1", 1)
-        record = encode_record(Message("T", 0, b"forged", b"", born_host=host, store_host=host), 1, end + 88, 1)
+        record = encode_record(NewMessage("T", 0, b"forged", b"", born_host=host, store_host=host), 1, end + 88, 1)
         self.cluster.send("Attacker", record)
         self.assertTrue(self.successResultOf(self.cluster.broker.store.at(end + 88)).endswith(b"forged\x01T\x00\x00"))
         answer = self.answer(msg_id=self.stored.msg_id[:-16] + f"{end + 88:016X}")

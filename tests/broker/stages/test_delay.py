@@ -13,7 +13,7 @@ from smartgo.errors import BadHeader, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.delay import DelayLevels
-from smartgo.schema.message import Message, pack_host
+from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -29,9 +29,9 @@ LEVELS = DelayLevels.parse("1s 5s 10s")
 HOST = pack_host("10.0.0.1", 5555)
 
 
-def message(properties: Mapping[str, str], topic: str = "T", queue: int = 2) -> Message:
+def message(properties: Mapping[str, str], topic: str = "T", queue: int = 2) -> NewMessage:
     """A message as the send path makes it."""
-    return Message(topic, queue, b"body", encode(properties), 7, 0, 1_600_000_000_000, HOST, HOST, 3)
+    return NewMessage(topic, queue, b"body", encode(properties), 7, 0, 1_600_000_000_000, HOST, HOST, 3)
 
 
 class LevelTests(SynchronousTestCase):

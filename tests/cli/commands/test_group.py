@@ -6,7 +6,7 @@ import json
 
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import Settings
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import ConsumeFromWhere
 from tests.broker.fakecluster import REGISTRY
@@ -32,7 +32,7 @@ class GroupTests(ClusterCase):
             self.cluster.pump(0.5)
 
         self.addCleanup(stop)
-        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=0.0)
+        settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=0.0)
         consumer = PushConsumer(client, name, self.seen.extend, settings)
         consumer.subscribe("T")
         consumer.start()

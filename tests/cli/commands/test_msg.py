@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support.annotate import annotated
 from smartgo.schema import properties
-from smartgo.schema.message import Message as Stored
+from smartgo.schema.message import NewMessage as Stored
 from smartgo.schema.record import encode
 from tests.cli.case import ClusterCase
 

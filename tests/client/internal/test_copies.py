@@ -8,13 +8,13 @@ from smartgo.client.internal.copies import copy_for, copy_to, is_own
 from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import NoOrigin
 from smartgo.schema import properties
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.schema.record import decode, encode
 
 
 def message(topic: str = "Orders", **named: str) -> ReceivedMessage:
     """A message with these properties, as a consumer gets it."""
-    raw = encode(Message(topic, 1, b"body", properties.encode(named), flag=7, reconsume_times=3), 5, 1000, 6)
+    raw = encode(NewMessage(topic, 1, b"body", properties.encode(named), flag=7, reconsume_times=3), 5, 1000, 6)
     return received(decode(raw), "b")
 
 

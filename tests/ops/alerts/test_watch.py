@@ -15,7 +15,7 @@ from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
 from smartgo.ops.alerts.watch import GONE, AlertWatch
 from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
 from smartgo.ops.reading.survey import UNKNOWN
-from smartgo.schema.message import Message
+from smartgo.schema.message import NewMessage
 from smartgo.schema.topics import dlq_topic
 from tests.broker.fakecluster import Cluster
 from tests.ops.front import HOST, Front
@@ -127,7 +127,7 @@ class WatchTests(AlertsCase):
 
     def put(self, topic: str) -> None:
         """Store a message as the broker does."""
-        self.cluster.broker.store.append((Message(topic, 0, b"x", b""),))
+        self.cluster.broker.store.append((NewMessage(topic, 0, b"x", b""),))
         self.cluster.broker.store.end_run()
 
     def test_registry(self) -> None:

@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import ConsumeLater, Settings
+from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
 from smartgo.schema.bodies import ConsumeFromWhere, TopicConfig
@@ -232,7 +232,7 @@ class ConsoleCase(TestCase):
                 raise ConsumeLater(-1)
 
         client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", f"{group}-member")
-        settings = Settings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=SECONDS)
+        settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=SECONDS)
         consumer = PushConsumer(client, group, listener, settings)
         consumer.subscribe(topic, "*")
         await consumer.start()
@@ -250,7 +250,7 @@ class ConsoleCase(TestCase):
             got.extend(one.body for one in messages)
 
         client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", f"{group}-member")
-        consumer = PushConsumer(client, group, listener, Settings())
+        consumer = PushConsumer(client, group, listener, ConsumerSettings())
         consumer.subscribe(topic, "*")
         await consumer.start()
         return client

@@ -11,7 +11,7 @@ from typing import Any
 from smartgo.errors import ForeignFile
 from smartgo.schema import indexkeys
 from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, Header, file_name, key_hash, key_text
-from smartgo.schema.message import ROLLBACK, Message
+from smartgo.schema.message import ROLLBACK, NewMessage
 from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
 from smartgo.store.index import indexfile
@@ -39,7 +39,7 @@ def golden(**changes: object) -> StoreSettings:
     return indexed(**{**sizes, "index_geometry": GOLDEN, **changes})
 
 
-def keyed(number: int, *words: str, topic: str = "T", **changes: object) -> Message:
+def keyed(number: int, *words: str, topic: str = "T", **changes: object) -> NewMessage:
     """A message with a unique key, and keys."""
     pairs = {"UNIQ_KEY": f"U{number:06d}"}
     if words:
