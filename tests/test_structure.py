@@ -1,0 +1,536 @@
+"""
+The floor plan of the whole tree, held by reading the sources: import circles, long constructors, long modules, class
+names that stand twice, tests at the mirror of their packages, and words that the field's terms replaced.
+
+A C{KNOWN_} table lists what still offends. A test fails on an offence that its table does not list, and on a listed
+one that is gone, so that the tables only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections import defaultdict
+from typing import ClassVar, Final
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.test_layers import ROOT, sources
+
+MOST_ARGUMENTS: Final = 7
+MOST_LINES: Final = 400
+REASON: Final = "Longer than 400 lines because"
+
+KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = {
+    ("smartgo.client.client", "smartgo.client.internal.served"),
+    ("smartgo.node.assembly", "smartgo.node.ops", "smartgo.node.registry"),
+    ("smartgo.remoting.connection", "smartgo.remoting.dispatch"),
+    ("smartgo.spark.partitions", "smartgo.spark.queues"),
+}
+
+KNOWN_CONSTRUCTORS: Final = {
+    "smartgo.broker.broker.Broker",
+    "smartgo.broker.cluster.registrar.Registrar",
+    "smartgo.broker.cluster.replication.SlaveReplication",
+    "smartgo.broker.cluster.tablereplicator.TableReplicator",
+    "smartgo.broker.processors.heartbeat.HeartbeatProcessor",
+    "smartgo.broker.processors.progressadmin.ProgressAdmin",
+    "smartgo.broker.processors.pull.PullProcessor",
+    "smartgo.broker.processors.requestcodes.Requests",
+    "smartgo.broker.processors.send.SendProcessor",
+    "smartgo.broker.processors.sendback.SendBackProcessor",
+    "smartgo.broker.processors.topicadmin.TopicAdmin",
+    "smartgo.broker.tables.longpolls.Parked",
+    "smartgo.broker.tables.topics.TopicTable",
+    "smartgo.client.internal.assignment.Assignment",
+    "smartgo.client.internal.pulling.Pulling",
+    "smartgo.ha.master.Master",
+    "smartgo.net.tls.ServerTLS",
+    "smartgo.ops.reading.matching.Filter",
+    "smartgo.ops.service.Ops",
+    "smartgo.store.checkpointer.Checkpointer",
+    "smartgo.store.flush.Flusher",
+    "smartgo.store.recovery.rebuild.Rebuild",
+}
+
+KNOWN_LONG: Final = {
+    "benchmarks.cli",
+    "smartgo.broker.cluster.registrar",
+    "smartgo.broker.tables.topics",
+    "smartgo.cli.commands.group",
+    "smartgo.cli.commands.topic",
+    "smartgo.cli.support.diagnosis",
+    "smartgo.client.administration.definitions",
+    "smartgo.config.kinds",
+    "smartgo.config.settings",
+    "smartgo.ha.slave",
+    "smartgo.ops.resources.cluster",
+    "smartgo.ops.resources.groups",
+    "smartgo.ops.resources.topics",
+    "smartgo.ops.web.application",
+    "smartgo.registry.routes",
+    "smartgo.remoting.connection",
+    "smartgo.schema.properties",
+    "smartgo.schema.record",
+    "smartgo.store.commitlog",
+    "smartgo.store.index.messageindex",
+    "smartgo.store.messagestore",
+    "smartgo.store.recovery.rebuild",
+    "smartgo.store.recovery.recovery",
+}
+
+TWO_MEANINGS: Final[dict[str, str]] = {}
+"""Class names that stand in two modules for good, at most five, each with its reason."""
+
+KNOWN_TWICE: Final = {
+    "Api",
+    "Asker",
+    "Asking",
+    "BrokerRow",
+    "Call",
+    "Changes",
+    "Checkpoint",
+    "Client",
+    "Connection",
+    "Credentials",
+    "Deliveries",
+    "Described",
+    "Event",
+    "Field",
+    "Finding",
+    "Found",
+    "GroupProgress",
+    "GroupState",
+    "Header",
+    "Job",
+    "Kind",
+    "Layout",
+    "Limits",
+    "Listener",
+    "Lookup",
+    "Member",
+    "Memory",
+    "Networks",
+    "Node",
+    "Owner",
+    "Progress",
+    "QueueReader",
+    "RateLimitedLog",
+    "Reader",
+    "Registrar",
+    "Route",
+    "RouteTable",
+    "Row",
+    "Run",
+    "Sampler",
+    "Saved",
+    "Search",
+    "Sent",
+    "Settings",
+    "Shape",
+    "Stream",
+    "Summary",
+    "Tail",
+    "Walk",
+    "_Dial",
+}
+
+NO_PACKAGE: Final = {
+    "attack": "hostile peers against whole nodes",
+    "chaos": "whole clusters under virtual time, and what their histories must satisfy",
+    "deploy": "the files of deploy/: images, units, charts",
+    "histories": "the checker of recorded histories, which chaos and attack use",
+    "interop": "the reference's own broker and clients against ours",
+    "packaging": "what a wheel installs",
+}
+"""Folders of tests that mirror no package, with what they test."""
+
+WORDS_OF_CLASSES: Final = {
+    "announcer", "audience", "both", "claim", "complaints", "door", "facts", "farewell", "faults",
+    "following", "found", "gate", "held", "inattentive", "knock", "lanework", "leading", "letters", "lines", "lists",
+    "mirror", "outflow", "pace", "parts", "patience", "pieces", "place", "pullhold", "recall", "rounds", "sentences",
+    "standing", "terms", "undone", "watch",
+}  # fmt: skip
+"""What the field's terms replaced: no class and no module bears one of them."""
+
+WORDS_OF_ATTRIBUTES: Final = WORDS_OF_CLASSES - {
+    "both", "claim", "following", "found", "held", "leading", "lines", "lists", "parts", "pieces", "place", "terms",
+    "watch",
+} | {"demand", "park", "parked"}  # fmt: skip
+"""Those that no function and no attribute bears either; the others are ordinary words there (a range C{found})."""
+
+IMAGES: Final = {
+    "audience", "complaints", "farewell", "inattentive", "knock", "lanework", "outflow", "park", "parked", "patience",
+    "recall", "rounds", "standing",
+}  # fmt: skip
+"""Those that are not even one word of several in a name (C{late_complaints})."""
+
+KNOWN_WORDS: Final = {
+    "smartgo.broker.broker._announcer",
+    "smartgo.broker.broker._rounds",
+    "smartgo.broker.broker.facts",
+    "smartgo.broker.cluster.masterlease.standing",
+    "smartgo.broker.cluster.registrar._farewell",
+    "smartgo.broker.cluster.registrar._on_standing",
+    "smartgo.broker.cluster.registrar._tell_standing",
+    "smartgo.broker.cluster.registration.farewell",
+    "smartgo.broker.cluster.replication.facts",
+    "smartgo.broker.cluster.replication.mirror",
+    "smartgo.broker.pace",
+    "smartgo.broker.processors.brokeradmin._facts",
+    "smartgo.broker.processors.logend._complaints",
+    "smartgo.broker.processors.pull._pace",
+    "smartgo.broker.processors.pull._park",
+    "smartgo.broker.tables.longpolls.Parked",
+    "smartgo.broker.tables.longpolls.park",
+    "smartgo.broker.tables.longpolls.parked",
+    "smartgo.cli.commands.dlq.Letters",
+    "smartgo.cli.support.reading.Place",
+    "smartgo.client.administration.positions.undone",
+    "smartgo.client.internal.assignment._rounds",
+    "smartgo.client.internal.records.Found",
+    "smartgo.ha.feed.complaints",
+    "smartgo.ha.master._Door",
+    "smartgo.ha.master.complaints",
+    "smartgo.net.limits.farewell",
+    "smartgo.net.sweeper.complaints",
+    "smartgo.node.loglimit._sentences",
+    "smartgo.node.process.process_rounds",
+    "smartgo.ops.alerts.watch",
+    "smartgo.ops.reading.explain.facts",
+    "smartgo.ops.resources.access._gate",
+    "smartgo.ops.resources.resend._letters",
+    "smartgo.ops.service._gate",
+    "smartgo.ops.web.application._gate",
+    "smartgo.ops.web.application._knock",
+    "smartgo.ops.web.jsonlines._patience",
+    "smartgo.ops.web.routes.Lines",
+    "smartgo.ops.web.streams._patience",
+    "smartgo.remoting.calls._rounds",
+    "smartgo.remoting.client.rounds",
+    "smartgo.remoting.connection._outflow",
+    "smartgo.remoting.connection._rounds",
+    "smartgo.remoting.connection.undone",
+    "smartgo.remoting.dispatch._faults",
+    "smartgo.remoting.server.rounds",
+    "smartgo.schema.commandrecall.recall",
+    "smartgo.schema.headers.send.recall_handle",
+    "smartgo.spark.bodies.faults",
+    "smartgo.spark.following",
+    "smartgo.spark.following.Following",
+    "smartgo.store.index.messageindex.Found",
+    "smartgo.store.interfaces.demand",
+    "smartgo.store.messagestore.demand",
+}
+
+
+def module_name(path: str) -> str:
+    """Return the dotted name of a source file; a package's is its folder's."""
+    return path.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
+
+
+def read(*tops: str) -> dict[str, str]:
+    """Return the sources of all modules below some folders, by dotted name."""
+    found = {}
+    for top in tops:
+        for path in sources(top):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                found[module_name(path)] = file.read()
+    return found
+
+
+def parse(texts: dict[str, str]) -> dict[str, ast.Module]:
+    """Return the syntax trees of modules."""
+    return {name: ast.parse(text, name) for name, text in texts.items()}
+
+
+def imported(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """
+    Return which of these modules each imports, anywhere in it: lazily and for type checking too.
+
+    Only the module that is named counts, not the packages above it, which Python imports on the way.
+    """
+    edges: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        seen: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                seen.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    seen.add(full if full in trees else node.module)
+        edges[name] = {one for one in seen if one in trees and one != name}
+    return edges
+
+
+def circles(edges: dict[str, set[str]]) -> set[tuple[str, ...]]:
+    """Return the sets of modules that reach each other, each sorted."""
+    reached: dict[str, set[str]] = {}
+    for name in edges:
+        seen: set[str] = set()
+        waiting = list(edges[name])
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                waiting += edges[one]
+        reached[name] = seen
+    return {
+        tuple(sorted(one for one in edges if one in seen and name in reached[one]))
+        for name, seen in reached.items()
+        if name in seen
+    }
+
+
+def classes(tree: ast.Module) -> list[ast.ClassDef]:
+    """Return all classes of a module, inner ones included."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def is_record(node: ast.ClassDef) -> bool:
+    """Tell whether a class is made of fields (msgspec, NamedTuple, dataclass)."""
+    named = [ast.unparse(one) for one in (*node.decorator_list, *node.bases)]
+    return any(one.split("(")[0].rpartition(".")[2] in ("Struct", "NamedTuple", "dataclass") for one in named)
+
+
+def is_active(node: ast.ClassDef) -> bool:
+    """Tell whether a class does work over time or stands behind an interface."""
+    named = [ast.unparse(one) for one in (*node.decorator_list, *node.bases)]
+    return any("implementer" in one or one.endswith("Service") for one in named) or any(
+        isinstance(one, ast.AsyncFunctionDef) for one in node.body
+    )
+
+
+def constructor_arguments(node: ast.ClassDef) -> int:
+    """
+    Count what must be given to make an object of a class, C{self} excluded; C{*args} and C{**kwargs} count as too many.
+
+    The fields of a record (msgspec, NamedTuple, dataclass) are its content, given by name, and do not count, unless it
+    is more than a record: a service, an implementation of an interface, or an owner of coroutines.
+    """
+    for one in node.body:
+        if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__"):
+            given = one.args
+            if given.vararg or given.kwarg:
+                return MOST_ARGUMENTS + 1
+            return len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) - 1
+    if is_record(node) and is_active(node):
+        return sum(isinstance(one, ast.AnnAssign) for one in node.body)
+    return 0
+
+
+def long_constructors(trees: dict[str, ast.Module]) -> set[str]:
+    """Return the classes whose constructors take too many arguments, as C{module.Class}."""
+    return {
+        f"{name}.{node.name}"
+        for name, tree in trees.items()
+        for node in classes(tree)
+        if constructor_arguments(node) > MOST_ARGUMENTS
+    }
+
+
+def long_modules(texts: dict[str, str]) -> set[str]:
+    """Return the modules that are long and whose docstrings have no line that says why."""
+    return {
+        name
+        for name, text in texts.items()
+        if len(text.splitlines()) > MOST_LINES
+        and not any(line.strip().startswith(REASON) for line in (ast.get_docstring(ast.parse(text)) or "").splitlines())
+    }
+
+
+def classes_twice(trees: dict[str, ast.Module]) -> set[str]:
+    """Return the class names that stand in two modules or more."""
+    where = defaultdict(set)
+    for name, tree in trees.items():
+        for node in classes(tree):
+            where[node.name].add(name)
+    return {name for name, modules in where.items() if len(modules) > 1}
+
+
+def homeless_tests(paths: list[str], packages: set[str]) -> set[str]:
+    """
+    Return the test modules whose folder mirrors no package.
+
+    @param paths: such as C{tests/store/test_flush.py}.
+    @param packages: such as C{smartgo/store} and C{benchmarks}.
+    """
+    found = set()
+    for path in paths:
+        folder = os.path.dirname(path).partition("/")[2]
+        alone = any(folder == one or folder.startswith(f"{one}/") for one in NO_PACKAGE)
+        if not os.path.basename(path).startswith("test_") or not folder or alone:
+            continue
+        if f"smartgo/{folder}" not in packages and folder not in packages:
+            found.add(path)
+    return found
+
+
+def words(name: str) -> list[str]:
+    """Return the words of an identifier: C{_held_back} and C{HeldBack} have two."""
+    return [one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def bears(name: str, refused: set[str]) -> bool:
+    """Tell whether an identifier is a refused word, or has an image among its words."""
+    return name.replace("_", "").lower() in refused or not IMAGES.isdisjoint(words(name))
+
+
+def old_words(trees: dict[str, ast.Module]) -> set[str]:
+    """Return the modules, classes, functions and attributes that bear a word which the field's terms replaced."""
+    found = set()
+    for name, tree in trees.items():
+        if bears(name.rpartition(".")[2], WORDS_OF_CLASSES):
+            found.add(name)
+        named = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                named.append(node.attr)
+        for node in classes(tree):
+            if bears(node.name, WORDS_OF_CLASSES):
+                found.add(f"{name}.{node.name}")
+            for one in node.body:
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                    named.append(one.target.id)
+        found.update(f"{name}.{one}" for one in named if bears(one, WORDS_OF_ATTRIBUTES))
+    return found
+
+
+def near_names(names: set[str]) -> set[tuple[str, str]]:
+    """Return the pairs of modules of one package whose names differ by a plural, or are C{msg} and C{message}."""
+    return {
+        (one, other)
+        for one in names
+        for other in (f"{one}s", re.sub(r"\bmsg$", "message", one))
+        if other != one and other in names
+    }
+
+
+class StructureTests(SynchronousTestCase):
+    """The tree keeps its floor plan."""
+
+    texts: ClassVar[dict[str, str]] = {}
+    trees: ClassVar[dict[str, ast.Module]] = {}
+    smartgo: ClassVar[dict[str, ast.Module]] = {}
+
+    def setUp(self) -> None:
+        """Read and parse every module, once for all tests."""
+        if not self.texts:
+            self.texts.update(read("smartgo", "plugins", "benchmarks"))
+            self.trees.update(parse(self.texts))
+            self.smartgo.update({name: tree for name, tree in self.trees.items() if name.split(".")[0] == "smartgo"})
+
+    def check(self, found: set[str], known: set[str]) -> None:
+        """Fail on an offence that is not known, and on a known one that is gone."""
+        self.assertEqual(sorted(found - known), [], "new")
+        self.assertEqual(sorted(known - found), [], "gone: take it out of its table")
+
+    def test_circles(self) -> None:
+        """No two modules import each other, directly or by way of others, lazily and for type checking included."""
+        found = circles(imported(self.smartgo))
+        self.check({" ".join(one) for one in found}, {" ".join(one) for one in KNOWN_CIRCLES})
+
+    def test_constructors(self) -> None:
+        """No constructor takes more than seven arguments."""
+        self.check(long_constructors(self.trees), KNOWN_CONSTRUCTORS)
+
+    def test_lengths(self) -> None:
+        """A module of more than 400 lines says why."""
+        self.check(long_modules(self.texts), KNOWN_LONG)
+
+    def test_class_names(self) -> None:
+        """A class name stands for one thing, with at most five exceptions."""
+        self.assertLessEqual(len(TWO_MEANINGS), 5)
+        found = classes_twice(self.smartgo)
+        self.assertEqual(set(TWO_MEANINGS) - found, set())
+        self.check(found - set(TWO_MEANINGS), KNOWN_TWICE)
+
+    def test_mirror(self) -> None:
+        """Every test stands at the mirror of the package it tests."""
+        packages = {
+            os.path.dirname(path).replace(os.sep, "/")
+            for top in ("smartgo", "plugins", "benchmarks")
+            for path in sources(top)
+        }
+        self.assertEqual(homeless_tests(sources("tests"), packages), set())
+        self.assertEqual(packages.intersection(f"smartgo/{folder}" for folder in NO_PACKAGE), set())
+
+    def test_words(self) -> None:
+        """Classes, modules, functions and attributes have the field's terms as names."""
+        self.check(old_words(self.smartgo), KNOWN_WORDS)
+
+    def test_near_names(self) -> None:
+        """No two modules of a package have names that differ by a plural alone."""
+        self.assertEqual(near_names(set(self.smartgo)), set())
+
+
+class SelfTests(SynchronousTestCase):
+    """Each reader finds the offence in a tree made up for it, and nothing in a good one."""
+
+    def test_circles(self) -> None:
+        """A lazy import and one for type checking close a circle; a straight line is none."""
+        texts = {
+            "a": "from b import thing\nimport os",
+            "b": "def f():\n    import c.d",
+            "c.d": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import x",
+            "e": "from c import d",
+        }
+        edges = imported(parse(texts))
+        self.assertEqual(edges["e"], {"c.d"})
+        self.assertEqual(circles(edges), {("a", "b", "c.d")})
+        self.assertEqual(circles(imported(parse({**texts, "b": ""}))), set())
+
+    def test_constructors(self) -> None:
+        """Eight arguments are too many, and so is any number unseen; a record's fields are none."""
+        eight = ", ".join("abcdefgh")
+        fields = "\n".join(f"    {one}: int" for one in "abcdefgh")
+        text = (
+            f"class Eight:\n    def __init__(self, {eight}): pass\n"
+            f"class Named:\n    def __init__(self, a, *, b, c, d, e, f, g, h): pass\n"
+            "class Unseen:\n    def __init__(self, **kwargs): pass\n"
+            "class Seven:\n    def __init__(self, a, b, c, d, e, f, *, g): pass\n"
+            f"class Row(msgspec.Struct, frozen=True):\n{fields}\n"
+            f"@dataclass(frozen=True)\nclass Worker:\n{fields}\n    async def work(self): pass\n"
+            f"@implementer(IThing)\nclass Thing(NamedTuple):\n{fields}\n"
+        )
+        found = long_constructors(parse({"m": text}))
+        self.assertEqual(found, {"m.Eight", "m.Named", "m.Unseen", "m.Worker", "m.Thing"})
+
+    def test_lengths(self) -> None:
+        """A long module needs the line that says why, in its docstring."""
+        body = "x = 1\n" * MOST_LINES
+        self.assertEqual(long_modules({"m": body}), set())
+        self.assertEqual(long_modules({"m": '"""One."""\n' + body}), {"m"})
+        self.assertEqual(long_modules({"m": f'"""\nOne.\n\n{REASON} it is a table.\n"""\n{body}'}), set())
+        self.assertEqual(long_modules({"m": f"# {REASON} it is a table.\n{body}"}), {"m"})
+
+    def test_class_names(self) -> None:
+        """A name counts once a module, inner classes too."""
+        trees = parse({"a": "class X:\n    class Y: pass", "b": "class Y: pass\nclass Z: pass", "c": "class z: pass"})
+        self.assertEqual(classes_twice(trees), {"Y"})
+
+    def test_mirror(self) -> None:
+        """A test in a folder of no package is found; those at the top and of the parts apart are not."""
+        paths = ["tests/test_a.py", "tests/a/test_b.py", "tests/a/c/test_d.py", "tests/chaos/test_e.py", "tests/x/y.py"]
+        self.assertEqual(homeless_tests(paths, {"smartgo/a"}), {"tests/a/c/test_d.py"})
+        self.assertEqual(homeless_tests(paths, {"smartgo/a", "smartgo/a/c"}), set())
+
+    def test_words(self) -> None:
+        """Modules, classes, functions, attributes and fields are read; local names and ordinary words are not."""
+        text = (
+            "class Claim: pass\n"
+            "class _Door: pass\n"
+            "class Claimant:\n    claim: int\n    undone_ms: int\n    _farewell_due: int\n"
+            "    def park(self):\n        complaints = 1\n        self.outflow = complaints\n        self.found = 2\n"
+            "class LateComplaints: pass\n"
+        )
+        found = old_words(parse({"m": text, "m.pace": "", "m.paces": ""}))
+        expected = {"m.Claim", "m._Door", "m._farewell_due", "m.park", "m.outflow", "m.LateComplaints", "m.pace"}
+        self.assertEqual(found, expected)
+
+    def test_near_names(self) -> None:
+        """C{a.finding} and C{a.findings} are too near; in two packages they are not."""
+        names = {"a.finding", "a.findings", "b.msg", "b.message", "c.thing", "d.things"}
+        self.assertEqual(near_names(names), {("a.finding", "a.findings"), ("b.msg", "b.message")})
