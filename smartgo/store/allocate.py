@@ -23,9 +23,9 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.errors import ServiceNotAvailable
 from smartgo.store.filequeue import FileQueue
-from smartgo.store.layout import left_spares, spare_directory
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.settings import StoreSettings
+from smartgo.store.storelayout import left_spares, spare_directory
 
 LANE: Final = "prepare"
 _GIB: Final = 1 << 30

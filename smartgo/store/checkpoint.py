@@ -92,7 +92,7 @@ class Timestamps(NamedTuple):
         view[:size] = peer.Checkpoint(*self).pack()[:size]
 
 
-class Checkpoint(NamedTuple):
+class CheckpointSlot(NamedTuple):
     """One slot; the fields are told in the module's table."""
 
     clean: bool
@@ -138,7 +138,7 @@ class QueueTable(msgspec.Struct, array_like=True):
     index: list[IndexEntry] = []
 
 
-class Checkpoints:
+class CheckpointFiles:
     """The three files. All methods block; one thread at a time."""
 
     def __init__(self, files: IFiles, root: str) -> None:
@@ -155,7 +155,7 @@ class Checkpoints:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def load(self) -> Checkpoint | None:
+    def load(self) -> CheckpointSlot | None:
         """
         Return our own last checkpoint; C{None} where there is none, none is whole, or RocketMQ had the store since.
 
@@ -165,7 +165,7 @@ class Checkpoints:
         if not self._files.exists(self._path):
             return None
         data = self._files.read(self._path, _FILE_SIZE)
-        best: Checkpoint | None = None
+        best: CheckpointSlot | None = None
         for at in (0, _SLOT_DISTANCE):
             raw = data[at : at + _slot.size]
             if len(data) < at + _slot.size + _crc.size or raw[: len(_MAGIC)] != _MAGIC:
@@ -177,7 +177,9 @@ class Checkpoints:
                 self._sequence = sequence
                 written = Timestamps._make(times[:3])
                 before = Timestamps._make(times[3:])
-                best = Checkpoint(clean == 1, position, flushed, marked, log_size, queue_size, written, before, indexed)
+                best = CheckpointSlot(
+                    clean == 1, position, flushed, marked, log_size, queue_size, written, before, indexed
+                )
         if best is not None and self._files.exists(self._peer_path) and self._peer not in (best.written, best.before):
             return None
         return best
@@ -235,7 +237,7 @@ class Checkpoints:
         mapping: IMapping = self._files.map(path)
         return mapping
 
-    def save(self, checkpoint: Checkpoint) -> None:
+    def save(self, checkpoint: CheckpointSlot) -> None:
         """
         Write the next slot durably, then RocketMQ's file; its fields C{before} are filled in here.
 

@@ -17,11 +17,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
-from smartgo.store.checkpoint import Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.dispatch import Dispatch
+from smartgo.store.dispatch import QueueDispatch
 from smartgo.store.flush import Flusher
-from smartgo.store.index.messageindex import Index
+from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
@@ -56,13 +56,13 @@ class Checkpointer:
     def __init__(
         self,
         env: IEnvironment,
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointFiles,
         mappings: OpenMappings,
         queues: ConsumeQueues,
         log: CommitLog,
         flusher: Flusher,
-        dispatch: Dispatch,
-        index: Index | None,
+        dispatch: QueueDispatch,
+        index: MessageIndex | None,
         settings: StoreSettings,
     ) -> None:
         """
@@ -220,10 +220,10 @@ class Checkpointer:
         self._queues.dirty.clear()
         return dirty
 
-    def _checkpoint(self, end: int, clean: bool, indexed: int) -> Checkpoint:
+    def _checkpoint(self, end: int, clean: bool, indexed: int) -> CheckpointSlot:
         index_ms = self._index_ms if self._index is None else self._index.flushed_ms
         written = Timestamps(self._flusher.flushed_ms, self._dispatch.stored_ms, index_ms)
-        return Checkpoint(
+        return CheckpointSlot(
             clean,
             end,
             max(end, self._flusher.whole) if self.doubtful_from is None else self.doubtful_from,
@@ -247,7 +247,7 @@ class Checkpointer:
         return QueueTable(end, minimum, entries, deleted, [] if self._index is None else self._index.entries())
 
     def _write(
-        self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: Checkpoint
+        self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: CheckpointSlot
     ) -> OSError | None:
         """
         Make one checkpoint; in the lane.
@@ -271,7 +271,7 @@ class Checkpointer:
         return None
 
     def _write_last(
-        self, mappings: list[IMapping], directories: set[str], table: QueueTable, checkpoint: Checkpoint
+        self, mappings: list[IMapping], directories: set[str], table: QueueTable, checkpoint: CheckpointSlot
     ) -> None:
         error = self._write(mappings, directories, table, checkpoint)
         if error is not None:
@@ -283,7 +283,7 @@ class Checkpointer:
             self._mappings.unpin(file)
         return result
 
-    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: Checkpoint, asked: int) -> None:
+    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: CheckpointSlot, asked: int) -> None:
         self._running = False
         for file in dirty:
             file.fresh = False

@@ -65,7 +65,7 @@ def _unreadable(properties: bytes) -> MessageIllegal:
     return MessageIllegal(f"the properties hold {what}")
 
 
-class Space(Protocol):
+class LogFileSource(Protocol):
     """Where new log files come from: L{smartgo.store.allocate.LogSpace}."""
 
     def take(self, base: int) -> MappedFile:
@@ -91,7 +91,7 @@ class CommitLog:
         self,
         files: FileQueue,
         mappings: OpenMappings,
-        space: Space,
+        space: LogFileSource,
         wall_ms: Callable[[], int],
         max_message_size: int,
         max_batch_count: int,

@@ -30,7 +30,7 @@ from smartgo.store.queues.consumequeue import ConsumeQueue
 _SLICE: Final = 256  # records that a follower takes before it lets others run
 
 
-class Run(NamedTuple):
+class UnflushedRun(NamedTuple):
     """What one run appended to one queue, waiting for its flush."""
 
     queue: ConsumeQueue
@@ -40,7 +40,7 @@ class Run(NamedTuple):
     end: int
 
 
-class Dispatch:
+class QueueDispatch:
     """
     Publishes what was appended.
 
@@ -70,7 +70,7 @@ class Dispatch:
         self._durable = durable
         self._listeners = listeners
         self._failed = failed
-        self._waiting: deque[Run] = deque()
+        self._waiting: deque[UnflushedRun] = deque()
         self._ends: deque[tuple[int, int]] = deque()  # runs that wait: log's end and timestamp after each
         self.end = 0
         self.run_end = 0
@@ -93,7 +93,7 @@ class Dispatch:
         for queue in touched:
             units, codes = queue.pending, queue.codes
             if self._after_flush:
-                self._waiting.append(Run(queue, units, codes, queue.stored_ms, end))
+                self._waiting.append(UnflushedRun(queue, units, codes, queue.stored_ms, end))
             elif not queue.dropped:
                 try:
                     queue.write(b"".join(units), len(units))
@@ -120,7 +120,7 @@ class Dispatch:
 
     def flushed(self, position: int) -> None:
         """The log is durable below C{position}: publish the runs that waited for that."""
-        told: list[Run] = []
+        told: list[UnflushedRun] = []
         while self._waiting and self._waiting[0].end <= position:
             run = self._waiting[0]
             if not run.queue.dropped:

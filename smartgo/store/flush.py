@@ -33,7 +33,7 @@ LANE: Final = "flush"
 T = TypeVar("T")
 
 
-class Waiter(NamedTuple):
+class FlushWaiter(NamedTuple):
     """One that waits for the flush."""
 
     end: int
@@ -81,7 +81,7 @@ class Flusher:
         self._usage = usage
         self._on_flushed = flushed
         self._on_failed = failed
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[FlushWaiter] = deque()
         self._dirty_since: float | None = None  # when the first byte was appended that no flush covers
         self._timer: IDelayedCall | None = None
         self._timeout: IDelayedCall | None = None
@@ -132,7 +132,7 @@ class Flusher:
         if self.failed is not None:
             return succeed(PutStatus.FLUSH_DISK_TIMEOUT)
         timeout = self._settings.sync_flush_timeout
-        waiter = Waiter(end, self._clock.seconds() + timeout, Deferred())
+        waiter = FlushWaiter(end, self._clock.seconds() + timeout, Deferred())
         self._waiters.append(waiter)
         if self._timeout is None:
             self._timeout = self._clock.callLater(timeout, self._too_late)
@@ -152,7 +152,7 @@ class Flusher:
             if not self._running:
                 self._start()
             if self._running:
-                waiter = Waiter(self._commitlog.end, float("inf"), Deferred())
+                waiter = FlushWaiter(self._commitlog.end, float("inf"), Deferred())
                 self._waiters.append(waiter)
                 await waiter.told
         self._cancel()

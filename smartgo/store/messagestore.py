@@ -21,12 +21,12 @@ from smartgo.schema.consumequeue import Unit
 from smartgo.schema.message import NewMessage
 from smartgo.store.ackpolicy import AllOf
 from smartgo.store.allocate import LogSpace
-from smartgo.store.checkpoint import Checkpoints
+from smartgo.store.checkpoint import CheckpointFiles
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.dispatch import Dispatch, Follower
+from smartgo.store.dispatch import Follower, QueueDispatch
 from smartgo.store.flush import Flusher
-from smartgo.store.index.messageindex import Index
+from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import (
     Appended,
@@ -41,15 +41,15 @@ from smartgo.store.interfaces import (
     ReadLimit,
     ReadResult,
 )
-from smartgo.store.lookup import Lookup
 from smartgo.store.mappedfile import OpenMappings
+from smartgo.store.messagelookup import MessageLookup
+from smartgo.store.messagereader import MessageReader
 from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
-from smartgo.store.queues.removal import Removal
+from smartgo.store.queues.removal import QueueRemoval
 from smartgo.store.rawlog import RawLog
-from smartgo.store.reader import Reader
-from smartgo.store.recovery.recovery import Recovered, Recovery
-from smartgo.store.recovery.repair import Repair
-from smartgo.store.replica import Replica
+from smartgo.store.recovery.recovery import RecoveredStore, Recovery
+from smartgo.store.recovery.repair import LogRepair
+from smartgo.store.replicalog import ReplicaLog
 from smartgo.store.settings import StoreSettings
 
 RECOVERY_LANE: Final = "prepare"
@@ -88,13 +88,13 @@ class MessageStore(Service):
         self._end_listeners: list[Callable[[int], None]] = []
         self._flush_listeners: list[Callable[[int], None]] = []
         self._demanded: list[IFlushPolicy] = []
-        self._followers: list[Follower | Index] = []
-        self._index: Index | None = None
+        self._followers: list[Follower | MessageIndex] = []
+        self._index: MessageIndex | None = None
         self._repairing = DeferredLock()
         self._by_key: dict[QueueKey, ConsumeQueue] = {}
         limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
         self._mappings = OpenMappings(env.files, limit)
-        self._checkpoints = Checkpoints(env.files, root)
+        self._checkpoints = CheckpointFiles(env.files, root)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class MessageStore(Service):
             self._let_go()
             raise
 
-    def _begin(self, recovered: Recovered) -> None:
+    def _begin(self, recovered: RecoveredStore) -> None:
         env, settings = self._env, self._settings
         self._log_files = recovered.log_files
         self._queues = recovered.queues
@@ -156,23 +156,23 @@ class MessageStore(Service):
         self._policy: IFlushPolicy = flusher
         for policy in self._demanded:
             self._policy = AllOf(self._policy, policy)
-        dispatch = self._dispatch = Dispatch(
+        dispatch = self._dispatch = QueueDispatch(
             log, settings.dispatches_after_flush, lambda: flusher.flushed, self._listeners, flusher.fail
         )
-        index: Index | None = None
+        index: MessageIndex | None = None
         if recovered.kept_index is not None:
-            index = self._index = Index(env, self.root, log, settings, lambda: dispatch.end, self._index_changed)
+            index = self._index = MessageIndex(env, self.root, log, settings, lambda: dispatch.end, self._index_changed)
         self._checkpointer = Checkpointer(
             env, self._checkpoints, self._mappings, self._queues, log, flusher, dispatch, index, settings
         )
-        self._removal = Removal(
+        self._removal = QueueRemoval(
             env.threads, env.files, self.root, self._queues, self._mappings, self._checkpointer, flusher.fail
         )
-        self._replica = Replica(log, self._queues, self._begin_log, self._retreat, self._drop)
-        self._repair = Repair(log, self._queues, dispatch, flusher, self._checkpointer, self._replica)
+        self._replica = ReplicaLog(log, self._queues, self._begin_log, self._retreat, self._drop)
+        self._repair = LogRepair(log, self._queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
-        self._reader = Reader(log, self._by_key, settings, memory, env.threads, env.files)
-        self._lookup = Lookup(log, self._reader, env.threads, env.files)
+        self._reader = MessageReader(log, self._by_key, settings, memory, env.threads, env.files)
+        self._lookup = MessageLookup(log, self._reader, env.threads, env.files)
         self._pieces = RawLog(log, self._reader, env.threads, env.files)
         usage = space.usage()
         self._removal.clear(recovered.table_saved)

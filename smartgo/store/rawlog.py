@@ -1,8 +1,8 @@
 """
 The log as bytes by physical offset, for those that copy it: blanks that fill a file's end are part of it.
 
-What lies within the share of memory that L{smartgo.store.reader} reads in place is a slice of the mapped file; what
-lies further back is read through the file by a thread.
+What lies within the share of memory that L{smartgo.store.messagereader} reads in place is a slice of the mapped file;
+what lies further back is read through the file by a thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, fail
 from smartgo.env.interfaces import IFiles, IThreads
 from smartgo.errors import NoSuchMessage
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.lookup import Places
-from smartgo.store.reader import LANE, Reader
+from smartgo.store.messagelookup import FilePaths
+from smartgo.store.messagereader import LANE, MessageReader
 
 _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others want to read as well
 
@@ -24,7 +24,7 @@ _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others w
 class RawLog:
     """Reads the log without regard to records."""
 
-    def __init__(self, log: CommitLog, reader: Reader, threads: IThreads, files: IFiles) -> None:
+    def __init__(self, log: CommitLog, reader: MessageReader, threads: IThreads, files: IFiles) -> None:
         self._commitlog = log
         self._reader = reader
         self._threads = threads
@@ -53,7 +53,7 @@ class RawLog:
         except NoSuchMessage as error:
             return fail(error)
         left = log.files.file_size - offset % log.files.file_size
-        return self._threads.run(LANE, self._read, Places.of(log.files), offset, min(limit, left, log.end - offset))
+        return self._threads.run(LANE, self._read, FilePaths.of(log.files), offset, min(limit, left, log.end - offset))
 
     def crc(self, begin: int, end: int) -> Deferred[int]:
         """See L{IReplicatedLog.crc<smartgo.store.interfaces.IReplicatedLog.crc>}."""
@@ -63,11 +63,11 @@ class RawLog:
         self._check(begin, end)
         found = 0
         for at in range(begin, end, _SLICE):
-            places = Places.of(self._commitlog.files)
+            places = FilePaths.of(self._commitlog.files)
             found = await self._threads.run(LANE, self._add_crc, places, at, min(at + _SLICE, end), found)
         return found
 
-    def _add_crc(self, places: Places, begin: int, end: int, before: int) -> int:
+    def _add_crc(self, places: FilePaths, begin: int, end: int, before: int) -> int:
         """Go on with a CRC; in the lane."""
         while begin < end:
             data = self._read(places, begin, min(end - begin, places.file_size - begin % places.file_size))
@@ -75,7 +75,7 @@ class RawLog:
             begin += len(data)
         return before
 
-    def _read(self, places: Places, offset: int, size: int) -> bytes:
+    def _read(self, places: FilePaths, offset: int, size: int) -> bytes:
         """Read from one file; in the lane."""
         data = places.read(self._files, offset, size)
         if len(data) < size:

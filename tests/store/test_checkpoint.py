@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
-from smartgo.store.checkpoint import SLOT, Checkpoint, Checkpoints, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import SLOT, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
@@ -21,10 +21,10 @@ PEER = f"{ROOT}/checkpoint"
 ABORT = f"{ROOT}/abort"
 
 
-def checkpoint(position: int, **changes: Any) -> Checkpoint:
+def checkpoint(position: int, **changes: Any) -> CheckpointSlot:
     """Some checkpoint."""
     times = Timestamps(position + 1, position + 2, 3)
-    return Checkpoint(False, position, position + 5, 7, 4096, 400, times, times)._replace(**changes)
+    return CheckpointSlot(False, position, position + 5, 7, 4096, 400, times, times)._replace(**changes)
 
 
 class CheckpointsTests(SynchronousTestCase):
@@ -33,9 +33,9 @@ class CheckpointsTests(SynchronousTestCase):
         self.env.files.make_directories(ROOT)
         self.checkpoints = self.fresh()
 
-    def fresh(self) -> Checkpoints:
+    def fresh(self) -> CheckpointFiles:
         """As after a start."""
-        return Checkpoints(self.env.files, ROOT)
+        return CheckpointFiles(self.env.files, ROOT)
 
     def save(self, *positions: int) -> None:
         """Write checkpoints one after another."""
@@ -129,7 +129,7 @@ class CheckpointerTests(StoreTestCase):
 
     def position(self, env: FakeEnvironment | None = None) -> int:
         """Position of the checkpoint on the disk."""
-        found = Checkpoints((env or self.env).files, ROOT).load()
+        found = CheckpointFiles((env or self.env).files, ROOT).load()
         assert found is not None
         return found.position
 
@@ -205,7 +205,7 @@ class CheckpointerTests(StoreTestCase):
         store = self.start()
         self.send(store, message())
         self.env.clock.advance(2)
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertEqual(table.queues, [QueueEntry("T", 0, 0, 1)])
         before = self.env.files.files[TABLE]
@@ -214,7 +214,7 @@ class CheckpointerTests(StoreTestCase):
         self.assertIs(self.env.files.files[TABLE], before)
         self.send(store, *[message()] * 15)
         self.env.clock.advance(2)
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertEqual(table.queues, [QueueEntry("T", 0, 0, 31)])
 
@@ -288,13 +288,13 @@ class CheckpointerTests(StoreTestCase):
             env.clock.advance(2)
             writes: list[bool] = []
             for method in ("save", "save_table"):
-                original = getattr(Checkpoints, method)
+                original = getattr(CheckpointFiles, method)
 
-                def noted(one: Checkpoints, *args: Any, _original: Any = original) -> None:
+                def noted(one: CheckpointFiles, *args: Any, _original: Any = original) -> None:
                     writes.append(ROOT in env.files.locks)  # noqa: B023
                     _original(one, *args)
 
-                self.patch(Checkpoints, method, noted)
+                self.patch(CheckpointFiles, method, noted)
             env.threads.held.add("checkpoint")
             self.send(store, message("U"))
             env.clock.advance(1.5)
@@ -319,7 +319,7 @@ class CheckpointerTests(StoreTestCase):
         self.env.clock.advance(10)
         self.send(store, message())
         self.env.clock.advance(2)
-        self.assertEqual(Checkpoints(self.env.files, ROOT).load_peer(), (EPOCH_MS + 10_000, EPOCH_MS + 10_000, 0))
+        self.assertEqual(CheckpointFiles(self.env.files, ROOT).load_peer(), (EPOCH_MS + 10_000, EPOCH_MS + 10_000, 0))
 
     def test_clean_stop(self) -> None:
         """A stop writes the exact table and a clean checkpoint, and takes the marker away at last."""
@@ -330,8 +330,8 @@ class CheckpointerTests(StoreTestCase):
         end = store.log_bounds()[1]
         self.stopped(store)
         self.assertNotIn(ABORT, self.env.files.files)
-        found = Checkpoints(self.env.files, ROOT).load()
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        found = CheckpointFiles(self.env.files, ROOT).load()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert found is not None
         assert table is not None
         self.assertEqual((found.clean, found.position, found.flushed), (True, end, end))

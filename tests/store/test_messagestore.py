@@ -9,10 +9,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from smartgo.errors import ServiceNotAvailable, StoreHeld
-from smartgo.store.checkpoint import Checkpoints
+from smartgo.store.checkpoint import CheckpointFiles
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
-from smartgo.store.layout import DELETED
 from smartgo.store.messagestore import MessageStore
+from smartgo.store.storelayout import DELETED
 from tests.fakes import FakeEnvironment, FakeFile
 from tests.store.stores import ROOT, StoreTestCase, content, held, killed, message, power_off, small
 
@@ -289,7 +289,7 @@ class DeleteTests(StoreTestCase):
         """That a topic was deleted is remembered as long as its records can be in the log."""
         self.deleted()
         end = self.store.log_bounds()[1]
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertEqual(table.deleted, {"T": end})
         while self.store.log_bounds()[1] < end + 8192:
@@ -298,7 +298,7 @@ class DeleteTests(StoreTestCase):
         while files[0].base < end:
             del files[0]
         self.deleted("Keep")
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertEqual(list(table.deleted), ["Keep"])
 
@@ -370,7 +370,7 @@ class DeleteTests(StoreTestCase):
         self.assertEqual(len(self.env.threads.waiting["checkpoint"]), 1)
         deleting = self.store.delete_topic("T")
         self.env.threads.release("checkpoint", 1)
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         self.assertIn("New", {entry.topic for entry in table.queues})
         self.assertEqual(table.deleted, {})
@@ -507,7 +507,7 @@ class DeleteTests(StoreTestCase):
                         f"{ROOT}/smartgo.deleted/1.mark"
                     )
                 else:
-                    Checkpoints(env.files, ROOT).save_table(store._checkpointer._table(store._dispatch.end))
+                    CheckpointFiles(env.files, ROOT).save_table(store._checkpointer._table(store._dispatch.end))
                 after = power_off(env)
             self.now(deleting)
             store = self.opened(after, settings)
@@ -540,10 +540,10 @@ class DeleteTests(StoreTestCase):
         """Where that cannot be saved the store does not open: it would lose what it is sent."""
         self.env.clock.advance(2)
         self.deleted()
-        table = Checkpoints(self.env.files, ROOT).load_table()
+        table = CheckpointFiles(self.env.files, ROOT).load_table()
         assert table is not None
         table.deleted["T"] += 100
-        Checkpoints(self.env.files, ROOT).save_table(table)
+        CheckpointFiles(self.env.files, ROOT).save_table(table)
         env = killed(self.env)
         env.files.fail[f"{ROOT}/smartgo.queues"] = errno.ENOSPC
         store = MessageStore(env, ROOT, small())

@@ -15,7 +15,7 @@ from smartgo.broker.figures.stats import Counted
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.store.interfaces import IMessageStore
-from smartgo.store.lookup import LOWER
+from smartgo.store.messagelookup import LOWER
 
 _SPANS: Final = (60, 3600, 86400)  # seconds
 _UNITS: Final = 10_000  # whose sizes are added up; of more, these stand for all

@@ -22,10 +22,10 @@ from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
 from smartgo.schema.record import BLANK_SIZE, Stop, check, start_struct
 from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC
-from smartgo.store.checkpoint import Checkpoints
-from smartgo.store.layout import Layout
-from smartgo.store.recovery.walk import Walk, record_after, written_end
+from smartgo.store.checkpoint import CheckpointFiles
+from smartgo.store.recovery.logscan import LogScan, record_after, written_end
 from smartgo.store.settings import StoreSettings
+from smartgo.store.storelayout import StoreLayout
 
 KEPT: Final = 200
 """Findings that are told one by one; others are counted."""
@@ -111,14 +111,14 @@ class StoreCheck:
         files, summary = self._files, self.summary
         if not files.is_directory(self._root):
             raise StoreError(f"{self._root} is no directory")
-        checkpoints = Checkpoints(files, self._root)
+        checkpoints = CheckpointFiles(files, self._root)
         own = checkpoints.load()
         table = checkpoints.load_table() if own is not None else None
         self._deleted = dict(table.deleted) if table is not None else {}
         summary.clean = not checkpoints.is_aborted() and (own is None or own.clean)
         self._flushed = 0 if own is None else max(own.position, own.flushed)
         try:
-            self._layout = Layout(files, self._root, self._settings, own, summary.clean, self._flushed)
+            self._layout = StoreLayout(files, self._root, self._settings, own, summary.clean, self._flushed)
         except StoreError as error:
             self._find("damage", self._root, str(error))
             return summary
@@ -164,7 +164,7 @@ class StoreCheck:
         log, summary = self._layout.log_files, self.summary
         at = summary.begin = summary.end = log.begin
         while True:
-            walk = Walk(self._files, log, at, self._breathe)
+            walk = LogScan(self._files, log, at, self._breathe)
             for message in walk:
                 summary.records += 1
                 if not summary.records & 0xFFF:
@@ -188,7 +188,7 @@ class StoreCheck:
         last = written_end(self._files, file.path, position - file.base, file.end - file.base, self._breathe)
         return last > position - file.base or file is not self._layout.log_files.files[-1]
 
-    def _judge(self, walk: Walk, following: int | None) -> None:
+    def _judge(self, walk: LogScan, following: int | None) -> None:
         position = walk.position
         file = self._layout.log_files.find(position)
         where = self._root if file is None else f"{file.path}, byte {position - file.base}"

@@ -32,8 +32,8 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.index.indexfile import IndexFile
 from smartgo.store.index.recovery import KeptIndex
 from smartgo.store.index.search import LANE as SEARCH_LANE
-from smartgo.store.index.search import Search
-from smartgo.store.recovery.walk import record_after
+from smartgo.store.index.search import IndexSearch
+from smartgo.store.recovery.logscan import record_after
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "index"
@@ -50,7 +50,7 @@ _STOP_WAIT: Final = 3.0
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class IndexMatches(NamedTuple):
     """
     What a search found.
 
@@ -63,7 +63,7 @@ class Found(NamedTuple):
     last_offset: int
 
 
-class Index:
+class MessageIndex:
     """
     The index of a store.
 
@@ -437,7 +437,7 @@ class Index:
 
     # -- searching ---------------------------------------------------------------------------------------------
 
-    async def find(self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int) -> Found:
+    async def find(self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int) -> IndexMatches:
         """
         Find messages by a key or unique key, the newest first where there are more than C{limit}.
 
@@ -447,10 +447,10 @@ class Index:
         """
         await self._catch_up()
         places = [(file.path, file.header) for file in reversed(self._index_files)]
-        search = Search(self._geometry, key_hash(key_text(topic, key)), limit, begin_ms, end_ms)
+        search = IndexSearch(self._geometry, key_hash(key_text(topic, key)), limit, begin_ms, end_ms)
         await self._threads.run(SEARCH_LANE, search.run, self._files, places)
         last = places[0][1] if places else Header()
-        return Found(sorted(search.found), last.end_ms, last.end_offset)
+        return IndexMatches(sorted(search.found), last.end_ms, last.end_offset)
 
     async def _catch_up(self) -> None:
         target = self._end()

@@ -25,7 +25,7 @@ def is_in_range(header: Header, begin_ms: int, end_ms: int) -> bool:
     return begin_ms <= header.end_ms and end_ms >= header.begin_ms
 
 
-class Search:
+class IndexSearch:
     """
     One search for a key, through files from the newest to the oldest.
 

@@ -24,7 +24,7 @@ from construct import Int32sb, Struct
 
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.fixed import fixed
-from smartgo.store.layout import DELETED, deletion_marks, mark_name, mark_number
+from smartgo.store.storelayout import DELETED, deletion_marks, mark_name, mark_number
 
 _crc = fixed(Struct("crc" / Int32sb))
 

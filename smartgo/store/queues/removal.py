@@ -19,10 +19,10 @@ from smartgo.env.interfaces import IFiles, IThreads
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.flush import LANE as FLUSH_LANE
 from smartgo.store.interfaces import PutStatus
-from smartgo.store.layout import DELETED, left_queues
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.deletions import Deletion, DeletionMarks
+from smartgo.store.storelayout import DELETED, left_queues
 
 LANE: Final = "prepare"
 
@@ -40,7 +40,7 @@ class _Running(NamedTuple):
         return one
 
 
-class Removal:
+class QueueRemoval:
     """Removes queues."""
 
     _log = Logger()

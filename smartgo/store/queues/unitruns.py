@@ -17,7 +17,7 @@ HIGHEST: Final = 1 << 48
 LONGEST_GAP: Final = 1_000_000
 """Units of messages that the log has lost: where more are missing an offset is wrong."""
 
-Run = tuple[int, bytearray]
+UnitRun = tuple[int, bytearray]
 """Logical offset of the first unit, and the packed units."""
 
 
@@ -31,7 +31,7 @@ class UnitSequence:
     __slots__ = ("_begin", "_end", "_odd", "_runs", "_units", "displaced")
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[UnitRun] = []
         self._begin = self._end = -1  # of the present run
         self._units = bytearray()  # the last ones of it: those before them were drained
         self._odd: tuple[int, bytes] | None = None  # a unit that does not continue the run
@@ -83,7 +83,7 @@ class UnitSequence:
         self._end = self._begin + 1
         self._units = bytearray(unit)
 
-    def _present(self) -> Run:
+    def _present(self) -> UnitRun:
         return self._end - len(self._units) // UNIT_SIZE, self._units
 
     @property
@@ -91,7 +91,7 @@ class UnitSequence:
         """Bytes of the units that wait to be drained."""
         return len(self._units) + sum(len(units) for _, units in self._runs)
 
-    def drain(self, last: bool = False) -> list[Run]:
+    def drain(self, last: bool = False) -> list[UnitRun]:
         """
         Return what was collected, oldest first.
 

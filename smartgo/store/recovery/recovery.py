@@ -10,7 +10,7 @@ Everything here blocks and runs in one thread before the store is open. The orde
     L{smartgo.store.commitlog}).
  3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
  4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
-    must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.recovery.rebuild}.
+    must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.recovery.queuerebuild}.
  5. Drop what the index cannot go on with, L{smartgo.store.index.recovery}.
  6. Sync all that, and write a checkpoint.
 
@@ -33,26 +33,26 @@ from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
-from smartgo.store.checkpoint import Checkpoint, Checkpoints, IndexEntry, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.commitlog import CONTINUES
 from smartgo.store.filequeue import FileQueue, file_name
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
-from smartgo.store.layout import Layout
-from smartgo.store.lookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.queues.consumequeue import ConsumeQueues
 from smartgo.store.queues.deletions import DeletionMarks
-from smartgo.store.recovery.rebuild import Rebuild
-from smartgo.store.recovery.walk import Walk, record_after, whole_records, written_end
+from smartgo.store.recovery.logscan import LogScan, record_after, whole_records, written_end
+from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.settings import StoreSettings
+from smartgo.store.storelayout import StoreLayout
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _COPY: Final = 4 << 20
 _NEVER: Final = 1 << 62
 
 
-class Recovered(NamedTuple):
+class RecoveredStore(NamedTuple):
     """
     What the store goes on with.
 
@@ -82,7 +82,7 @@ class Recovered(NamedTuple):
     doubtful_from: int
 
 
-class Tail(NamedTuple):
+class ScannedTail(NamedTuple):
     """What reading the log's tail found: its end, the last timestamp, and where and why reading stopped."""
 
     end: int
@@ -102,7 +102,12 @@ class Recovery:
     _log = Logger()
 
     def __init__(
-        self, env: IEnvironment, root: str, settings: StoreSettings, mappings: OpenMappings, checkpoints: Checkpoints
+        self,
+        env: IEnvironment,
+        root: str,
+        settings: StoreSettings,
+        mappings: OpenMappings,
+        checkpoints: CheckpointFiles,
     ) -> None:
         self._files = env.files
         self._wall_ms = env.clock.wall_ms
@@ -115,7 +120,7 @@ class Recovery:
         self._changing = False
         self.cancelled = False
 
-    def run(self) -> Recovered:
+    def run(self) -> RecoveredStore:
         """
         Recover; blocks.
 
@@ -132,7 +137,7 @@ class Recovery:
             table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
         deleted = {} if own is None else self._deleted(table)
         durable = 0 if own is None else max(own.position, own.flushed)
-        layout = self._layout = Layout(self._files, self._root, settings, own, clean, durable)
+        layout = self._layout = StoreLayout(self._files, self._root, settings, own, clean, durable)
         for path in layout.impossible:
             self._log.warn("{path} is of a queue that no topic has; it is left alone, and not read", path=path)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
@@ -141,7 +146,7 @@ class Recovery:
         queues = ConsumeQueues(
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
-        rebuild = self._rebuild = Rebuild(
+        rebuild = self._rebuild = QueueRebuild(
             self._files, layout, queues, table, deleted, self._mappings, self._change, not settings.replica
         )
         self._log_files = layout.log_files
@@ -210,7 +215,7 @@ class Recovery:
 
     # -- the log's end -----------------------------------------------------------------------------------------
 
-    def _read_tail(self, begin: int, marked_from: int, doubtful_from: int) -> Tail:
+    def _read_tail(self, begin: int, marked_from: int, doubtful_from: int) -> ScannedTail:
         """
         Read the log from C{begin} to its end.
 
@@ -218,7 +223,7 @@ class Recovery:
             cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
         """
         rebuild = self._rebuild
-        walk = Walk(self._files, self._log_files, begin, self._breathe)
+        walk = LogScan(self._files, self._log_files, begin, self._breathe)
         end = begin
         stored_ms = 0
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
@@ -233,7 +238,7 @@ class Recovery:
             torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
             if torn and (ours or message.physical_offset >= doubtful_from):
                 reason = "its properties are torn"
-                return self._end_at(Tail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
+                return self._end_at(ScannedTail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
             rebuild.plan(message)
             if ours and message.properties.endswith(CONTINUES):
                 before = message
@@ -248,13 +253,13 @@ class Recovery:
             stored_ms = before.stored_ms
         if not unsure and (walk.position <= doubtful_from or walk.stop is Stop.BAD):
             end = walk.position  # a blank may have followed; a slave's is whole if there is something behind it
-        return self._end_at(Tail(end, stored_ms, walk.position, walk.stop, walk.reason))
+        return self._end_at(ScannedTail(end, stored_ms, walk.position, walk.stop, walk.reason))
 
-    def _end_at(self, tail: Tail) -> Tail:
+    def _end_at(self, tail: ScannedTail) -> ScannedTail:
         self._rebuild.drop_unconfirmed()
         return tail
 
-    def _judge(self, tail: Tail) -> None:
+    def _judge(self, tail: ScannedTail) -> None:
         """
         Tell a torn tail from damage in the middle.
 
@@ -267,7 +272,7 @@ class Recovery:
         if later is not None:
             raise StoreDamaged(self._layout.log_directory, position, tail.reason or "nothing is written there")
 
-    def _durable(self, tail: Tail) -> int:
+    def _durable(self, tail: ScannedTail) -> int:
         """Return the physical offset below which no bad record can be the work of a crash."""
         if self._own is not None:
             return max(self._own.position, self._own.flushed)
@@ -368,7 +373,7 @@ class Recovery:
             self._changing = True
             self._checkpoints.set_abort()
 
-    def _make_queues_anew(self, tail: Tail, marked_from: int) -> None:
+    def _make_queues_anew(self, tail: ScannedTail, marked_from: int) -> None:
         rebuild = self._rebuild
         self._change()
         if rebuild.everything:
@@ -381,12 +386,12 @@ class Recovery:
             self._checkpoints.open()
             unfinished = self._own._replace(clean=False, position=self._minimum, flushed=self._doubtful_from(tail))
             self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
-        walk = Walk(self._files, self._log_files, self._minimum, self._breathe)
+        walk = LogScan(self._files, self._log_files, self._minimum, self._breathe)
         rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
         if walk.position < tail.end:
             raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
 
-    def _doubtful_from(self, tail: Tail) -> int:
+    def _doubtful_from(self, tail: ScannedTail) -> int:
         """
         Return from where on a slave's log has to be compared with its master's; the log's end where nothing has to be.
 
@@ -397,12 +402,14 @@ class Recovery:
             return tail.end
         return min(max(self._own.flushed, self._minimum), tail.end)
 
-    def _sync_log(self, tail: Tail) -> None:
+    def _sync_log(self, tail: ScannedTail) -> None:
         """Make durable what was read, as a killed process may have left it in the page cache alone."""
         for file in self._log_files.between(self._begin, tail.end + 1):
             self._mappings.mapping(file).sync()
 
-    def _conclude(self, queues: ConsumeQueues, tail: Tail, marked_from: int, deleted: dict[str, int]) -> Recovered:
+    def _conclude(
+        self, queues: ConsumeQueues, tail: ScannedTail, marked_from: int, deleted: dict[str, int]
+    ) -> RecoveredStore:
         files, checkpoints = self._files, self._checkpoints
         end = tail.end
         for directory in (self._layout.log_directory, self._layout.queue_directory):
@@ -440,11 +447,11 @@ class Recovery:
         log_size, queue_size = self._log_files.file_size, queues.file_size
         doubtful_from = self._doubtful_from(tail)
         checkpoints.save(
-            Checkpoint(
+            CheckpointSlot(
                 False, position, doubtful_from, marked_from, log_size, queue_size, written, before, self._indexed()
             )
         )
-        return Recovered(
+        return RecoveredStore(
             self._log_files,
             queues,
             end,

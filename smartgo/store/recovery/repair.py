@@ -18,14 +18,14 @@ from smartgo.schema.consumequeue import UNIT_SIZE
 from smartgo.schema.record import check, start_struct
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.dispatch import Dispatch
+from smartgo.store.dispatch import QueueDispatch
 from smartgo.store.flush import Flusher
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues
-from smartgo.store.replica import Replica
+from smartgo.store.replicalog import ReplicaLog
 
 
-class Repair:
+class LogRepair:
     """Repairs the log of one slave."""
 
     _log = Logger()
@@ -34,10 +34,10 @@ class Repair:
         self,
         log: CommitLog,
         queues: ConsumeQueues,
-        dispatch: Dispatch,
+        dispatch: QueueDispatch,
         flusher: Flusher,
         checkpointer: Checkpointer,
-        replica: Replica,
+        replica: ReplicaLog,
     ) -> None:
         self._commitlog = log
         self._queues = queues

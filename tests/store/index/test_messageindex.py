@@ -16,7 +16,7 @@ from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
 from smartgo.store.index import indexfile
 from smartgo.store.index import messageindex as index
-from smartgo.store.index.messageindex import Index
+from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -47,7 +47,7 @@ def keyed(number: int, *words: str, topic: str = "T", **changes: object) -> NewM
     return message(topic, 0, b"%d" % number, properties=encode(pairs), **changes)
 
 
-def index_of(store: MessageStore) -> Index:
+def index_of(store: MessageStore) -> MessageIndex:
     """The index of a store that keeps one."""
     found = store._index
     assert found is not None

@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.recovery.recovery}, L{smartgo.store.layout} and L{smartgo.store.recovery.walk}."""
+"""Tests of L{smartgo.store.recovery.recovery}, L{smartgo.store.storelayout} and L{smartgo.store.recovery.logscan}."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
 from smartgo.store.messagestore import MessageStore
-from smartgo.store.recovery import walk
+from smartgo.store.recovery import logscan as walk
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.fakes import FakeEnvironment, FakeFile

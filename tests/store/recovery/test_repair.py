@@ -8,7 +8,7 @@ from smartgo.errors import LogsDiffer, LogTorn, ServiceNotAvailable
 from smartgo.ha.doubt import Doubt
 from smartgo.schema.record import encode
 from smartgo.store.messagestore import MessageStore
-from smartgo.store.recovery.rebuild import Rebuild
+from smartgo.store.recovery.queuerebuild import QueueRebuild
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.ha.torn import SECTOR, crossing, filled
 from tests.store.stores import ROOT, StoreTestCase, content, killed, message, power_off, small
@@ -121,7 +121,7 @@ class RepairTests(StoreTestCase):
         def fail(*args: object) -> None:
             raise OSError(5, "Input/output error")
 
-        patch = self.patch(Rebuild, "make_anew", fail)
+        patch = self.patch(QueueRebuild, "make_anew", fail)
         store = MessageStore(env, ROOT, small(replica=True))
         self.failureResultOf(store.open(), OSError)
         patch.restore()

@@ -34,7 +34,7 @@ _start = start_struct.unpack_from
 _pack = unit_struct.pack
 
 
-class Odd(NamedTuple):
+class OutOfStepRecord(NamedTuple):
     """A record that did not continue its queue; the next one tells what to think of it."""
 
     offset: int
@@ -44,7 +44,7 @@ class Odd(NamedTuple):
     stored_ms: int
 
 
-class Replica:
+class ReplicaLog:
     """Takes what a master sends."""
 
     _log = Logger()
@@ -67,7 +67,7 @@ class Replica:
         self._begin = begin
         self._retreat = retreat
         self._drop = drop
-        self._odd: dict[QueueKey, Odd] = {}
+        self._odd: dict[QueueKey, OutOfStepRecord] = {}
         self._complained: set[QueueKey] = set()
         self._impossible = False  # a record of a queue that cannot be was told of
         self._begun: dict[QueueKey, int] = {}  # queues that began here, at 0, to where their first record lies
@@ -156,9 +156,11 @@ class Replica:
 
     def _out_of_step(self, queue: ConsumeQueue, message: StoredMessage) -> None:
         """Find out what a record means that does not continue its queue, or comes after one that did not."""
-        one = Odd(message.queue_offset, message.physical_offset, message.size, _code(queue, message), message.stored_ms)
+        one = OutOfStepRecord(
+            message.queue_offset, message.physical_offset, message.size, _code(queue, message), message.stored_ms
+        )
         held = self._odd.get(queue.key)
-        odd: Odd | None = None
+        odd: OutOfStepRecord | None = None
         end = queue.next_offset
         if not 0 <= one.offset < HIGHEST:
             self._leave_out(queue, one)
@@ -235,7 +237,7 @@ class Replica:
         first = queue.unit(0)
         return -1 if first is None else first.commitlog_offset
 
-    def _add(self, queue: ConsumeQueue, *records: Odd) -> None:
+    def _add(self, queue: ConsumeQueue, *records: OutOfStepRecord) -> None:
         """
         Add the units of adjacent records.
 
@@ -262,7 +264,7 @@ class Replica:
                 topic=message.topic,
             )
 
-    def _leave_out(self, queue: ConsumeQueue, one: Odd) -> None:
+    def _leave_out(self, queue: ConsumeQueue, one: OutOfStepRecord) -> None:
         if queue.key not in self._complained:
             self._complained.add(queue.key)
             self._log.warn(

@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.recovery.rebuild}: queues that are missing, short or wrong are made anew (S10, F6, F7)."""
+"""Tests of L{smartgo.store.recovery.queuerebuild}: missing, short or wrong queues are made anew (S10, F6, F7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import PREPARED
 from smartgo.schema.record import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
-from smartgo.store.checkpoint import Checkpoints, QueueEntry
+from smartgo.store.checkpoint import CheckpointFiles, QueueEntry
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.queues.consumequeue import ConsumeQueue
 from tests.fakes import FakeEnvironment
@@ -296,7 +296,7 @@ class OffsetTests(RebuildTestCase):
         """What older versions made of such a record is left alone, and not read."""
         self.fill(self.store, 10)
         self.stopped(self.store)
-        checkpoints = Checkpoints(self.env.files, ROOT)
+        checkpoints = CheckpointFiles(self.env.files, ROOT)
         table = checkpoints.load_table()
         assert table is not None
         table.queues.append(QueueEntry("T", 1 << 30, 0, 7))

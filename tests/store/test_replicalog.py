@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.replica}: the stores of slaves, fed with the bytes of a master's."""
+"""Tests of L{smartgo.store.replicalog}: the stores of slaves, fed with the bytes of a master's."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from smartgo.schema.message import BORN_V6
 from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.messagereader import LANE, MessageReader
 from smartgo.store.queues.consumequeue import ConsumeQueue
-from smartgo.store.reader import LANE, Reader
 
 LOWER: Final = "LOWER"
 UPPER: Final = "UPPER"
@@ -29,7 +29,7 @@ _SYS_FLAG: Final = 7  # places in the head
 _STORED_MS: Final = 10
 
 
-class Places(NamedTuple):
+class FilePaths(NamedTuple):
     """Where the bytes of a file queue are, as another thread may read them."""
 
     begin: int
@@ -37,7 +37,7 @@ class Places(NamedTuple):
     paths: Sequence[str]
 
     @classmethod
-    def of(cls, files: FileQueue) -> Places:
+    def of(cls, files: FileQueue) -> FilePaths:
         """Take the present files."""
         return cls(files.begin, files.file_size, [file.path for file in files.files])
 
@@ -56,10 +56,10 @@ class Places(NamedTuple):
             return b""
 
 
-class Lookup:
+class MessageLookup:
     """Finds messages for queries."""
 
-    def __init__(self, log: CommitLog, reader: Reader, threads: IThreads, files: IFiles) -> None:
+    def __init__(self, log: CommitLog, reader: MessageReader, threads: IThreads, files: IFiles) -> None:
         self._commitlog = log
         self._reader = reader
         self._threads = threads
@@ -79,7 +79,7 @@ class Lookup:
         if not log.minimum <= offset < log.end or size == PREFILL.size:
             return fail(NoSuchMessage(f"no message at physical offset {offset}"))
         if self._reader.is_far_back(offset):
-            return self._threads.run(LANE, self._fetch, Places.of(log.files), offset, size)
+            return self._threads.run(LANE, self._fetch, FilePaths.of(log.files), offset, size)
         try:
             room = log.end - offset
             start = log.slice(offset, min(start_struct.size, room))
@@ -87,7 +87,7 @@ class Lookup:
         except NoSuchMessage as error:
             return fail(error)
 
-    def _fetch(self, places: Places, offset: int, size: int | None) -> bytes:
+    def _fetch(self, places: FilePaths, offset: int, size: int | None) -> bytes:
         if size is None or not 0 < size <= SIZE_LIMIT:
             size = start_struct.size
         data = places.read(self._files, offset, size)
@@ -102,9 +102,9 @@ class Lookup:
 
         @param size: bytes of them all, at most; one is always let in.
         """
-        return self._threads.run(LANE, self._fetch_all, Places.of(self._commitlog.files), offsets, size)
+        return self._threads.run(LANE, self._fetch_all, FilePaths.of(self._commitlog.files), offsets, size)
 
-    def _fetch_all(self, places: Places, offsets: Sequence[int], size: int) -> list[bytes]:
+    def _fetch_all(self, places: FilePaths, offsets: Sequence[int], size: int) -> list[bytes]:
         found: list[bytes] = []
         for offset in offsets:
             try:
@@ -133,9 +133,9 @@ class Lookup:
         if not any(spots):
             return succeed([-1] * len(spots))
         log = self._commitlog
-        return self._threads.run(LANE, self._fetch_times, spots, Places.of(log.files), log.minimum)
+        return self._threads.run(LANE, self._fetch_times, spots, FilePaths.of(log.files), log.minimum)
 
-    def _fetch_times(self, spots: Sequence[tuple[str, int] | None], records: Places, minimum: int) -> list[int]:
+    def _fetch_times(self, spots: Sequence[tuple[str, int] | None], records: FilePaths, minimum: int) -> list[int]:
         offsets = [-1 if spot is None else self._record_at(*spot) for spot in spots]
         times: dict[int, int] = {}
         ordered = sorted(offset for offset in set(offsets) if offset >= minimum)
@@ -181,8 +181,8 @@ class Lookup:
 
         For a unit without a message it is that of the record there, which lies between those of its neighbours.
         """
-        units = Places.of(queue.files)
-        records = Places.of(self._commitlog.files)
+        units = FilePaths.of(queue.files)
+        records = FilePaths.of(self._commitlog.files)
         minimum = self._commitlog.minimum
 
         def stored_ms(offset: int) -> int:
@@ -203,7 +203,7 @@ def search(stored_ms: Callable[[int], int], minimum: int, end: int, timestamp_ms
 
     @param stored_ms: tells the timestamp at a logical offset.
     @param end: of the queue; C{minimum} is its first offset.
-    @return: see L{Lookup.offset_at}.
+    @return: see L{MessageLookup.offset_at}.
     """
     if minimum >= end:
         return minimum

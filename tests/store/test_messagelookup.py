@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.lookup}, through a store."""
+"""Tests of L{smartgo.store.messagelookup}, through a store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartgo.errors import NoSuchMessage
 from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import SIZE_LIMIT, decode
-from smartgo.store.lookup import LOWER, UPPER, search
+from smartgo.store.messagelookup import LOWER, UPPER, search
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, message, small
 

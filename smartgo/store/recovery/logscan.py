@@ -23,7 +23,7 @@ _TORN_PLACES: Final = 20  # each costs a reading of some MiB
 _ZEROS: Final = bytes(_CHUNK)
 
 
-class Walk:
+class LogScan:
     """
     The valid records of the log from a position on, through all files; iterate once.
 
@@ -96,7 +96,7 @@ def whole_records(files: IFiles, log_files: FileQueue, position: int, breathe: C
         found = record_after(files, log_files, position, breathe)
         if found is None:
             break
-        walk = Walk(files, log_files, found, breathe)
+        walk = LogScan(files, log_files, found, breathe)
         count += sum(1 for _ in walk)
         position = walk.position
     return count

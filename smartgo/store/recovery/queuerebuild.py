@@ -1,9 +1,9 @@
 """
 Bringing the queues in line with the log, when a store is opened.
 
-While recovery reads the log's tail, the units that belong to it are planned; L{Rebuild.settle} finds out how far each
-queue really goes without that tail, and adds the planned units, writing only where other bytes stand. A queue that
-has not what it must have is wanted: L{Rebuild.make_anew} makes it from all of the log.
+While recovery reads the log's tail, the units that belong to it are planned; L{QueueRebuild.settle} finds out how far
+each queue really goes without that tail, and adds the planned units, writing only where other bytes stand. A queue that
+has not what it must have is wanted: L{QueueRebuild.make_anew} makes it from all of the log.
 
 How far a queue goes: after a clean stop the table of queues says so. Else the units below the checkpoint are durable
 and in order, so the last of them is found by bisection. That one, and the first of each file, must lead to the records
@@ -29,17 +29,17 @@ from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
-from smartgo.store.layout import Layout
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import LONGEST_GAP, UnitSequence
+from smartgo.store.storelayout import StoreLayout
 
 _FLUSH_UNITS: Final = 4096
 _TOLD: Final = 1000  # records left out that are counted
 _pack = unit_struct.pack
 
 
-class Rebuild:
+class QueueRebuild:
     """
     The queues of a store that is being opened.
 
@@ -52,7 +52,7 @@ class Rebuild:
     def __init__(
         self,
         files: IFiles,
-        layout: Layout,
+        layout: StoreLayout,
         queues: ConsumeQueues,
         table: QueueTable | None,
         deleted: Mapping[str, int],

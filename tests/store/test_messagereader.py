@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.reader}, through a store."""
+"""Tests of L{smartgo.store.messagereader}, through a store."""
 
 from __future__ import annotations
 

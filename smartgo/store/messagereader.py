@@ -53,7 +53,7 @@ def _row(size: int) -> Callable[[memoryview], tuple[int, ...]]:
 RawUnit = tuple[int, int, int]
 
 
-class Reader:
+class MessageReader:
     """The read side of a store."""
 
     _log = Logger()

@@ -17,7 +17,7 @@ from typing import Final
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile, StoreError
 from smartgo.schema.topics import QUEUE_LIMIT, is_topic
-from smartgo.store.checkpoint import Checkpoint
+from smartgo.store.checkpoint import CheckpointSlot
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
 from smartgo.store.queues.consumequeue import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
@@ -34,7 +34,7 @@ _MARK: Final = ".mark"
 _IGNORED = frozenset({"lost+found"})  # where the directory is a file system of its own
 
 
-class Layout:
+class StoreLayout:
     """
     The files of one store.
 
@@ -47,7 +47,7 @@ class Layout:
     """
 
     def __init__(
-        self, files: IFiles, root: str, settings: StoreSettings, own: Checkpoint | None, clean: bool, durable: int
+        self, files: IFiles, root: str, settings: StoreSettings, own: CheckpointSlot | None, clean: bool, durable: int
     ) -> None:
         """
         @param own: our last checkpoint, if there is one.
@@ -75,7 +75,7 @@ class Layout:
 
     # -- the log -----------------------------------------------------------------------------------------------
 
-    def _read_log(self, settings: StoreSettings, own: Checkpoint | None, clean: bool, durable: int) -> None:
+    def _read_log(self, settings: StoreSettings, own: CheckpointSlot | None, clean: bool, durable: int) -> None:
         sizes: dict[int, int] = {}
         for name in self._files.list(self.log_directory):
             path = posixpath.join(self.log_directory, name)
@@ -110,7 +110,7 @@ class Layout:
 
     # -- the queues --------------------------------------------------------------------------------------------
 
-    def _read_queues(self, settings: StoreSettings, own: Checkpoint | None) -> None:
+    def _read_queues(self, settings: StoreSettings, own: CheckpointSlot | None) -> None:
         found: dict[QueueKey, dict[int, int]] = {}
         for topic in self._names(self.queue_directory):
             topic_path = posixpath.join(self.queue_directory, topic)
