@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 EVERYTHING = {
-    "errors", "env", "schema", "extension", "config", "tablefile", "auth", "net", "remoting", "store", "ha",
+    "errors", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net", "remoting", "store", "ha",
     "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
 }  # fmt: skip
 
@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schema": {"errors"},
     "extension": {"errors"},
     "config": {"schema", "errors"},
+    "health": {"schema", "config", "errors"},
     "tablefile": {"env", "schema", "errors"},
     "auth": {"tablefile", "config", "schema", "env", "errors"},
     "net": {"env", "schema", "errors"},
@@ -35,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "ops": {
         "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth", "extension",
-        "tablefile", "config", "env", "schema", "errors",
+        "tablefile", "health", "config", "env", "schema", "errors",
     },
     "node": EVERYTHING - {"node", "cli", "testing", "spark"},
     "cli": EVERYTHING - {"cli", "testing", "spark"},

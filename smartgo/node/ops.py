@@ -20,6 +20,7 @@ from smartgo.config.settings import TABLES
 from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
+from smartgo.health.readiness import PartState, part_state, store_state
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registry import Registry, own_address
 from smartgo.node.stalls import StallWatch
@@ -29,7 +30,6 @@ from smartgo.ops.interfaces import (
     ChangedSetting,
     ClosedConnection,
     ILocalNode,
-    PartState,
     SettingChange,
     SettingValue,
 )
@@ -180,10 +180,9 @@ class LocalNode:
         for service in self._services:
             name = "registry" if isinstance(service, Registry) else "broker"
             started = service in self._started
-            yield PartState(name, started, "serves" if started else self._failed.get(service, "starts"))
+            yield part_state(name, started, self._failed.get(service))
             if isinstance(service, Broker) and started:
-                refusal = service.store.refusal
-                yield PartState("store", refusal is None, refusal or "takes messages")
+                yield store_state(service.store.refusal)
 
     def figures(self) -> Mapping[str, float]:
         """What no request of the remoting protocol tells."""

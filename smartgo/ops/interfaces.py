@@ -9,6 +9,8 @@ import msgspec
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
+from smartgo.health.readiness import PartState
+
 
 class SettingValue(msgspec.Struct, rename="camel"):
     """
@@ -97,14 +99,6 @@ class ClosedConnection(msgspec.Struct, rename="camel"):
     address: str
     producer_groups: list[str]
     consumer_groups: list[str]
-
-
-class PartState(msgspec.Struct, rename="camel"):
-    """One thing that must be well for the process to serve."""
-
-    name: str
-    well: bool
-    detail: str
 
 
 class ILocalNode(Interface):

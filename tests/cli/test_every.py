@@ -14,8 +14,8 @@ from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import cli
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
+from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.node.ops import LocalNode
-from smartgo.ops.alerts.rules import Look
 from tests.broker.fakecluster import REGISTRY
 from tests.cli.case import ClusterCase
 from tests.golden_store import read
@@ -149,7 +149,7 @@ class EveryTests(ClusterCase):
         alerts = self.front.ops.alerts.table
         alerts.add_silence("disk-full", "", 1 << 60, "boss", 0, "")
         for dead in (0, 5):
-            alerts.observe(Look(dead={"audit": dead}), self.env.clock.wall_ms(), self.env.clock.seconds())
+            alerts.observe(ClusterSnapshot(dead={"audit": dead}), self.env.clock.wall_ms(), self.env.clock.seconds())
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())

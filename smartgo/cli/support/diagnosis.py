@@ -16,7 +16,6 @@ from smartgo.cli.support.diagnosisresults import (
     NOTE,
     OK,
     PROBLEM,
-    SYNC_PROBLEM,
     WARNING,
     Finding,
     Findings,
@@ -24,6 +23,7 @@ from smartgo.cli.support.diagnosisresults import (
     disk,
     few,
     fullness,
+    judged,
     permission,
     refusal,
     replication,
@@ -44,8 +44,6 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
 
-CLOCK_LIMIT: Final = 5.0  # seconds that clocks may differ
-BEHIND_LIMIT: Final = 64 << 20  # bytes that are stored and in no queue yet
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
@@ -208,12 +206,8 @@ class Diagnosis:
             yield permission(f"broker {name}", name, permitted, bool(others))
         for name, data in sorted(next(iter(self._seen.values())).broker_addr_table.items()):
             if MASTER not in data.broker_addrs:
-                yield Finding(
-                    PROBLEM,
-                    f"broker {name}",
-                    "has no master: nothing can be stored there",
-                    "start the master, or look at its log",
-                )
+                for one in judged("master-missing", f"broker {name}"):
+                    yield one
 
     async def _permission(self, place: BrokerPlace) -> None:
         """Note a broker that may not be written; one that does not tell its settings is taken for one that may."""
@@ -243,40 +237,18 @@ class Diagnosis:
         if ran and boot:
             days, hours, minutes, seconds = map(int, ran.groups())
             theirs = boot / 1000 + days * 86400 + hours * 3600 + minutes * 60 + seconds + 0.5
-            if abs(theirs - now) > CLOCK_LIMIT:
-                found.append(
-                    Finding(
-                        WARNING,
-                        subject,
-                        f"its clock is {span(abs(theirs - now))} {'ahead of' if theirs > now else 'behind'} ours",
-                        "let all machines follow one time server: searches by time, delays and retention go by clocks",
-                    )
-                )
+            differs = abs(theirs - now)
+            order = "ahead of" if theirs > now else "behind"
+            found += judged("clock-differs", subject, differs, span(differs) or "", order)
         found += refusal(subject, table)
         disk = number(table, "commitLogDiskRatio")
         if disk is not None:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
         found += replication(subject, table)
         behind = number(table, "dispatchBehindBytes") or 0
-        if behind > BEHIND_LIMIT:
-            found.append(
-                Finding(
-                    WARNING,
-                    subject,
-                    f"{size(behind)} are stored and not yet to be consumed",
-                    "the broker cannot keep up with its disk or its processor; look at its log and its load",
-                )
-            )
+        found += judged("dispatch-behind", subject, behind, size(behind))
         slow = number(table, "putLatency99") or 0
-        if slow > SYNC_PROBLEM * 1000:
-            found.append(
-                Finding(
-                    WARNING,
-                    subject,
-                    f"one send in a hundred takes {slow:.0f} ms or more",
-                    "with SYNC_FLUSH that is the disk: measure it there by smartgo doctor --store DIR",
-                )
-            )
+        found += judged("send-slow", subject, slow / 1000, f"{slow:.0f} ms")
         if table.get("brokerActive", "true") != "true":
             found.append(Finding(WARNING, subject, "is not active", "look at its log"))
         return found
@@ -358,12 +330,8 @@ class Diagnosis:
         connection = await self._admin.groups.connections(name)
         if connection is None:
             if lag:
-                yield Finding(
-                    WARNING,
-                    subject,
-                    f"{lag:,} messages wait, and nobody is connected",
-                    "start its consumers; of a group that is gone for good: smartgo group rm",
-                )
+                for one in judged("group-empty", subject, lag, f"{lag:,} message{'' if lag == 1 else 's'}"):
+                    yield one
             return
         wants = await self._wants(name, connection)
         topics = sorted({topic for one in wants.values() for topic in one})

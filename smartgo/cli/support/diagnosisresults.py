@@ -12,6 +12,8 @@ from smartgo.cli.support.output import size
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.internal.route import WRITE
 from smartgo.env.interfaces import IEnvironment
+from smartgo.health.judgements import JUDGEMENTS, Severity, refusal_advice
+from smartgo.health.measures import FOLLOWING
 from smartgo.schema.bodies import TopicConfig
 
 OK: Final = "ok"
@@ -19,13 +21,9 @@ NOTE: Final = "note"
 WARNING: Final = "warning"
 PROBLEM: Final = "problem"
 
-DISK_WARNING: Final = 0.75  # of a disk in use: time to make room
-DISK_PROBLEM: Final = 0.88  # near where nothing is stored any more
-SYNC_WARNING: Final = 0.02  # seconds for a durable write
-SYNC_PROBLEM: Final = 0.1
 SYNC_WRITES: Final = 20
-REPLICA_BEHIND: Final = 256 << 20  # bytes of the log that the master has alone
-OPEN_FILES: Final = 10_000  # descriptors that a broker of some thousand queues needs
+
+_VERDICTS: Final[Mapping[Severity, str]] = {"note": NOTE, "warning": WARNING, "critical": PROBLEM}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -46,40 +44,47 @@ class Finding(msgspec.Struct, frozen=True):
 Findings = AsyncGenerator[Finding, None]
 
 
+def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reason: str = "") -> list[Finding]:
+    """
+    Judge one measured value by the table of judgements; return nothing where it is fine.
+
+    @param name: the judgement's.
+    @param measured: what was measured; 1 for a state that is the problem by itself.
+    @param value: the same as text for the sentence; C{reason} likewise.
+    """
+    judgement = JUDGEMENTS[name]
+    severity = judgement.judge(measured)
+    if severity is None:
+        return []
+    return [
+        Finding(_VERDICTS[severity], subject, judgement.sentence.format(value=value, reason=reason), judgement.advice)
+    ]
+
+
 def fullness(subject: str, used: float, words: str) -> Finding:
     """
     Judge how full a disk is.
 
     @param words: more about it.
     """
-    if used < DISK_WARNING:
-        return Finding(OK, subject, f"the disk is {used:.0%} full")
-    advice = "make room: a broker takes nothing when its disk is 90% full"
-    if used >= DISK_PROBLEM:
-        advice = "make room now: a broker stores nothing on a disk that is full"
-    return Finding(
-        PROBLEM if used >= DISK_PROBLEM else WARNING, subject, f"the disk is {used:.0%} full. {words}".rstrip(), advice
-    )
+    for found in judged("disk-full", subject, used, f"{used:.0%}"):
+        return msgspec.structs.replace(found, what=f"{found.what}. {words}" if words else found.what)
+    return Finding(OK, subject, JUDGEMENTS["disk-full"].sentence.format(value=f"{used:.0%}"))
 
 
 def refusal(subject: str, table: dict[str, str]) -> list[Finding]:
     """
     Judge whether a broker's store takes messages.
 
-    @param table: what the broker tells of itself; nothing is found where that says nothing, as RocketMQ's.
+    @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
     """
     reason = table.get("storeRefusal")
     if reason is None:
         return []
-    if reason.startswith("the store failed"):
-        advice = "look at its disk and its log, then restart it: it takes nothing before that; smartgo check DIRECTORY"
-    elif "disk" in reason or "no room" in reason:
-        advice = "make room on its disk; when there is room it takes messages by itself"
-    elif "registry" in reason:
-        advice = "is another master up under its name? Do its registries answer? It takes messages again by itself"
-    else:
-        advice = "look at its log"
-    return [Finding(PROBLEM, subject, f"takes no messages now: {reason}", advice)]
+    return [
+        msgspec.structs.replace(one, advice=refusal_advice(reason))
+        for one in judged("store-refuses", subject, reason=reason)
+    ]
 
 
 def permission(subject: str, name: str, permitted: int, others: bool) -> Finding:
@@ -104,52 +109,22 @@ def replication(subject: str, table: dict[str, str]) -> list[Finding]:
     """
     Judge how a slave stands to its master, and whether a master that waits for slaves has one.
 
-    @param table: what the broker tells of itself; nothing is found where that says nothing, as RocketMQ's.
+    @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
     """
     if table.get("brokerRole") == "SYNC_MASTER" and table.get("haSlaveCount") == "0":
-        return [
-            Finding(
-                WARNING,
-                subject,
-                "is a SYNC_MASTER without a slave: what is stored exists once, and senders are told so (11)",
-                "start its slave; if it runs, its log says why it does not follow",
-            )
-        ]
+        return judged("sync-master-alone", subject)
     state = table.get("haState")
     if state is None:
         return []
-    reason = table.get("haReason", "")
-    words = f": {reason}" if reason else ""
+    reason = f": {table['haReason']}" if table.get("haReason") else ""
     if state == "DIVERGED":
-        return [
-            Finding(
-                PROBLEM,
-                subject,
-                f"its log is not its master's, and nothing is copied{words}",
-                "decide which of the two is right, and empty the other one's store: docs/replication.rst has the steps",
-            )
-        ]
-    if state not in ("FOLLOWING", "CATCHING_UP"):
-        return [
-            Finding(
-                WARNING,
-                subject,
-                f"follows no master ({state}), so what is stored now exists once{words}",
-                "is the master up, and registered under the same name? does its haAllow let this slave in, and where"
-                " it has a haAccessKey, has this slave the same key?",
-            )
-        ]
+        return judged("replica-diverged", subject, reason=reason)
+    if state not in FOLLOWING:
+        return judged("replica-alone", subject, value=state, reason=reason)
     behind = int(table.get("haBehindBytes", "0"))
-    if behind > REPLICA_BEHIND:
-        return [
-            Finding(
-                WARNING,
-                subject,
-                f"is {size(behind)} behind its master",
-                "if it does not get less, its disk or the network between them is too slow",
-            )
-        ]
-    return [Finding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")]
+    return judged("replica-behind", subject, behind, size(behind)) or [
+        Finding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")
+    ]
 
 
 def unwritable(
@@ -204,13 +179,8 @@ def few(names: list[str]) -> str:
 async def descriptors(env: IEnvironment) -> Findings:
     """Look how many files a process may open that is started here."""
     limit = env.host.open_file_limit()
-    if limit < OPEN_FILES:
-        yield Finding(
-            NOTE,
-            "this machine",
-            f"a process started from here may open {limit:,} files",
-            f"a broker with thousands of queues needs more: ulimit -n {OPEN_FILES * 10}, or LimitNOFILE",
-        )
+    for found in judged("open-files", "this machine", limit, f"{limit:,}"):
+        yield found
 
 
 async def disk(env: IEnvironment, directory: str) -> Findings:
@@ -237,12 +207,8 @@ async def disk(env: IEnvironment, directory: str) -> Findings:
         return
     took.sort()
     slow = took[len(took) * 9 // 10]
-    verdict = PROBLEM if slow > SYNC_PROBLEM else WARNING if slow > SYNC_WARNING else OK
-    advice = (
-        "SYNC_FLUSH waits for this at every send; use a faster disk, or one that others do not use"
-        if verdict != OK
-        else ""
-    )
-    yield Finding(
-        verdict, subject, f"of {SYNC_WRITES} durable writes nine in ten took {slow * 1000:.1f} ms at most", advice
-    )
+    value = f"{slow * 1000:.1f} ms"
+    for found in judged("disk-slow", subject, slow, value):
+        yield found
+        return
+    yield Finding(OK, subject, JUDGEMENTS["disk-slow"].sentence.format(value=value))

@@ -13,8 +13,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from smartgo.errors import BadBody
+from smartgo.health.snapshot import ClusterSnapshot, Values
 from smartgo.ops.alerts.growth import Growth
-from smartgo.ops.alerts.rules import RULES, Look, Rule, Severity, Values
+from smartgo.ops.alerts.rules import RULES, Rule, Severity
 
 State = Literal["pending", "firing", "resolved"]
 
@@ -179,7 +180,7 @@ class AlertTable:
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def observe(self, look: Look, now_ms: int, seconds: float) -> list[Event]:
+    def observe(self, look: ClusterSnapshot, now_ms: int, seconds: float) -> list[Event]:
         """
         Take a look at the cluster; return what became of alerts by it, those that are pending left out.
 
@@ -194,7 +195,7 @@ class AlertTable:
         self._forget(now_ms)
         return events
 
-    def _measured(self, rule: Rule, look: Look, seconds: float) -> Values | None:
+    def _measured(self, rule: Rule, look: ClusterSnapshot, seconds: float) -> Values | None:
         growth = self._growth.get(rule.name)
         if not rule.enabled:
             if growth is not None:

@@ -12,8 +12,8 @@ from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
+from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.alerts.growth import Arrivals, led_to
-from smartgo.ops.alerts.rules import BrokerLook, GroupLook, Look
 from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
@@ -140,21 +140,21 @@ class AlertWatch:
         now = self._env.clock.seconds()
         process = None if self._node is None else dict(self._node.figures())
         if brokers is None:
-            self._take(Look(process=process))
+            self._take(ClusterSnapshot(process=process))
         else:
             self._foresee(brokers, now)
             looked = {
-                _name(one): BrokerLook(
+                _name(one): BrokerSnapshot(
                     one.up, one.disk_ratio, self._foreseen.get(one.address), one.ha_state, one.ha_behind
                 )
                 for one in brokers
             }
-            self._take(Look(brokers=looked, gone=self._gone(looked, now), process=process))
+            self._take(ClusterSnapshot(brokers=looked, gone=self._gone(looked, now), process=process))
         if now >= self._slow_due and self._slow is None:
             self._slow = Deferred.fromCoroutine(self._look_further(now))
             self._slow.addErrback(self._failed).addCallback(self._looked_further, now)
 
-    def _gone(self, brokers: dict[str, BrokerLook], now: float) -> dict[str, float]:
+    def _gone(self, brokers: dict[str, BrokerSnapshot], now: float) -> dict[str, float]:
         """Seconds since each broker was registered, those that are left out."""
         self._seen.update(dict.fromkeys(brokers, now))
         self._seen = {name: at for name, at in self._seen.items() if now - at < GONE}
@@ -183,7 +183,9 @@ class AlertWatch:
         groups = await _or_nothing(self._groups())
         dead = await _or_nothing(self._dead())
         self._take(
-            Look(registries=dict(zip(self._client.registries, registries, strict=True)), groups=groups, dead=dead)
+            ClusterSnapshot(
+                registries=dict(zip(self._client.registries, registries, strict=True)), groups=groups, dead=dead
+            )
         )
 
     def _failed(self, failure: Any) -> None:
@@ -202,15 +204,15 @@ class AlertWatch:
             return False
         return True
 
-    async def _groups(self) -> dict[str, GroupLook | None]:
+    async def _groups(self) -> dict[str, GroupSnapshot | None]:
         entries = await self._view.groups.get()
-        found: dict[str, GroupLook | None] = dict.fromkeys(entries)
+        found: dict[str, GroupSnapshot | None] = dict.fromkeys(entries)
         for name, one in (await self._survey.all.get()).items():
             entry, progress = entries.get(name), one.progress
             if entry is not None and progress is not None:
                 enabled = all(config.consume_enable for config in entry.configs.values())
                 lag_seconds = progress.lag_ms / 1000
-                found[name] = GroupLook(progress.lag, lag_seconds, progress.consume_tps, one.members, enabled)
+                found[name] = GroupSnapshot(progress.lag, lag_seconds, progress.consume_tps, one.members, enabled)
         return found
 
     async def _dead(self) -> dict[str, int | None]:
@@ -227,7 +229,7 @@ class AlertWatch:
 
     # -- telling -----------------------------------------------------------------------------------------------
 
-    def _take(self, look: Look) -> None:
+    def _take(self, look: ClusterSnapshot) -> None:
         events = self.table.observe(look, self._env.clock.wall_ms(), self._env.clock.seconds())
         for event in events:
             self._say(event)
@@ -240,7 +242,7 @@ class AlertWatch:
         if event.state == "resolved":
             self._log.info("alert {rule} {subject} is over", rule=alert.rule, subject=alert.subject)
         else:
-            words = rule.words(alert.value)
+            words = rule.value_text(alert.value)
             self._log.warn(
                 "alert {rule} {subject}{words}: {about}",
                 words=f", {words}" if words else "",

@@ -9,7 +9,8 @@ from msgspec import Meta
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject, Unit
+from smartgo.health.judgements import Unit
+from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
 from smartgo.ops.alerts.table import Adjusted, Alert, Past, Silence, State, Summary
 from smartgo.ops.alerts.watch import AlertWatch
 from smartgo.ops.web.pagination import ListQuery, Page, page_of

@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from smartgo.env.interfaces import IClock
-from smartgo.ops.interfaces import ILocalNode, PartState
+from smartgo.health.readiness import PartState
+from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, Call, Raw, route
 

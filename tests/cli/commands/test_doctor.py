@@ -222,12 +222,12 @@ class DoctorTests(Examining):
         self.assertIn("1073741824 B are demanded", reason)
         result = self.invoke("doctor", status=1)
         self.assertIn(f"X broker broker-a: takes no messages now: {reason}", result.stdout)
-        self.assertIn("make room on its disk", result.stdout)
+        self.assertIn("Make room on its disk", result.stdout)
         self.assertNotIn("a send to a new topic creates it", result.stdout)
         self.assertNotIn("No problem", result.stdout)
         for told, advice in (
             ("the store failed: No space left on device", "restart"),
-            ("no room for a CommitLog file of 9 B: no", "make room"),
+            ("no room for a CommitLog file of 9 B: no", "Make room"),
             ("registry 10.0.0.1:9876 does not let this broker be a master: x", "another master"),
             ("the store is closed", "its log"),
         ):
@@ -267,7 +267,7 @@ class DoctorTests(Examining):
         self.cluster.pump(1.0)
         self.out("group", "create", "cg")
         self.out("group", "reset", "cg", "T", "--to", "0", "--yes", "--plan", "/p")
-        self.assertIn("nobody is connected", self.examine()["warning", "group cg"])
+        self.assertIn("1 message waiting, no consumer connected", self.examine()["warning", "group cg"])
         self.cluster.send("%RETRY%cg", reconsume_times=16, max_reconsume_times=16)
         self.assertIn("dead letters", self.examine()["note", "groups"])
 

@@ -8,8 +8,9 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadBody
+from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.ops.alerts import table
-from smartgo.ops.alerts.rules import Look, Rule
+from smartgo.ops.alerts.rules import Rule
 from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, SILENCES, Adjusted, AlertTable, read_saved
 
 RULES = {
@@ -31,9 +32,9 @@ class TableTests(SynchronousTestCase):
 
     def look(self, passed: float = 0.0, **values: Any) -> list[tuple[str, str]]:
         """Look at values of the first rule after so many seconds; return what became of alerts."""
-        return self.take(Look(gone=values), passed)
+        return self.take(ClusterSnapshot(gone=values), passed)
 
-    def take(self, look: Look, passed: float = 0.0) -> list[tuple[str, str]]:
+    def take(self, look: ClusterSnapshot, passed: float = 0.0) -> list[tuple[str, str]]:
         """Take a look."""
         self.now += int(passed * 1000)
         self.seconds += passed
@@ -85,9 +86,9 @@ class TableTests(SynchronousTestCase):
     def test_not_looked_at(self) -> None:
         """A look that did not see something leaves it as it is."""
         self.look(a=6)
-        self.assertEqual((self.take(Look(), 20), self.states()), ([], {"a": "pending"}))
+        self.assertEqual((self.take(ClusterSnapshot(), 20), self.states()), ([], {"a": "pending"}))
         self.assertEqual(self.look(0, a=6), [("a", "firing")])
-        self.assertEqual((self.take(Look(), 20), self.states()), ([], {"a": "firing"}))
+        self.assertEqual((self.take(ClusterSnapshot(), 20), self.states()), ([], {"a": "firing"}))
 
     def test_clock_set(self) -> None:
         """However the wall clock is set, an alert fires when its time has passed."""
@@ -100,11 +101,11 @@ class TableTests(SynchronousTestCase):
 
     def test_growth(self) -> None:
         """A rule with a window looks at growth: it fires while that is above the threshold, without waiting."""
-        self.assertEqual(self.take(Look(process={"g": 100})), [])
-        self.assertEqual(self.take(Look(process={"g": 103}), 10), [])
-        self.assertEqual(self.take(Look(process={"g": 104}), 10), [("g", "firing")])
-        self.assertEqual(self.take(Look(process={"g": 104}), 40), [])
-        self.assertEqual(self.take(Look(process={"g": 104}), 20), [("g", "resolved")])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 100})), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 103}), 10), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 104}), 10), [("g", "firing")])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 104}), 40), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 104}), 20), [("g", "resolved")])
 
     def test_history(self) -> None:
         """What fired is remembered with its worst value and its end; the oldest are forgotten."""
@@ -138,11 +139,11 @@ class TableTests(SynchronousTestCase):
 
     def test_off_and_on(self) -> None:
         """What grew while a rule was switched off is no news when it is switched on again."""
-        self.take(Look(process={"g": 0}))
+        self.take(ClusterSnapshot(process={"g": 0}))
         self.table.adjust("grows", Adjusted(enabled=False))
-        self.take(Look(process={"g": 50}), 3600)
+        self.take(ClusterSnapshot(process={"g": 50}), 3600)
         self.table.adjust("grows", Adjusted())
-        self.assertEqual(self.take(Look(process={"g": 50}), 10), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 50}), 10), [])
 
     def test_unknown(self) -> None:
         """A subject whose value a look does not know stays as it is, and so does what it had grown by."""
@@ -150,10 +151,10 @@ class TableTests(SynchronousTestCase):
         self.assertEqual((self.look(20, a=None), self.states()), ([], {"a": "pending"}))
         self.assertEqual(self.look(0, a=6), [("a", "firing")])
         self.assertEqual((self.look(20, a=None), self.states()), ([], {"a": "firing"}))
-        self.take(Look(process={"g": 100}))
+        self.take(ClusterSnapshot(process={"g": 100}))
         unknown: Any = {"g": None}
-        self.take(Look(process=unknown), 10)
-        self.assertEqual(self.take(Look(process={"g": 104}), 10), [("g", "firing")])
+        self.take(ClusterSnapshot(process=unknown), 10)
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 104}), 10), [("g", "firing")])
 
     def test_many(self) -> None:
         """Of more subjects than are followed those stay that break the rule already, whatever their order."""
@@ -166,8 +167,8 @@ class TableTests(SynchronousTestCase):
         """Those that fire are counted by how bad they are; silenced ones apart."""
         self.look(a=6, b=6)
         self.look(10, a=6, b=6, c=6)
-        self.take(Look(process={"g": 0}))
-        self.take(Look(process={"g": 9}))
+        self.take(ClusterSnapshot(process={"g": 0}))
+        self.take(ClusterSnapshot(process={"g": 9}))
         found = self.table.summary(self.now)
         self.assertEqual((found.critical, found.warning, found.silenced, found.pending), (2, 1, 0, 1))
         self.table.add_silence("hot", "a", self.now + 60_000, "boss", self.now, "known")

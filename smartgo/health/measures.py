@@ -1,0 +1,69 @@
+"""Measure subjects in a snapshot: functions that return one number for each broker, group, registry or process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot, Values
+
+Measure = Callable[[ClusterSnapshot], Values | None]
+"""Returns a number for each subject; C{None} where the snapshot has nothing about such subjects."""
+
+FOLLOWING: Final = ("FOLLOWING", "CATCHING_UP")
+"""Replication states of a slave that copies its master's log."""
+
+
+def down(snapshot: ClusterSnapshot) -> Values | None:
+    """Return 1 for each broker that does not answer."""
+    return None if snapshot.brokers is None else {name: float(not one.up) for name, one in snapshot.brokers.items()}
+
+
+def registries_down(snapshot: ClusterSnapshot) -> Values | None:
+    """Return 1 for each registry that does not answer."""
+    if snapshot.registries is None:
+        return None
+    return {address: float(not up) for address, up in snapshot.registries.items()}
+
+
+def of_brokers(value: Callable[[BrokerSnapshot], float | None]) -> Measure:
+    """Measure the brokers that answer; one where C{value} is C{None} is left out."""
+
+    def measure(snapshot: ClusterSnapshot) -> Values | None:
+        brokers = snapshot.brokers
+        if brokers is None:
+            return None
+        values = {name: value(one) if one.up else None for name, one in brokers.items()}
+        return {name: number for name, number in values.items() if number is not None or not brokers[name].up}
+
+    return measure
+
+
+def of_slaves(value: Callable[[BrokerSnapshot], float | None]) -> Measure:
+    """Measure the slaves that answer."""
+    return of_brokers(lambda one: None if one.state is None else value(one))
+
+
+def of_groups(value: Callable[[GroupSnapshot], float]) -> Measure:
+    """Measure consumer groups."""
+
+    def measure(snapshot: ClusterSnapshot) -> Values | None:
+        if snapshot.groups is None:
+            return None
+        return {name: None if one is None else value(one) for name, one in snapshot.groups.items()}
+
+    return measure
+
+
+def of_process(figure: str, limit: str = "") -> Measure:
+    """Measure one figure of the process, or its share of the figure C{limit}; the subject is the empty text."""
+
+    def measure(snapshot: ClusterSnapshot) -> Values | None:
+        if snapshot.process is None or figure not in snapshot.process:
+            return None
+        value = snapshot.process[figure]
+        if limit:
+            value /= snapshot.process.get(limit) or 1.0
+        return {"": value}
+
+    return measure

@@ -1,0 +1,65 @@
+"""The state of a cluster as plain values: what judgements judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class BrokerSnapshot(NamedTuple):
+    """
+    The state of one broker process.
+
+    @ivar up: whether it answers.
+    @ivar disk_ratio: share of its disk in use.
+    @ivar disk_tomorrow: the same in a day, by the trend of the last hours; C{None} where the trend is unknown.
+    @ivar state: a slave's replication state; C{None} for a master.
+    @ivar behind: bytes of its master's log that a slave lacks; C{None} for unknown.
+    """
+
+    up: bool
+    disk_ratio: float
+    disk_tomorrow: float | None = None
+    state: str | None = None
+    behind: int | None = None
+
+
+class GroupSnapshot(NamedTuple):
+    """
+    The state of one consumer group.
+
+    @ivar lag: messages that wait for it.
+    @ivar lag_seconds: age of the message that it consumed last, while messages wait.
+    @ivar members: consumers that are connected; C{None} where no broker answered.
+    @ivar enabled: whether its settings let it consume.
+    """
+
+    lag: int
+    lag_seconds: float
+    consume_tps: float
+    members: int | None
+    enabled: bool
+
+
+class ClusterSnapshot(NamedTuple):
+    """
+    The state of a cluster at one time. A part that was not measured is C{None}: judgements about it change nothing.
+
+    @ivar brokers: by name, slaves by C{name#id}.
+    @ivar gone: seconds since a broker that has left was registered for the last time, by name.
+    @ivar registries: whether each answers, by address.
+    @ivar groups: by name; C{None} for a group that could not be measured.
+    @ivar dead: dead letters that arrived since the first snapshot, by group; C{None} as with groups.
+    @ivar process: figures of the process that judges; a judgement needs only its own figures.
+    """
+
+    brokers: Mapping[str, BrokerSnapshot] | None = None
+    gone: Mapping[str, float] | None = None
+    registries: Mapping[str, bool] | None = None
+    groups: Mapping[str, GroupSnapshot | None] | None = None
+    dead: Mapping[str, int | None] | None = None
+    process: Mapping[str, float] | None = None
+
+
+Values = Mapping[str, float | None]
+"""Measured values by subject; C{None} for a subject that could not be measured."""

@@ -1,0 +1,1 @@
+"""Tests of the judgements about the health of a cluster."""

@@ -1,0 +1,94 @@
+"""Measures: the number of each subject that a judgement judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.health.judgements import JUDGEMENTS
+from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
+
+
+def values(name: str, snapshot: ClusterSnapshot) -> Any:
+    """Measure for one judgement."""
+    measure = JUDGEMENTS[name].measure
+    assert measure is not None
+    return measure(snapshot)
+
+
+class MeasureTests(SynchronousTestCase):
+    """The measure of each judgement."""
+
+    def test_not_looked_at(self) -> None:
+        """What was not looked at is measured by nobody."""
+        measured = [name for name, one in JUDGEMENTS.items() if one.measure is not None]
+        self.assertGreater(len(measured), 20)
+        for name in measured:
+            self.assertIs(values(name, ClusterSnapshot()), None, name)
+
+    def test_brokers(self) -> None:
+        """A broker that does not answer is down, and its disk is not known; one without a past has no tomorrow."""
+        look = ClusterSnapshot(
+            brokers={
+                "a": BrokerSnapshot(True, 0.5, 0.95),
+                "b": BrokerSnapshot(False, 0.0),
+                "c": BrokerSnapshot(True, 0.9),
+            }
+        )
+        self.assertEqual(values("broker-down", look), {"a": 0.0, "b": 1.0, "c": 0.0})
+        self.assertEqual(values("disk-full", look), {"a": 0.5, "b": None, "c": 0.9})
+        self.assertEqual(values("disk-full-tomorrow", look), {"a": 0.95, "b": None})
+
+    def test_groups(self) -> None:
+        """A group that has lag is stopped, empty or disabled by what it has of members, rate and permission."""
+        groups = {
+            "works": GroupSnapshot(5, 700.0, 2.0, 1, True),
+            "stopped": GroupSnapshot(5, 1.0, 0.0, 1, True),
+            "empty": GroupSnapshot(5, 1.0, 0.0, 0, True),
+            "disabled": GroupSnapshot(5, 1.0, 0.0, 1, False),
+            "unknown": GroupSnapshot(5, 1.0, 0.0, None, True),
+            "done": GroupSnapshot(0, 0.0, 0.0, 0, False),
+            "silent": None,
+        }
+
+        def broken(rule: str) -> set[str]:
+            measured = values(rule, ClusterSnapshot(groups=groups))
+            self.assertIs(measured.pop("silent"), None)
+            return {name for name, value in measured.items() if value > JUDGEMENTS[rule].threshold}
+
+        self.assertEqual(broken("group-late"), {"works"})
+        self.assertEqual(broken("group-stopped"), {"stopped", "disabled"})
+        self.assertEqual(broken("group-empty"), {"empty"})
+        self.assertEqual(broken("group-disabled"), {"disabled"})
+        self.assertEqual(broken("group-behind"), set())
+
+    def test_process(self) -> None:
+        """Figures of the process count where they are there; a share is of what it is a share of."""
+        look = ClusterSnapshot(process={"heldPulls": 90.0, "heldPullsLimit": 100.0, "storeRefuses": 1.0})
+        self.assertEqual(values("held-pulls", look), {"": 0.9})
+        self.assertEqual(values("store-refuses", look), {"": 1.0})
+        self.assertIs(values("reactor-stalls", look), None)
+
+    def test_slaves(self) -> None:
+        """
+        A slave that follows no master is alone, one whose log is another's has diverged; masters are neither, and one
+        that does not answer is unknown.
+        """
+        look = ClusterSnapshot(
+            brokers={
+                "a": BrokerSnapshot(True, 0.5),
+                "a#1": BrokerSnapshot(True, 0.5, None, "FOLLOWING", 7),
+                "a#2": BrokerSnapshot(True, 0.5, None, "DIVERGED", None),
+                "a#3": BrokerSnapshot(True, 0.5, None, "CONNECTING", 5),
+                "a#4": BrokerSnapshot(False, 0.0),
+            }
+        )
+        self.assertEqual(values("replica-diverged", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 0.0, "a#4": None})
+        self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0, "a#4": None})
+        self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5, "a#4": None})
+
+    def test_registries(self) -> None:
+        """A registry that does not answer is down."""
+        look = ClusterSnapshot(registries={"r1:9876": True, "r2:9876": False})
+        self.assertEqual(values("registry-down", look), {"r1:9876": 0.0, "r2:9876": 1.0})
