@@ -122,6 +122,10 @@ class MessageIllegal(RequestRefused):
     code = 13
 
 
+class MessageTypeWrong(MessageIllegal, TypeError):
+    """A part of a message is of a wrong type, such as a C{str} as its body; the sentence says what to give."""
+
+
 class ServiceNotAvailable(RequestRefused):
     """The store takes no messages: shutting down, failed, or its disk full."""
 

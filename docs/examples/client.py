@@ -9,13 +9,7 @@ import sys
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from smartgo.client.client import Client
-from smartgo.client.consumer import PushConsumer
-from smartgo.client.listening import ConsumerSettings
-from smartgo.client.messages import Message
-from smartgo.client.producer import Producer
-from smartgo.env.real import RealEnvironment
-from smartgo.schema.bodies import ConsumeFromWhere
+from smartgo import Client, ConsumeFromWhere, ConsumerSettings, Message, Producer, PushConsumer, RealEnvironment
 
 
 async def work(reactor, registry="127.0.0.1:9876"):

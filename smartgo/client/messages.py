@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from twisted.logger import Logger
 
-from smartgo.errors import BadCompression, BadRecord, BodyTooLong, MessageIllegal
+from smartgo.errors import BadCompression, BadRecord, BodyTooLong, MessageIllegal, MessageTypeWrong
 from smartgo.net.limits import MIB
 from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties, record
@@ -23,6 +23,8 @@ BODY_LIMIT: Final = 4 * MIB
 _SEPARATORS: Final = ("\x01", "\x02")
 _OURS: Final = frozenset({properties.TAGS, properties.KEYS, properties.DELAY, properties.WAIT})
 
+_KINDS: Final = {"topic": str, "body": bytes, "tag": str, "delay_level": int, "flag": int, "wait": bool}
+
 _log = Logger()
 
 
@@ -30,10 +32,17 @@ class Message(msgspec.Struct, kw_only=True):
     """
     A message to send.
 
+        >>> Message(topic="Orders", body=b"7 apples", tag="new", keys="order-7").keys
+        ('order-7',)
+        >>> Message(topic="Orders", body="7 apples")
+        Traceback (most recent call last):
+        ...
+        smartgo.errors.MessageTypeWrong: the body of a message is bytes, not str: encode it, as in "...".encode()
+
     @ivar topic: where to; created by the broker at the first send where it allows that.
     @ivar body: 1 byte to L{BODY_LIMIT}; long ones are compressed on the way.
     @ivar tag: one word by which consumers may filter; C{""} for none.
-    @ivar keys: words by which the message can be searched for; without blanks.
+    @ivar keys: words by which the message can be searched for; without blanks. A C{str} is one key.
     @ivar delay_level: deliver later: 1 for the broker's first delay (1 s), 2 for its second (5 s), and so on; 0 at
         once.
     @ivar flag: a number of the application's own, int32.
@@ -49,6 +58,30 @@ class Message(msgspec.Struct, kw_only=True):
     flag: int = 0
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     wait: bool = True
+
+    def __post_init__(self) -> None:
+        """
+        Check the types of all parts, and make a single key a sequence of one.
+
+        @raise MessageTypeWrong: a part is of a wrong type.
+        """
+        if isinstance(self.keys, str):
+            self.keys = (self.keys,) if self.keys else ()
+        if (
+            type(self.topic) is not str
+            or type(self.body) is not bytes
+            or type(self.tag) is not str
+            or type(self.delay_level) is not int
+            or type(self.flag) is not int
+            or type(self.wait) is not bool
+        ):
+            _check_kinds(self)  # subclasses of these types are fine, too
+        if self.keys != ():
+            _check_words("keys", self.keys)
+        if type(self.properties) is not dict and not isinstance(self.properties, Mapping):
+            raise MessageTypeWrong(f"the properties of a message are a mapping, not {_named(self.properties)}")
+        for pair in self.properties.items():
+            _check_words("names and values of properties", pair)
 
     def check(self) -> None:
         """
@@ -81,6 +114,33 @@ class Message(msgspec.Struct, kw_only=True):
         if not self.wait:
             found[properties.WAIT] = "false"
         return found
+
+
+def _check_kinds(message: Message) -> None:
+    """@raise MessageTypeWrong: a part that is one value is of another type than L{_KINDS} names."""
+    for name, kind in _KINDS.items():
+        value = getattr(message, name)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise MessageTypeWrong(f"the {name} of a message is {kind.__name__}, not {_named(value, name)}")
+
+
+def _check_words(part: str, words: Sequence[object]) -> None:
+    """@raise MessageTypeWrong: the words are no sequence, or not all of them are C{str}."""
+    if type(words) not in (list, tuple) and (not isinstance(words, Sequence) or isinstance(words, bytes)):
+        raise MessageTypeWrong(f"the {part} of a message are a str or a sequence of str, not {_named(words)}")
+    for word in words:
+        if not isinstance(word, str):
+            raise MessageTypeWrong(f"the {part} of a message are str, not {_named(word)}: {word!r}")
+
+
+def _named(value: object, name: str = "") -> str:
+    """Return the type of a value of a wrong type, and what to do about it where that is known."""
+    kind = type(value).__name__
+    if name == "body" and isinstance(value, str):
+        return f'{kind}: encode it, as in "...".encode()'
+    if name == "body" and isinstance(value, bytearray | memoryview):
+        return f"{kind}: give bytes(body)"
+    return kind
 
 
 def properties_text(pairs: Mapping[str, str]) -> str:

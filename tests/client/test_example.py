@@ -1,25 +1,37 @@
-"""The example of the manual runs."""
+"""The examples of the manual run."""
 
 from __future__ import annotations
 
 import os
 import runpy
+from typing import Any
 
 from tests.client.test_cluster import ClusterCase, coroutine
 
-EXAMPLE = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs", "examples", "client.py"
+EXAMPLES = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs", "examples"
 )
 
 
 class ExampleTests(ClusterCase):
-    @coroutine
-    async def test_runs(self) -> None:
-        """It sends ten messages and consumes all of them."""
+    def load(self, name: str) -> tuple[dict[str, Any], list[str]]:
+        """Load an example; return its names, and the lines that it is going to print."""
         lines: list[str] = []
-        example = runpy.run_path(EXAMPLE, run_name="example")
-        example["work"].__globals__["print"] = lambda *words: lines.append(" ".join(map(str, words)))
+        said = {"print": lambda *words: lines.append(" ".join(map(str, words)))}
+        return runpy.run_path(os.path.join(EXAMPLES, name), said, run_name="example"), lines
+
+    @coroutine
+    async def test_client(self) -> None:
+        """The page's example sends ten messages and consumes all of them."""
+        example, lines = self.load("client.py")
         await example["work"](self.reactor, self.node.registry)
         self.assertEqual(
             sorted(one for one in lines if one.startswith("consumed")), [f"consumed order {n}" for n in range(10)]
         )
+
+    @coroutine
+    async def test_hello(self) -> None:
+        """The README's example sends one message, which is there to be read."""
+        example, lines = self.load("hello.py")
+        await example["greet"](self.reactor, self.node.registry)
+        self.assertEqual([line.split()[0] for line in lines], ["sent"])

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import zlib
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.internal.identity import UniqueIds, client_id
 from smartgo.client.internal.subscription import subscription, wanted
 from smartgo.client.messages import BODY_LIMIT, Message, decode_messages, properties_text
-from smartgo.errors import BadName, MessageIllegal, SubscriptionParseFailed
+from smartgo.errors import BadName, MessageIllegal, MessageTypeWrong, SubscriptionParseFailed
 from smartgo.schema import message as schema
 from smartgo.schema import properties, record
 from tests.fakes import FakeEnvironment
+
+__doctests__ = ["smartgo.client.messages"]
 
 
 def stored(offset: int, body: bytes, sys_flag: int = 0, topic: str = "T", **pairs: str) -> bytes:
@@ -50,6 +55,72 @@ class SendingTests(SynchronousTestCase):
         self.assertEqual(properties_text({"a": "1", "empty": "", "b": "2"}), "a\x011\x02b\x012")
         for pairs in ({"a": "x\x02y"}, {"a\x01": "x"}, {"a": "x" * 32768}):
             self.assertRaises(MessageIllegal, properties_text, pairs)
+
+
+class TypeTests(SynchronousTestCase):
+    """A message checks its types when it is made."""
+
+    def refused(self, expected: str, **parts: Any) -> None:
+        """Check that a message of such parts is refused by that sentence."""
+        error = self.assertRaises(MessageTypeWrong, Message, **{"topic": "T", "body": b"x", **parts})
+        self.assertEqual(str(error), expected)
+        self.assertIsInstance(error, TypeError)
+        self.assertIsInstance(error, MessageIllegal)
+
+    def test_one_key(self) -> None:
+        """A C{str} as keys is one key, and an empty one is none; sequences stay as they are."""
+        for given, keys in (("order-7", ("order-7",)), ("", ()), ((), ()), (["a", "b"], ["a", "b"]), (("a",), ("a",))):
+            self.assertEqual(Message(topic="T", body=b"x", keys=given).keys, keys)
+        self.assertEqual(Message(topic="T", body=b"x", keys="order-7").all_properties(), {"KEYS": "order-7"})
+        self.assertRaises(MessageIllegal, Message(topic="T", body=b"x", keys="two words").check)
+
+    def test_body(self) -> None:
+        """A body is bytes; the sentence says how to make it so."""
+        self.refused('the body of a message is bytes, not str: encode it, as in "...".encode()', body="x")
+        self.refused("the body of a message is bytes, not bytearray: give bytes(body)", body=bytearray(b"x"))
+        self.refused("the body of a message is bytes, not memoryview: give bytes(body)", body=memoryview(b"x"))
+        self.refused("the body of a message is bytes, not NoneType", body=None)
+        self.refused("the body of a message is bytes, not dict", body={"a": 1})
+
+    def test_others(self) -> None:
+        """Topic and tag are C{str}, flag and delay level whole numbers, C{wait} is true or false."""
+        self.refused("the topic of a message is str, not bytes", topic=b"T")
+        self.refused("the tag of a message is str, not bytes", tag=b"new")
+        self.refused("the tag of a message is str, not NoneType", tag=None)
+        self.refused("the delay_level of a message is int, not str", delay_level="3")
+        self.refused("the delay_level of a message is int, not bool", delay_level=True)
+        self.refused("the flag of a message is int, not float", flag=1.0)
+        self.refused("the wait of a message is bool, not int", wait=1)
+
+    def test_keys(self) -> None:
+        """Keys are a sequence, and each is a C{str}."""
+        self.refused("the keys of a message are str, not bytes: b'k'", keys=[b"k"])
+        self.refused("the keys of a message are str, not int: 7", keys=["k", 7])
+        for keys, name in ((b"k", "bytes"), (None, "NoneType"), ({"k"}, "set"), (7, "int")):
+            self.refused(f"the keys of a message are a str or a sequence of str, not {name}", keys=keys)
+
+    def test_properties(self) -> None:
+        """Properties are a mapping of C{str} to C{str}."""
+        self.refused("the names and values of properties of a message are str, not int: 7", properties={"a": 7})
+        self.refused("the names and values of properties of a message are str, not bytes: b'a'", properties={b"a": "b"})
+        for given, name in ((None, "NoneType"), ([("a", "b")], "list"), ("a=b", "str")):
+            self.refused(f"the properties of a message are a mapping, not {name}", properties=given)
+
+    def test_subclasses(self) -> None:
+        """Subclasses of the types pass: members of enumerations, and strings and mappings of other libraries."""
+
+        class Level(IntEnum):
+            LATER = 3
+
+        class Name(str):
+            pass
+
+        message = Message(
+            topic=Name("T"), body=b"x", tag=Name("A"), delay_level=Level.LATER, properties=MappingProxyType({"a": "b"})
+        )
+        message.check()
+        self.assertEqual((message.topic, message.tag, message.delay_level), ("T", "A", 3))
+        self.assertEqual(Message(topic="T", body=b"x", keys=Name("k")).keys, ("k",))
 
 
 class ReceivingTests(SynchronousTestCase):
