@@ -62,7 +62,7 @@ Look after a cluster:
 """
 
 
-class Commands(click.Group):
+class LazyCommands(click.Group):
     """The commands, each imported when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -108,7 +108,7 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
 
 
 @click.command(
-    cls=Commands,
+    cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EPILOG,
 )

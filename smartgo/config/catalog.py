@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from smartgo.config.fields import Described
-from smartgo.config.kinds import Kind, Path
+from smartgo.config.fields import SettingDefault
+from smartgo.config.kinds import Path, SettingKind
 from smartgo.config.settings import TABLES
 from smartgo.errors import SettingError
 
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     """As in files."""
     attribute: str
     """As in the code."""
-    kind: Kind
+    kind: SettingKind
     default: Any
 
     @property
@@ -122,7 +122,7 @@ def as_text(value: object) -> str:
 def _collect(table: str, config: type[msgspec.Struct]) -> dict[str, Setting]:
     found = {}
     for field in msgspec.structs.fields(config):
-        described = cast(Described, field.default_factory)
+        described = cast(SettingDefault, field.default_factory)
         found[field.encode_name] = Setting(table, field.encode_name, field.name, described.kind, described.default)
     return found
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from smartgo.config.kinds import Kind
+from smartgo.config.kinds import SettingKind
 
 _SPELLED = {
     "broker_ip1": "brokerIP1",
@@ -36,14 +36,14 @@ def file_name(attribute: str) -> str:
 T = TypeVar("T")
 
 
-class Described:
+class SettingDefault:
     """
     The default of a field, together with what may be there instead: msgspec keeps nothing else of ours by a field.
 
     @ivar default: an immutable value.
     """
 
-    def __init__(self, default: Any, kind: Kind) -> None:
+    def __init__(self, default: Any, kind: SettingKind) -> None:
         self.default = default
         self.kind = kind
 
@@ -60,11 +60,11 @@ class Table(msgspec.Struct, frozen=True):
         shown = []
         for field in msgspec.structs.fields(self):
             value = getattr(self, field.name)
-            secret = cast("Described", field.default_factory).kind.secret
+            secret = cast("SettingDefault", field.default_factory).kind.secret
             shown.append(f"{field.name}={'***' if secret and value else repr(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def setting(default: T, kind: Kind) -> T:
+def setting(default: T, kind: SettingKind) -> T:
     """Declare one setting."""
-    return cast("T", msgspec.field(default_factory=Described(default, kind)))
+    return cast("T", msgspec.field(default_factory=SettingDefault(default, kind)))

@@ -27,7 +27,7 @@ _ANY = (1 << 63) - 1
 _UNIT_NAMES = {"ms": "milliseconds", "s": "seconds", "h": "hours"}
 
 
-class Kind(msgspec.Struct, frozen=True):
+class SettingKind(msgspec.Struct, frozen=True):
     """
     A setting's description; the subclasses add what is allowed.
 
@@ -74,7 +74,7 @@ class Kind(msgspec.Struct, frozen=True):
         return ValueError(self.allowed)
 
 
-class Switch(Kind, frozen=True):
+class Switch(SettingKind, frozen=True):
     """C{true} or C{false}, in any case."""
 
     @property
@@ -96,7 +96,7 @@ class Switch(Kind, frozen=True):
         return "" if value is None else str(value).lower()
 
 
-class Integer(Kind, frozen=True, kw_only=True):
+class Integer(SettingKind, frozen=True, kw_only=True):
     """
     A whole number within bounds.
 
@@ -178,7 +178,7 @@ class Size(Integer, frozen=True, kw_only=True):
         return super()._whole(value)
 
 
-class Duration(Kind, frozen=True, kw_only=True):
+class Duration(SettingKind, frozen=True, kw_only=True):
     """
     A time span: a bare number in the setting's own unit, or one with ms, s, m, h or d. Seconds in the code.
 
@@ -224,7 +224,7 @@ class Duration(Kind, frozen=True, kw_only=True):
         return str(int(number)) if number == int(number) else f"{number:.6f}".rstrip("0") + self.per
 
 
-class Choice(Kind, frozen=True, kw_only=True):
+class Choice(SettingKind, frozen=True, kw_only=True):
     """One of several words, in any case."""
 
     words: tuple[str, ...]
@@ -244,7 +244,7 @@ class Choice(Kind, frozen=True, kw_only=True):
         raise self._refuse()
 
 
-class Text(Kind, frozen=True, kw_only=True):
+class Text(SettingKind, frozen=True, kw_only=True):
     """
     Text of one line.
 
@@ -279,7 +279,7 @@ class Path(Text, frozen=True, kw_only=True):
     says: str = "a path"
 
 
-class Host(Kind, frozen=True, kw_only=True):
+class Host(SettingKind, frozen=True, kw_only=True):
     """
     An IP address or, where C{names} says so, a host name.
 
@@ -302,7 +302,7 @@ class Host(Kind, frozen=True, kw_only=True):
         raise self._refuse()
 
 
-class _Items(Kind, frozen=True, kw_only=True):
+class _Items(SettingKind, frozen=True, kw_only=True):
     """Texts without repetition, several of them separated by C{;} or given as a list."""
 
     def read(self, value: object) -> tuple[str, ...]:
@@ -332,7 +332,7 @@ class Addresses(_Items, frozen=True, kw_only=True):
         raise self._refuse()
 
 
-class Address(Kind, frozen=True, kw_only=True):
+class Address(SettingKind, frozen=True, kw_only=True):
     """One C{host:port}."""
 
     @property
@@ -345,7 +345,7 @@ class Address(Kind, frozen=True, kw_only=True):
         raise self._refuse()
 
 
-class AdvertisedAddresses(Kind, frozen=True, kw_only=True):
+class AdvertisedAddresses(SettingKind, frozen=True, kw_only=True):
     """Addresses by where they are asked for, as L{smartgo.schema.advertised} has them."""
 
     @property
@@ -363,7 +363,7 @@ class AdvertisedAddresses(Kind, frozen=True, kw_only=True):
             raise ValueError(f"{self.allowed} ({error})") from None
 
 
-class Networks(_Items, frozen=True, kw_only=True):
+class NetworkList(_Items, frozen=True, kw_only=True):
     """IP addresses and networks, several of them."""
 
     @property
@@ -377,7 +377,7 @@ class Networks(_Items, frozen=True, kw_only=True):
             raise self._refuse() from None
 
 
-class Hours(Kind, frozen=True, kw_only=True):
+class Hours(SettingKind, frozen=True, kw_only=True):
     """Hours of the day: one, or several separated by C{;} or given as a list."""
 
     @property
@@ -406,7 +406,7 @@ class Hours(Kind, frozen=True, kw_only=True):
         return ";".join(f"{hour:02}" for hour in value) if isinstance(value, tuple) else ""
 
 
-class Levels(Kind, frozen=True, kw_only=True):
+class Levels(SettingKind, frozen=True, kw_only=True):
     """The delay levels, as RocketMQ writes them: C{1s 5s 10s 30s 1m}."""
 
     @property

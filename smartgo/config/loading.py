@@ -28,7 +28,7 @@ from smartgo.config.settings import (
     StoreConfig,
     TlsConfig,
 )
-from smartgo.config.sources import Given, Origin, from_environment, from_flags, from_properties, from_toml
+from smartgo.config.sources import GivenSetting, Origin, from_environment, from_flags, from_properties, from_toml
 from smartgo.errors import SettingError
 
 BROKER: Final = ("broker", "store", "ha", "tls", "limits", "ops")
@@ -107,7 +107,7 @@ def load(
 
 
 def _settle(
-    surroundings: Surroundings, tables: Sequence[str], given: Iterable[Given], warnings: list[str]
+    surroundings: Surroundings, tables: Sequence[str], given: Iterable[GivenSetting], warnings: list[str]
 ) -> Configuration:
     home = surroundings.variable("SMARTGO_HOME") or surroundings.home
     values: dict[str, dict[str, object]] = {table: {} for table in TABLES}
@@ -137,7 +137,7 @@ def _expanded(path: str, home: str) -> str:
     return posixpath.normpath(path)
 
 
-def _note_clamped(given: Given, value: object, warnings: list[str]) -> None:
+def _note_clamped(given: GivenSetting, value: object, warnings: list[str]) -> None:
     kind = given.setting.kind
     asked = as_text(given.value)
     if getattr(kind, "clamp", False) and asked.lstrip("-").isdigit() and asked.lstrip("0") != kind.show(value):

@@ -23,7 +23,7 @@ from smartgo.config.kinds import (
     Integer,
     Levels,
     Name,
-    Networks,
+    NetworkList,
     Path,
     Port,
     PortOrSwitch,
@@ -336,7 +336,7 @@ class HaConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     ha_allow: tuple[str, ...] = setting(
         (),
-        Networks(
+        NetworkList(
             "Who may replicate from a master. Whoever may gets every message, and counts as a slave under SYNC_MASTER.",
             otherwise="this machine where haBindAddress is a loopback address, else everybody",
         ),
@@ -415,14 +415,14 @@ class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     admin_allow: tuple[str, ...] = setting(
         (),
-        Networks(
+        NetworkList(
             "Who may change the write permission of brokers, routes and namespaced settings, and sees paths among the"
             " registry's settings; this machine always may.",
             otherwise="this machine alone",
         ),
     )
     broker_allow: tuple[str, ...] = setting(
-        (), Networks("Where brokers may register from; this machine always may.", otherwise="everywhere")
+        (), NetworkList("Where brokers may register from; this machine always may.", otherwise="everywhere")
     )
     max_route_topics: int = setting(
         200_000,
@@ -642,7 +642,7 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     ops_broker_networks: tuple[str, ...] = setting(
         (),
-        Networks(
+        NetworkList(
             "Where brokers may be that the API connects to, as registries name them; registries themselves are always"
             " asked. Brokers that register with host names are not reached then.",
             otherwise="everywhere",

@@ -35,7 +35,7 @@ class Origin(NamedTuple):
         return self.detail if self.source == "file" else str(self)
 
 
-class Given(NamedTuple):
+class GivenSetting(NamedTuple):
     """One setting that somebody gave."""
 
     setting: Setting
@@ -44,7 +44,7 @@ class Given(NamedTuple):
     origin: Origin
 
 
-def from_environment(variable: Callable[[str], str | None]) -> Iterator[Given]:
+def from_environment(variable: Callable[[str], str | None]) -> Iterator[GivenSetting]:
     """
     Yield what the process environment says.
 
@@ -58,10 +58,10 @@ def from_environment(variable: Callable[[str], str | None]) -> Iterator[Given]:
         value = variable(name)
         setting = find(key, ("broker",))
         if value and setting is not None:
-            yield Given(setting, value, Origin("environment", name))
+            yield GivenSetting(setting, value, Origin("environment", name))
 
 
-def from_properties(path: str, data: bytes, tables: Sequence[str], warnings: list[str]) -> Iterator[Given]:
+def from_properties(path: str, data: bytes, tables: Sequence[str], warnings: list[str]) -> Iterator[GivenSetting]:
     """
     Yield what a properties file says.
 
@@ -74,14 +74,14 @@ def from_properties(path: str, data: bytes, tables: Sequence[str], warnings: lis
         setting = find(key, tables)
         if setting is not None:
             if value or not setting.optional:
-                yield Given(setting, value, Origin("file", place))
+                yield GivenSetting(setting, value, Origin("file", place))
         elif key in known.MUST_BE:
             _must_be(key, value, place)
         elif key not in known.WITHOUT_MEANING and find(key, TABLES) is None:
             warnings.append(f"{place}: {unknown(key, tables)}")
 
 
-def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[Given]:
+def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[GivenSetting]:
     """
     Yield what a TOML file says, whatever program reads it.
 
@@ -106,7 +106,7 @@ def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[Given]:
             setting = _find_in_table(table, ours, key)
             if setting is not None:
                 if value != "" or not setting.optional:
-                    yield Given(setting, value, Origin("file", place))
+                    yield GivenSetting(setting, value, Origin("file", place))
             elif key in known.MUST_BE:
                 _must_be(key, str(value).lower() if isinstance(value, bool) else str(value), place)
             elif key not in known.WITHOUT_MEANING:
@@ -116,7 +116,7 @@ def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[Given]:
                 warnings.append(f"{place}: {unknown(key, (ours,) if ours in TABLES else TABLES)}")
 
 
-def from_flags(flags: Mapping[str, str], tables: Sequence[str]) -> Iterator[Given]:
+def from_flags(flags: Mapping[str, str], tables: Sequence[str]) -> Iterator[GivenSetting]:
     """
     Yield what the command line says.
 
@@ -129,7 +129,7 @@ def from_flags(flags: Mapping[str, str], tables: Sequence[str]) -> Iterator[Give
         setting = setting or find(key, tables)
         if setting is None:
             raise SettingError(f"flag {key}: {unknown(key, tables)}")
-        yield Given(setting, value, Origin("flag", key))
+        yield GivenSetting(setting, value, Origin("flag", key))
 
 
 def _flat(content: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

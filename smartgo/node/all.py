@@ -9,7 +9,7 @@ from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
 from smartgo.node import broker, registry
-from smartgo.node.assembly import Node, make_service
+from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import Process, process_rounds
@@ -49,6 +49,6 @@ def with_own_registry(configuration: Configuration) -> Configuration:
     )
 
 
-def makeService(options: Options) -> Node:
+def makeService(options: Options) -> NodeService:
     """Assemble both."""
     return make_service(options, prepare, assemble)

@@ -37,7 +37,7 @@ def settle_memory() -> None:
     gc.freeze()
 
 
-class Node(MultiService):
+class NodeService(MultiService):
     """
     Services over one environment, whose threads end after them.
 
@@ -144,7 +144,7 @@ def make_service(
     options: NodeOptions,
     prepare: Callable[[IEnvironment, Configuration], Any],
     assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process], list[Any]],
-) -> Node:
+) -> NodeService:
     """
     Assemble a process; what cannot work ends it here with one sentence, before twistd makes it a daemon.
 
@@ -161,7 +161,7 @@ def make_service(
         checked(options.program, probe_log, env, options.parent.get("logfile"))
     configuration: Configuration = checked(options.program, configure, env, options)
     prepared = checked(options.program, prepare, env, configuration)
-    node = Node(env, configuration)
+    node = NodeService(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     services = checked(options.program, assemble, env, options, configuration, prepared, process)
     for service in services[:1]:

@@ -8,7 +8,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
-from smartgo.node.assembly import Node, make_service
+from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import BrokerOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import (
@@ -69,6 +69,6 @@ def assemble(
     return [broker]
 
 
-def makeService(options: Options) -> Node:
+def makeService(options: Options) -> NodeService:
     """Assemble a broker."""
     return make_service(options, prepare, assemble)

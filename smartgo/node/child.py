@@ -16,7 +16,7 @@ from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
 
-class Leash(Protocol):
+class StandardInputWatch(Protocol):
     """Standard input."""
 
     def connectionLost(self, reason: Failure | None = None) -> None:
@@ -26,7 +26,7 @@ class Leash(Protocol):
 
 def follow(reactor: IReactorCore) -> None:
     """Begin to watch standard input."""
-    StandardIO(Leash(), reactor=reactor)
+    StandardIO(StandardInputWatch(), reactor=reactor)
 
 
 def main() -> None:

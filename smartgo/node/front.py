@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
-from smartgo.node.assembly import Node, make_service
+from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import FrontOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import Process
@@ -23,6 +23,6 @@ def assemble(
     return []
 
 
-def makeService(options: Options) -> Node:
+def makeService(options: Options) -> NodeService:
     """Assemble an API before a cluster."""
     return make_service(options, prepare, assemble)

@@ -16,7 +16,7 @@ from smartgo.errors import SettingError
 from smartgo.net.endpoints import endpoint
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
-from smartgo.node.assembly import Node, make_service
+from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
 from smartgo.node.process import Process, check_bind, probe_ports, process_rounds, server_limits, server_tls
@@ -131,6 +131,6 @@ def assemble(
     return [registry]
 
 
-def makeService(options: Options) -> Node:
+def makeService(options: Options) -> NodeService:
     """Assemble a registry."""
     return make_service(options, prepare, assemble)

@@ -19,7 +19,7 @@ from smartgo.cli.commands.dev import configured
 from smartgo.cli.commands.sendconsume import as_members, as_text, read_beginning
 from smartgo.cli.main import cli
 from smartgo.cli.support.output import in_words, json_line, moment, printable, size, span
-from smartgo.cli.support.running import refusal
+from smartgo.cli.support.running import command_error
 from smartgo.client.messages import ReceivedMessage
 from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
@@ -115,7 +115,7 @@ class ArgumentTests(SynchronousTestCase):
             (PeerRefused(1, "no"), 1), (CallFailed("no"), 1),
         ]  # fmt: skip
         for error, status in cases:
-            self.assertEqual(refusal(error).exit_code, status, error)
+            self.assertEqual(command_error(error).exit_code, status, error)
 
 
 class DevTests(SynchronousTestCase):

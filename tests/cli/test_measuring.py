@@ -15,8 +15,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.cli.commands.top import view
 from smartgo.cli.main import cli
 from smartgo.cli.support.load import Latencies
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.sampling import GroupSample, Sample, TopicSample
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.sampling import ClusterSample, GroupSample, TopicSample
 from tests.cli.case import ClusterCase
 from tests.fakes import FakeClock
 
@@ -42,7 +42,7 @@ class ProgressTests(SynchronousTestCase):
 
     def test_lines(self) -> None:
         """Where nobody looks, it is a line of JSON a second, with what is left, and one in the end."""
-        with Progress(self.clock, "records", 100, terminal=False) as progress:
+        with ProgressLine(self.clock, "records", 100, terminal=False) as progress:
             for _ in range(10):
                 self.clock.advance(0.5)
                 progress.advance(10)
@@ -53,7 +53,7 @@ class ProgressTests(SynchronousTestCase):
 
     def test_terminal(self) -> None:
         """A person sees one line that changes, and it is gone in the end."""
-        with Progress(self.clock, "records", 100, terminal=True) as progress:
+        with ProgressLine(self.clock, "records", 100, terminal=True) as progress:
             self.clock.advance(1.0)
             progress.to(50)
         self.assertIn("50/100", self.said[0])
@@ -63,10 +63,10 @@ class ProgressTests(SynchronousTestCase):
 
     def test_short(self) -> None:
         """Short work is silent; without a total nothing is said of the end."""
-        with Progress(self.clock, "x", 10, terminal=True) as progress:
+        with ProgressLine(self.clock, "x", 10, terminal=True) as progress:
             progress.to(10)
         self.assertEqual(self.said, [])
-        with Progress(self.clock, "x", terminal=False) as progress:
+        with ProgressLine(self.clock, "x", terminal=False) as progress:
             self.clock.advance(2.0)
             progress.to(10)
         self.assertEqual(json.loads(self.said[0])["eta_seconds"], None)
@@ -165,7 +165,7 @@ class TopTests(ClusterCase):
         """The busiest topics and the longest lags come first, as many as there is room for."""
         topics = [TopicSample(f"T{number}", number, float(number)) for number in range(50)]
         groups = [GroupSample(f"G{number}", "T", number, 1.0, 90.0) for number in range(50)]
-        sample = Sample(1_700_000_000_000, 2.0, [], topics, groups, 7)
+        sample = ClusterSample(1_700_000_000_000, 2.0, [], topics, groups, 7)
         console = Console(width=100, record=True, file=io.StringIO())
         console.print(view(sample, "r:1", 30, "no answer"))
         text = console.export_text()

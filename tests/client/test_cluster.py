@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from smartgo.cli.support.embedded import Embedded, configuration_of
+from smartgo.cli.support.embedded import EmbeddedNode, configuration_of
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
@@ -67,7 +67,7 @@ class ClusterCase(TestCase):
             "mappedFileSizeConsumeQueue": "20000",
             "messageDelayLevel": "1s 1s 1s 1s 1s 1s",
         }
-        self.node = Embedded(self.env, configuration_of(self.env, flags), self.fail, fill_disk=True)
+        self.node = EmbeddedNode(self.env, configuration_of(self.env, flags), self.fail, fill_disk=True)
         await self.node.start()
         self.clients: list[Client] = []
         self.client = self.make_client()

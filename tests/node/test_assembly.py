@@ -6,7 +6,7 @@ from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.loading import Configuration
-from smartgo.node.assembly import Node
+from smartgo.node.assembly import NodeService
 from tests.fakes import FakeEnvironment
 
 
@@ -15,7 +15,7 @@ class NodeTests(SynchronousTestCase):
 
     def logged(self, user: int) -> list[str]:
         """What is logged at the start of a process of this user."""
-        node = Node(FakeEnvironment(), Configuration(), lambda: user)
+        node = NodeService(FakeEnvironment(), Configuration(), lambda: user)
         with capturedLogs() as events:
             node.startService()
         self.successResultOf(node.stopService())

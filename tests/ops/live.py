@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.support.embedded import Embedded, configuration_of
+from smartgo.cli.support.embedded import EmbeddedNode, configuration_of
 from smartgo.env.real import RealEnvironment
 
 TOKEN = "live-token"
@@ -43,7 +43,7 @@ class Live:
             "opsRequestsPerSecond": "100000",
             **settings,
         }
-        self.node = Embedded(self.env, configuration_of(self.env, flags), lambda reason: None, serve_ops=True)
+        self.node = EmbeddedNode(self.env, configuration_of(self.env, flags), lambda reason: None, serve_ops=True)
         self.port = ops
         self.url = f"{'https' if 'tls.server.certPath' in settings else 'http'}://127.0.0.1:{ops}"
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 
 from smartgo.cli.support.output import OUTPUT, Columns, moment, print_members, print_rows, size, span
-from smartgo.cli.support.rest import Api, Asking, api_options
-from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.rest import RestClient, RestOptions, api_options
+from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.texts import examples
 
 _SPAN: Final = re.compile(r"([0-9]{1,4})(m|h|d)\Z")
@@ -70,18 +70,18 @@ def alert() -> None:
 @click.option("--check", is_flag=True, help="End with 1 where an alert fires that is not silenced.")
 @OUTPUT
 @api_options
-def list_(asking: Asking, state: str | None, loud: bool, check: bool, output: str) -> None:
+def list_(rest: RestOptions, state: str | None, loud: bool, check: bool, output: str) -> None:
     """List alerts: those that fire, that are pending, and that are over since not long ago."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         silenced = "false" if loud else None
         rows = (await api.get("/alerts", limit=200, state=state, silenced=silenced))["items"]
         print_rows(output, rows, _ALERTS, "All is well.")
         firing = sum(one["state"] == "firing" and one["silence"] is None for one in rows)
         if check and firing:
-            raise Refusal(f"{firing} alert{'s fire' if firing > 1 else ' fires'}")
+            raise CommandError(f"{firing} alert{'s fire' if firing > 1 else ' fires'}")
 
-    asking.do(work)
+    rest.do(work)
 
 
 @alert.command("history", epilog=examples("smartgo alert history", "smartgo alert history -f broker-a -o jsonl"))
@@ -89,10 +89,10 @@ def list_(asking: Asking, state: str | None, loud: bool, check: bool, output: st
 @click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
 @OUTPUT
 @api_options
-def history(asking: Asking, text: str, count: int, output: str) -> None:
+def history(rest: RestOptions, text: str, count: int, output: str) -> None:
     """List alerts that fired, the newest first."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         rows = (await api.get("/alerts/history", limit=count, q=text))["items"]
         print_rows(
             output,
@@ -108,16 +108,16 @@ def history(asking: Asking, text: str, count: int, output: str) -> None:
             "No alert has fired.",
         )
 
-    asking.do(work)
+    rest.do(work)
 
 
 @alert.command("rules", epilog=examples("smartgo alert rules", "smartgo alert rules -o yaml"))
 @OUTPUT
 @api_options
-def rules(asking: Asking, output: str) -> None:
+def rules(rest: RestOptions, output: str) -> None:
     """List the rules: what counts as wrong, and for how long it must be so."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         print_rows(
             output,
             await api.get("/alerts/rules"),
@@ -132,7 +132,7 @@ def rules(asking: Asking, output: str) -> None:
             },
         )
 
-    asking.do(work)
+    rest.do(work)
 
 
 @alert.command(
@@ -154,13 +154,13 @@ def rules(asking: Asking, output: str) -> None:
 @OUTPUT
 @api_options
 def silence(
-    asking: Asking, rule: str, subject: str, other: str, everything: bool, seconds: int, comment: str, output: str
+    rest: RestOptions, rule: str, subject: str, other: str, everything: bool, seconds: int, comment: str, output: str
 ) -> None:
     """Silence alerts of RULE, about SUBJECT alone where one is given: they are listed still, and count no more."""
     if bool(rule or subject or other) == everything:
         raise click.UsageError("give a RULE, or --subject NAME, or --all alone")
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         body = {
             "rule": rule, "subject": subject or other, "all": everything, "seconds": seconds, "comment": comment,
         }  # fmt: skip
@@ -173,17 +173,17 @@ def silence(
         }
         print_members(output, made, members)
 
-    asking.do(work)
+    rest.do(work)
 
 
 @alert.command("end", epilog=examples("smartgo alert end 7"))
 @click.argument("id", type=click.IntRange(0))
 @api_options
-def end(asking: Asking, id: int) -> None:
+def end(rest: RestOptions, id: int) -> None:
     """End silence ID."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         await api.order("DELETE", f"/alerts/silences/{id}")
         click.echo(f"silence {id} is over")
 
-    asking.do(work)
+    rest.do(work)

@@ -10,11 +10,11 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.support.load import Latencies, Load, producer_of
+from smartgo.cli.support.load import Latencies, SendLoad, producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_value, size
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import Refusal
-from smartgo.cli.support.session import Cluster, Connected, cluster_options
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
@@ -26,7 +26,7 @@ SENT_AT: Final = "SENT_AT"
 """Property with the sender's monotonic clock, in seconds."""
 
 
-class Result(msgspec.Struct, frozen=True):
+class BenchResult(msgspec.Struct, frozen=True):
     """
     What was measured.
 
@@ -99,7 +99,7 @@ def _load(function: Callable[..., None]) -> Callable[..., None]:
 @OUTPUT
 @cluster_options
 def send(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
     count: int | None,
     seconds: float | None,
@@ -112,8 +112,8 @@ def send(
 ) -> None:
     """Send messages to TOPIC and measure how long their answers take. A count is of messages, a rate of sends."""
 
-    async def work(there: Connected) -> None:
-        producer = await producer_of(there, GROUP)
+    async def work(session: ClusterSession) -> None:
+        producer = await producer_of(session, GROUP)
         body = bytes(body_size)
         await producer.send(Message(topic=topic, body=body))  # makes the topic
 
@@ -130,8 +130,8 @@ def send(
             return batch
 
         limit = None if count is None else math.ceil(count / batch)
-        with Progress(there.env.clock, "sent", count) as progress:
-            load = Load(there.env.clock, one, limit, seconds, in_flight, rate, progress)
+        with ProgressLine(session.env.clock, "sent", count) as progress:
+            load = SendLoad(session.env.clock, one, limit, seconds, in_flight, rate, progress)
             await load.run()
         _tell("sent", topic, load.sent, load.took, body_size, load.latencies, output, load)
 
@@ -154,20 +154,20 @@ def send(
 @OUTPUT
 @cluster_options
 def consume(
-    cluster: Cluster, topic: str, count: int | None, seconds: float | None, group: str, batch: int, output: str
+    cluster: ClusterOptions, topic: str, count: int | None, seconds: float | None, group: str, batch: int, output: str
 ) -> None:
     """Consume the messages of TOPIC and measure how many come a second, from the first one that comes.
 
     A new group begins at the first message. The latency is from the sender's wall clock to ours.
     """
 
-    async def work(there: Connected) -> None:
-        clock = there.env.clock
+    async def work(session: ClusterSession) -> None:
+        clock = session.env.clock
         latencies = Latencies()
         ended: Deferred[None] = Deferred()
         first = last = 0.0
         received = octets = 0
-        progress = Progress(clock, "consumed", count)
+        progress = ProgressLine(clock, "consumed", count)
 
         def listener(messages: list[ReceivedMessage]) -> None:
             nonlocal first, last, received, octets
@@ -183,7 +183,7 @@ def consume(
                 ended.callback(None)
 
         settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, batch=batch)
-        consumer = PushConsumer(there.client, group, listener, settings)
+        consumer = PushConsumer(session.client, group, listener, settings)
         consumer.subscribe(topic)
         limit = seconds if seconds is not None else None if count is not None else 30.0
         with progress:
@@ -192,7 +192,7 @@ def consume(
                 ended.addTimeout(limit, clock, onTimeoutCancel=lambda result, _: None)
             await ended
         if not received:
-            raise Refusal(f"nothing came of topic {topic}")
+            raise CommandError(f"nothing came of topic {topic}")
         _tell("consumed", topic, received, max(last - first, 1e-6), octets / received, latencies, output)
 
     cluster.do(work)
@@ -206,7 +206,7 @@ def consume(
 @OUTPUT
 @cluster_options
 def trip(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
     count: int | None,
     seconds: float | None,
@@ -220,14 +220,14 @@ def trip(
     Fewer than came were lost, or came after ten seconds of waiting; that ends the command with 1.
     """
 
-    async def work(there: Connected) -> None:
-        clock = there.env.clock
+    async def work(session: ClusterSession) -> None:
+        clock = session.env.clock
         latencies = Latencies()
         waiting: set[str] = set()
         early: set[str] = set()
         done: Deferred[None] = Deferred()
         over = False
-        name = f"{GROUP}-{there.env.random.token(4).hex()}"
+        name = f"{GROUP}-{session.env.random.token(4).hex()}"
 
         def listener(messages: list[ReceivedMessage]) -> None:
             now = clock.seconds()
@@ -243,10 +243,10 @@ def trip(
             if over and not waiting and not done.called:
                 done.callback(None)
 
-        producer = await producer_of(there, GROUP)
+        producer = await producer_of(session, GROUP)
         body = bytes(body_size)
         await producer.send(Message(topic=topic, body=body))  # makes the topic
-        consumer = PushConsumer(there.client, name, listener, ConsumerSettings(batch=32))
+        consumer = PushConsumer(session.client, name, listener, ConsumerSettings(batch=32))
         consumer.subscribe(topic)
         await consumer.start()
 
@@ -259,17 +259,17 @@ def trip(
                 waiting.add(result.message_id)
             return 1
 
-        with Progress(clock, "sent", count) as progress:
-            load = Load(clock, one, count, seconds, in_flight, rate, progress)
+        with ProgressLine(clock, "sent", count) as progress:
+            load = SendLoad(clock, one, count, seconds, in_flight, rate, progress)
             await load.run()
         over = True
         if waiting:
             await done.addTimeout(10.0, clock, onTimeoutCancel=lambda result, _: None)
         await consumer.stop()
-        await there.admin.groups.delete(name)
+        await session.admin.groups.delete(name)
         _tell("made the trip", topic, latencies.count, load.took, body_size, latencies, output, load)
         if waiting:
-            raise Refusal(f"{len(waiting):,} of {load.sent:,} messages did not come")
+            raise CommandError(f"{len(waiting):,} of {load.sent:,} messages did not come")
 
     cluster.do(work)
 
@@ -282,9 +282,9 @@ def _tell(
     body_size: float,
     latencies: Latencies,
     output: str,
-    load: Load | None = None,
+    load: SendLoad | None = None,
 ) -> None:
-    result = Result(
+    result = BenchResult(
         what,
         topic,
         messages,
@@ -308,4 +308,4 @@ def _tell(
             members["failed"] = f"{result.failures:,}, the first: {result.failure}"
         print_members(TEXT, result, members)
     if result.failures:
-        raise Refusal(f"{result.failures:,} sends failed")
+        raise CommandError(f"{result.failures:,} sends failed")

@@ -12,10 +12,10 @@ from twisted.internet.defer import Deferred
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import surroundings
 from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_table, print_value
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import do
-from smartgo.cli.support.storecheck import StoreCheck, Summary
+from smartgo.cli.support.storecheck import StoreCheck, StoreCheckResult
 from smartgo.cli.support.texts import examples, read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
@@ -55,7 +55,7 @@ def check(directory: str, path: str | None, flags: Mapping[str, str], output: st
         given = {"storePathRootDir": root, **flags}
         store = load(surroundings(env), BROKER, path or "", data, given).store
         geometry = Geometry(store.max_hash_slot_num, store.max_index_num)
-        with Progress(env.clock, "log") as progress:
+        with ProgressLine(env.clock, "log") as progress:
             looked = StoreCheck(
                 env.files,
                 root,
@@ -63,19 +63,19 @@ def check(directory: str, path: str | None, flags: Mapping[str, str], output: st
                 geometry,
                 lambda what, done, total: progress.to(done, total, what),
             )
-            working: Deferred[Summary] = env.threads.run(_LANE, looked.run)
+            working: Deferred[StoreCheckResult] = env.threads.run(_LANE, looked.run)
             try:
                 summary = await working
             finally:
                 looked.cancelled = True  # an interrupt came: the thread is waited for in the end
         _print(summary, output)
         if summary.damaged:
-            raise Refusal(f"{root} is damaged", DAMAGED)
+            raise CommandError(f"{root} is damaged", DAMAGED)
 
     do(work)
 
 
-def _print(summary: Summary, output: str) -> None:
+def _print(summary: StoreCheckResult, output: str) -> None:
     if output != TEXT:
         print_value(output, plain(summary))
         return

@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows, print_value
-from smartgo.cli.support.rest import Api, Asking, api_options
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.rest import RestClient, RestOptions, api_options
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.clients import Member
 
@@ -51,11 +51,11 @@ def client() -> None:
 @click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only these.")
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, group: str | None, role: str | None, output: str) -> None:
+def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str) -> None:
     """List the connected clients, a line for each group that one is in."""
 
-    async def work(there: Connected) -> None:
-        clients = there.admin.clients
+    async def work(session: ClusterSession) -> None:
+        clients = session.admin.clients
         rows: list[Member] = []
         if role != "consumer":
             rows += [one for one in await clients.producers() if group in (None, one.group)]
@@ -70,13 +70,13 @@ def ls(cluster: Cluster, group: str | None, role: str | None, output: str) -> No
 @click.argument("client_id", metavar="CLIENT")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, client_id: str, output: str) -> None:
+def show(cluster: ClusterOptions, client_id: str, output: str) -> None:
     """Show the groups that CLIENT is in. What it holds tells "smartgo group info GROUP CLIENT"."""
 
-    async def work(there: Connected) -> None:
-        rows = [one for one in await there.admin.clients.all() if one.client_id == client_id]
+    async def work(session: ClusterSession) -> None:
+        rows = [one for one in await session.admin.clients.all() if one.client_id == client_id]
         if not rows:
-            raise Refusal(f"no client {client_id} is connected", MISSING)
+            raise CommandError(f"no client {client_id} is connected", MISSING)
         print_rows(output, rows, _COLUMNS)
 
     cluster.do(work)
@@ -94,14 +94,14 @@ def show(cluster: Cluster, client_id: str, output: str) -> None:
 @YES
 @OUTPUT
 @api_options
-def close(asking: Asking, client_id: str, reason: str, yes: bool, output: str) -> None:
+def close(rest: RestOptions, client_id: str, reason: str, yes: bool, output: str) -> None:
     """Close the connections of CLIENT to the broker of the process whose REST API is asked.
 
     CLIENT is told nothing, and connects again by itself, as after any break. Other brokers to which it is connected are
     named: close it at the API of each.
     """
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         confirm(f"The connections of {client_id} will be closed.", yes)
         query = f"?{urlencode({'reason': reason})}" if reason else ""
         done = await api.order("DELETE", f"/clients/{quote(client_id, safe='')}{query}")
@@ -112,4 +112,4 @@ def close(asking: Asking, client_id: str, reason: str, yes: bool, output: str) -
         if done["elsewhere"]:
             click.echo(f"It is connected still to {', '.join(done['elsewhere'])}: ask the API of each, by --api.")
 
-    asking.do(work)
+    rest.do(work)

@@ -10,8 +10,8 @@ import msgspec
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
 from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_rows, print_value, span
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import BrokerStatsData, StatsItem
@@ -66,14 +66,14 @@ def difference(table: dict[str, str], end: str, begin: str) -> int | None:
     return None if high is None or low is None else int(high - low)
 
 
-async def broker_rows(there: Connected) -> list[BrokerRow]:
+async def broker_rows(session: ClusterSession) -> list[BrokerRow]:
     """Return all brokers with what they tell of themselves; one that does not answer with why."""
-    now = there.env.clock.wall_ms()
+    now = session.env.clock.wall_ms()
     rows = []
-    for place in await there.admin.brokers.places():
+    for place in await session.admin.brokers.places():
         row = BrokerRow(cluster=place.cluster, broker=place.name, id=place.id, address=place.address)
         try:
-            table = await there.admin.brokers.runtime(place.address)
+            table = await session.admin.brokers.runtime(place.address)
         except CallFailed as error:
             rows.append(msgspec.structs.replace(row, failure=str(error)))
             continue
@@ -109,11 +109,11 @@ def cluster() -> None:
 @cluster.command("ls", epilog=examples("smartgo cluster ls", "smartgo cluster ls -o jsonl"))
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, output: str) -> None:
+def ls(cluster: ClusterOptions, output: str) -> None:
     """List the brokers: their rates, and how full their disks are. Ends with 75 where one does not answer."""
 
-    async def work(there: Connected) -> None:
-        rows = await broker_rows(there)
+    async def work(session: ClusterSession) -> None:
+        rows = await broker_rows(session)
         print_rows(
             output,
             rows,
@@ -134,7 +134,7 @@ def ls(cluster: Cluster, output: str) -> None:
         )
         silent = [row.broker for row in rows if row.failure is not None]
         if silent:
-            raise Refusal(f"no answer from {', '.join(silent)}", 75)
+            raise CommandError(f"no answer from {', '.join(silent)}", 75)
 
     cluster.do(work)
 
@@ -145,11 +145,11 @@ def ls(cluster: Cluster, output: str) -> None:
 @click.argument("broker")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, broker: str, output: str) -> None:
+def show(cluster: ClusterOptions, broker: str, output: str) -> None:
     """Show all that BROKER, a name or an address, tells of itself."""
 
-    async def work(there: Connected) -> None:
-        table = await there.admin.brokers.runtime(broker)
+    async def work(session: ClusterSession) -> None:
+        table = await session.admin.brokers.runtime(broker)
         print_members(output, table, dict(sorted(table.items())))
 
     cluster.do(work)
@@ -168,16 +168,16 @@ def show(cluster: Cluster, broker: str, output: str) -> None:
 @click.argument("key")
 @OUTPUT
 @cluster_options
-def stats(cluster: Cluster, counter: str, key: str, output: str) -> None:
+def stats(cluster: ClusterOptions, counter: str, key: str, output: str) -> None:
     """Show what brokers counted, over a minute, an hour and a day.
 
     KEY is a topic, TOPIC@GROUP, TOPIC@QUEUE, TOPIC@QUEUE@GROUP, QUEUE@TOPIC@GROUP for latencies, or a cluster.
     """
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.brokers.counters(counter, key)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.brokers.counters(counter, key)
         if not found:
-            raise Refusal(f"no broker has counted {counter} of {key}", MISSING)
+            raise CommandError(f"no broker has counted {counter} of {key}", MISSING)
         if output != TEXT:
             print_value(output, {broker: plain(one) for broker, one in found.items()})
             return
@@ -205,20 +205,20 @@ def _spans(data: BrokerStatsData) -> list[tuple[str, StatsItem]]:
 @DRY_RUN
 @YES
 @cluster_options
-def stop_writes(cluster: Cluster, broker: str, dry_run: bool, yes: bool) -> None:
+def stop_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) -> None:
     """Have registries tell producers to leave BROKER out, so that it can be emptied and stopped.
 
     Producers follow within 30 s. What is there can still be read. It lasts until BROKER registers a changed topic, is
     started again, or "smartgo cluster start-writes".
     """
 
-    async def work(there: Connected) -> None:
-        await there.admin.brokers.address(broker)
+    async def work(session: ClusterSession) -> None:
+        await session.admin.brokers.address(broker)
         if dry_run:
             click.echo(f"nothing would be written to {broker} any more")
             return
         confirm(f"Nothing will be written to {broker} any more.", yes)
-        count = await there.admin.brokers.wipe_write(broker)
+        count = await session.admin.brokers.wipe_write(broker)
         click.echo(f"nothing is written to {count} topics of {broker} any more")
 
     cluster.do(work)
@@ -228,15 +228,15 @@ def stop_writes(cluster: Cluster, broker: str, dry_run: bool, yes: bool) -> None
 @click.argument("broker")
 @DRY_RUN
 @cluster_options
-def start_writes(cluster: Cluster, broker: str, dry_run: bool) -> None:
+def start_writes(cluster: ClusterOptions, broker: str, dry_run: bool) -> None:
     """Have registries tell producers to use all topics of BROKER again."""
 
-    async def work(there: Connected) -> None:
-        await there.admin.brokers.address(broker)
+    async def work(session: ClusterSession) -> None:
+        await session.admin.brokers.address(broker)
         if dry_run:
             click.echo(f"all topics of {broker} would be written again")
             return
-        count = await there.admin.brokers.restore_write(broker)
+        count = await session.admin.brokers.restore_write(broker)
         click.echo(f"{count} topics of {broker} are written again")
 
     cluster.do(work)
@@ -257,12 +257,12 @@ _CLEANINGS: Final = {
 @DRY_RUN
 @YES
 @cluster_options
-def clean(cluster: Cluster, what: str, broker: str, dry_run: bool, yes: bool) -> None:
+def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: bool) -> None:
     """Have BROKER remove what nobody needs now, not at its next round: in queues of messages that are gone, the queues
     of topics that are gone, or log files that are old enough."""
 
-    async def work(there: Connected) -> None:
-        brokers = there.admin.brokers
+    async def work(session: ClusterSession) -> None:
+        brokers = session.admin.brokers
         await brokers.address(broker)
         if dry_run:
             click.echo(f"{broker} would remove {_CLEANINGS[what]}")

@@ -10,9 +10,9 @@ import msgspec
 
 from smartgo.cli.support.embedded import surroundings
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows
-from smartgo.cli.support.rest import Api, Asking, api_options
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, do
+from smartgo.cli.support.rest import RestClient, RestOptions, api_options
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm, do
 from smartgo.cli.support.texts import examples, read_pairs
 from smartgo.config.catalog import settings_of
 from smartgo.config.catalog import show as shown
@@ -25,14 +25,14 @@ from smartgo.errors import SettingError
 _PROGRAMS: Final = {"broker": BROKER, "slave": BROKER, "registry": REGISTRY, "all": ALL}
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingRow(msgspec.Struct, frozen=True):
     """One setting of a process; C{value} as a file has it."""
 
     name: str
     value: str
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckedSettingRow(msgspec.Struct, frozen=True):
     """One setting of a file that is checked: its table, value, and where that came from."""
 
     table: str
@@ -41,7 +41,7 @@ class Checked(msgspec.Struct, frozen=True):
     origin: str
 
 
-class Described(msgspec.Struct, frozen=True):
+class SettingDescriptionRow(msgspec.Struct, frozen=True):
     """One setting of the schema."""
 
     table: str
@@ -68,7 +68,7 @@ _HISTORY: Final[Columns[dict[str, Any]]] = {
     "kept": lambda row: row["kept"],
     "undone by": lambda row: row["undoneBy"],
 }
-_COLUMNS: Columns[Row] = {"setting": lambda row: row.name, "value": lambda row: row.value}
+_COLUMNS: Columns[SettingRow] = {"setting": lambda row: row.name, "value": lambda row: row.value}
 
 
 @click.group(
@@ -92,17 +92,17 @@ def config() -> None:
 @click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name holds TEXT.")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, broker: str | None, server: str | None, part: str, output: str) -> None:
+def show(cluster: ClusterOptions, broker: str | None, server: str | None, part: str, output: str) -> None:
     """Show the settings of BROKER, a name or an address, or of a registry."""
     if (broker is None) == (server is None):
         raise click.UsageError("give a BROKER, or --server HOST:PORT of a registry")
 
-    async def work(there: Connected) -> None:
+    async def work(session: ClusterSession) -> None:
         if broker is not None:
-            found = await there.admin.brokers.settings(broker)
+            found = await session.admin.brokers.settings(broker)
         else:
-            found = await there.admin.registries.settings(server or "")
-        rows = [Row(name, value) for name, value in sorted(found.items()) if part.lower() in name.lower()]
+            found = await session.admin.registries.settings(server or "")
+        rows = [SettingRow(name, value) for name, value in sorted(found.items()) if part.lower() in name.lower()]
         print_rows(output, rows, _COLUMNS, f"No setting has {part} in its name.")
 
     cluster.do(work)
@@ -125,8 +125,8 @@ def show(cluster: Cluster, broker: str | None, server: str | None, part: str, ou
 @api_options
 @cluster_options
 def set_(
-    cluster: Cluster,
-    asking: Asking,
+    cluster: ClusterOptions,
+    rest: RestOptions,
     words: tuple[str, ...],
     registries: bool,
     keep: bool,
@@ -139,9 +139,9 @@ def set_(
     Brokers take changes over the remoting protocol only where access control is on; the process whose REST API --api
     names takes them from an admin's token.
     """
-    if asking.url is not None:
+    if rest.url is not None:
         changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words)
-        _set_over_api(asking, changes, keep, dry_run, yes, output)
+        _set_over_api(rest, changes, keep, dry_run, yes, output)
         return
     if keep:
         raise click.UsageError("--keep goes with --api")
@@ -150,8 +150,8 @@ def set_(
     if not changes or "=" in broker:
         raise click.UsageError("give a BROKER, or --registries, and NAME=VALUE")
 
-    async def work(there: Connected) -> None:
-        admin = there.admin
+    async def work(session: ClusterSession) -> None:
+        admin = session.admin
         before: dict[str, str] = {}
         if registries:
             for address in admin.registries.addresses:
@@ -185,7 +185,7 @@ def set_(
 
 
 async def _look_and_do(
-    api: Api, method: str, path: str, body: Mapping[str, Any], when: str, dry_run: bool, yes: bool, output: str
+    api: RestClient, method: str, path: str, body: Mapping[str, Any], when: str, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Say what would be changed, ask whether to go on, do it. @param when: end of the question's first sentence."""
     rows = await api.order(method, path, {**body, "dryRun": True})
@@ -199,13 +199,13 @@ async def _look_and_do(
 
 
 def _set_over_api(
-    asking: Asking, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
+    rest: RestOptions, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         when = "from now on" if keep else "until the next start"
         await _look_and_do(api, "PATCH", "/config", {"changes": changes, "keep": keep}, when, dry_run, yes, output)
 
-    asking.do(work)
+    rest.do(work)
 
 
 @config.command(
@@ -216,14 +216,14 @@ def _set_over_api(
 @click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
 @OUTPUT
 @api_options
-def history(asking: Asking, setting: str, count: int, output: str) -> None:
+def history(rest: RestOptions, setting: str, count: int, output: str) -> None:
     """List what was changed of a process while it ran, the newest first."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         rows = (await api.get("/config/history", limit=count, setting=setting))["items"]
         print_rows(output, rows, _HISTORY, "Nothing was changed.")
 
-    asking.do(work)
+    rest.do(work)
 
 
 @config.command("undo", epilog=examples("smartgo config undo 7 --dry-run", "smartgo config undo 7 --yes"))
@@ -232,13 +232,13 @@ def history(asking: Asking, setting: str, count: int, output: str) -> None:
 @YES
 @OUTPUT
 @api_options
-def undo(asking: Asking, id: int, dry_run: bool, yes: bool, output: str) -> None:
+def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> None:
     """Take back change ID of "smartgo config history"; shown is what was before, and what is then."""
 
-    async def work(api: Api) -> None:
+    async def work(api: RestClient) -> None:
         await _look_and_do(api, "POST", f"/config/history/{id}/undo", {}, "again", dry_run, yes, output)
 
-    asking.do(work)
+    rest.do(work)
 
 
 @config.command(
@@ -284,7 +284,7 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
         for sentence in found.warnings:
             click.echo(f"warning: {sentence}", err=True)
         rows = [
-            Checked(table, name, text, str(found.origins[table, name]))
+            CheckedSettingRow(table, name, text, str(found.origins[table, name]))
             for table in tables
             for name, text in shown(table, getattr(found, table))
         ]
@@ -309,7 +309,7 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
 def describe(part: str, output: str) -> None:
     """Explain all settings, or those whose name holds TEXT."""
     rows = [
-        Described(
+        SettingDescriptionRow(
             table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.kind.about
         )
         for table in TABLES
@@ -317,7 +317,7 @@ def describe(part: str, output: str) -> None:
         if part.lower() in one.name.lower()
     ]
     if not rows:
-        raise Refusal(f"no setting has {part} in its name", MISSING)
+        raise CommandError(f"no setting has {part} in its name", MISSING)
     print_rows(
         output,
         rows,

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from smartgo.cli.support.contextfile import (
-    Context,
-    Contexts,
+    ClusterContext,
+    ContextFile,
     check_context_name,
     contexts_path,
     load_contexts,
@@ -24,7 +24,7 @@ from smartgo.errors import SettingError
 from smartgo.schema.address import parse_address
 
 
-class Row(msgspec.Struct, frozen=True):
+class ContextRow(msgspec.Struct, frozen=True):
     """One context of the list."""
 
     name: str
@@ -56,7 +56,7 @@ def ls(output: str) -> None:
     async def work(env: IEnvironment) -> None:
         contexts = load_contexts(env)
         rows = [
-            Row(name, name == contexts.current, one.registry, one.tls)
+            ContextRow(name, name == contexts.current, one.registry, one.tls)
             for name, one in sorted(contexts.contexts.items())
         ]
         print_rows(
@@ -83,7 +83,7 @@ def show(name: str | None, output: str) -> None:
     async def work(env: IEnvironment) -> None:
         contexts = load_contexts(env)
         chosen = name or contexts.current
-        found = contexts.get(chosen) if chosen else Context()
+        found = contexts.get(chosen) if chosen else ClusterContext()
         members = {"name": chosen, "file": contexts_path(env), **msgspec.structs.asdict(found)}
         print_members(output, members, members)
 
@@ -135,7 +135,7 @@ def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
         given = {member: None if value == "" else value for member, value in given.items()}
         if "registry" in given:
             given["registry"] = _checked(str(given["registry"] or ""))
-        before = contexts.contexts.get(name, Context())
+        before = contexts.contexts.get(name, ClusterContext())
         contexts.contexts[name] = msgspec.structs.replace(before, **given)
         if use_it:
             contexts.current = name
@@ -164,7 +164,7 @@ def rm(name: str) -> None:
     """Forget context NAME."""
 
     async def work(env: IEnvironment) -> None:
-        contexts: Contexts = load_contexts(env)
+        contexts: ContextFile = load_contexts(env)
         contexts.get(name)
         del contexts.contexts[name]
         if contexts.current == name:

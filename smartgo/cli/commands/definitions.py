@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_rows, print_value
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.definitions import DefinitionSet, Item, Step, counts_of, read_definitions
 from smartgo.errors import BadBody, SettingError
@@ -33,14 +33,14 @@ from smartgo.errors import BadBody, SettingError
 )
 @OUTPUT
 @cluster_options
-def export(cluster: Cluster, part: str, namespaces: tuple[str, ...], output: str) -> None:
+def export(cluster: ClusterOptions, part: str, namespaces: tuple[str, ...], output: str) -> None:
     """Print the settings of all topics and groups, for "smartgo cluster import": JSON, or YAML by -o yaml.
 
     Neither messages nor where groups stand. A broker that does not answer fails it.
     """
 
-    async def work(there: Connected) -> None:
-        definitions = await there.admin.definitions.export(part, namespaces)
+    async def work(session: ClusterSession) -> None:
+        definitions = await session.admin.definitions.export(part, namespaces)
         print_value("json" if output == TEXT else output, plain(definitions))
 
     cluster.do(work)
@@ -61,7 +61,7 @@ def export(cluster: Cluster, part: str, namespaces: tuple[str, ...], output: str
 @OUTPUT
 @cluster_options
 def import_(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     path: str,
     brokers: tuple[str, ...],
     skip_refused: bool,
@@ -77,34 +77,36 @@ def import_(
     78 where it is wrong.
     """
 
-    async def work(there: Connected) -> None:
-        steps = await there.admin.definitions.plan(_read(there, path), brokers or None)
+    async def work(session: ClusterSession) -> None:
+        steps = await session.admin.definitions.plan(_read(session, path), brokers or None)
         refused = [step.item for step in steps if step.item.outcome == "refused"]
         if not dry_run:
             if refused and not skip_refused:
                 first = f"{refused[0].words}: {refused[0].reason}"
-                raise Refusal(
+                raise CommandError(
                     f"nothing was done, as {len(refused)} of {len(steps)} are refused, such as {first};"
                     " --broker names other brokers, --skip-refused does the rest"
                 )
-            await _write(there, [step for step in steps if step.due], yes)
+            await _write(session, [step for step in steps if step.due], yes)
         _print(steps, output, path)
         if output == TEXT and dry_run:
             click.echo("Nothing was done: this was a dry run.")
         undone = {name: count for name, count in counts_of(steps).items() if name in ("refused", "failed")}
         if undone:
-            raise Refusal(", ".join(f"{count} {'were ' * (name == 'refused')}{name}" for name, count in undone.items()))
+            raise CommandError(
+                ", ".join(f"{count} {'were ' * (name == 'refused')}{name}" for name, count in undone.items())
+            )
 
     cluster.do(work)
 
 
-async def _write(there: Connected, due: list[Step], yes: bool) -> None:
+async def _write(session: ClusterSession, due: list[Step], yes: bool) -> None:
     if not due:
         return
     confirm(f"{len(due)} settings will be written.", yes)
-    with Progress(there.env.clock, "settings", len(due)) as progress:
+    with ProgressLine(session.env.clock, "settings", len(due)) as progress:
         for step in due:
-            await there.admin.definitions.write(step)
+            await session.admin.definitions.write(step)
             progress.advance()
 
 
@@ -132,14 +134,14 @@ def _text(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _read(there: Connected, path: str) -> DefinitionSet:
+def _read(session: ClusterSession, path: str) -> DefinitionSet:
     """Read a file of definitions, JSON or YAML. @raise Refusal: it cannot be read. @raise SettingError: it is none."""
     import yaml
 
     try:
-        return read_definitions(yaml.safe_load(there.env.files.read(path)))
+        return read_definitions(yaml.safe_load(session.env.files.read(path)))
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror or error}", MISSING) from None
+        raise CommandError(f"{path}: {error.strerror or error}", MISSING) from None
     except (yaml.YAMLError, ValueError, BadBody) as error:
         reason = " ".join(str(error).split())
         raise SettingError(f"{path}: these are no definitions: {reason}") from None

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.support.embedded import Embedded, configuration_of
+from smartgo.cli.support.embedded import EmbeddedNode, configuration_of
 from smartgo.cli.support.parallel import call_each
-from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import do
 from smartgo.cli.support.texts import examples
 from smartgo.client.admin import Admin
@@ -25,7 +25,7 @@ from smartgo.client.producer import Producer
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.bodies import ConsumeFromWhere
 
-TOPIC: Final = "Demo"
+TOPIC: Final = "DemoRun"
 GROUP: Final = "demo"
 QUEUES: Final = 8
 PATIENCE: Final = 60.0  # seconds for all messages to be consumed
@@ -48,12 +48,12 @@ def demo(count: int) -> None:
     async def work(env: IEnvironment) -> None:
         directory = env.files.temporary_directory("smartgo-demo-")
         try:
-            node = Embedded(env, configuration_of(env, _settings(env, directory)), console.print, fill_disk=True)
+            node = EmbeddedNode(env, configuration_of(env, _settings(env, directory)), console.print, fill_disk=True)
             try:
                 await node.start()
                 console.print(f"A registry at [b]{node.registry}[/b] and a broker at [b]{node.broker}[/b] are up.")
                 console.print(f"Store: {directory} (removed at the end). {node.durability}.")
-                await Demo(env, node.registry, console, count).run()
+                await DemoRun(env, node.registry, console, count).run()
             finally:
                 await node.stop()
         finally:
@@ -80,7 +80,7 @@ def _settings(env: IEnvironment, directory: str) -> dict[str, str]:
     }
 
 
-class Demo:
+class DemoRun:
     """The messages of a demonstration, and what became of them."""
 
     def __init__(self, env: IEnvironment, registry: str, console: Console, count: int) -> None:
@@ -150,7 +150,7 @@ class Demo:
         result = list(self._sent.values())[self._count // 2]
         found = await Admin(client).messages.by_id(result.offset_id)
         if found.message_id != result.message_id:
-            raise Refusal(f"looking for message {result.message_id} found {found.message_id}")
+            raise CommandError(f"looking for message {result.message_id} found {found.message_id}")
         self._console.print(f"Found {result.message_id} by its id: {found.body.decode()!r}, key {found.keys[0]}.")
 
     def _report(self, sent: float, consumed: float) -> None:
@@ -169,4 +169,4 @@ class Demo:
         )
         missing = self._sent.keys() - self._seen.keys()
         if len(self._sent) != self._count or missing:
-            raise Refusal(f"{len(missing)} of {self._count} messages did not arrive")
+            raise CommandError(f"{len(missing)} of {self._count} messages did not arrive")

@@ -10,11 +10,11 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.broker.settings.storesettings import durability
-from smartgo.cli.support.embedded import Embedded, configuration_of, surroundings
-from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, Shape, names_in, plan, settings_in
-from smartgo.cli.support.nodes import NodeProcess, Nodes
+from smartgo.cli.support.embedded import EmbeddedNode, configuration_of, surroundings
+from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, ClusterShape, names_in, plan, settings_in
+from smartgo.cli.support.nodes import NodeProcess, NodeProcesses
 from smartgo.cli.support.output import Columns, print_table
-from smartgo.cli.support.running import STORE_FAILED, Refusal
+from smartgo.cli.support.running import STORE_FAILED, CommandError
 from smartgo.cli.support.session import do
 from smartgo.cli.support.texts import examples
 from smartgo.config.loading import BROKER, FRONT, Configuration, load
@@ -85,7 +85,7 @@ def dev(
     With several masters, slaves or registries each is a process of its own, as in production; --listen and
     --registry-listen are then the first one's, and the others serve above.
     """
-    shape = Shape(masters, slaves, registries)
+    shape = ClusterShape(masters, slaves, registries)
 
     async def cluster(env: IEnvironment) -> None:
         await LocalCluster(env, os.path.abspath(data), config).run(shape, listen, registry_listen, ops, settings)
@@ -94,7 +94,7 @@ def dev(
         root = os.path.abspath(data)
         configuration = configured(env, root, listen, registry_listen, config, settings, ops)
         failed: Deferred[str] = Deferred()
-        node = Embedded(env, configuration, failed.callback, serve_ops=True, stalls=StallWatch(env.clock))
+        node = EmbeddedNode(env, configuration, failed.callback, serve_ops=True, stalls=StallWatch(env.clock))
         try:
             await node.start()
             click.echo(f"registry    {node.registry}")
@@ -102,11 +102,11 @@ def dev(
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
             say_ready(node.ops)
-            raise Refusal(f"the store failed: {await failed}", STORE_FAILED)
+            raise CommandError(f"the store failed: {await failed}", STORE_FAILED)
         finally:
             await node.stop()
 
-    do(work if shape == Shape(1, 0, 1) else cluster, endless=True)
+    do(work if shape == ClusterShape(1, 0, 1) else cluster, endless=True)
 
 
 class LocalCluster:
@@ -124,7 +124,12 @@ class LocalCluster:
         self._content = read_config(env, config)
 
     async def run(
-        self, shape: Shape, listen: str | None, registry_listen: str | None, ops: str | None, settings: tuple[str, ...]
+        self,
+        shape: ClusterShape,
+        listen: str | None,
+        registry_listen: str | None,
+        ops: str | None,
+        settings: tuple[str, ...],
     ) -> None:
         """
         Run until cancelled.
@@ -140,7 +145,7 @@ class LocalCluster:
         console = self._console(flags, ops, broker.broker.listen_port + 2)
         from twisted.internet import reactor
 
-        processes = Nodes(self._env, reactor.spawnProcess, _warn)
+        processes = NodeProcesses(self._env, reactor.spawnProcess, _warn)
         try:
             click.echo(f"Starting {len(nodes)} nodes ...")
             print_table(await processes.start(nodes, self._config), _COLUMNS)
@@ -152,7 +157,7 @@ class LocalCluster:
             click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
             say_ready(console)
             await processes.over
-            raise Refusal("all nodes have ended")
+            raise CommandError("all nodes have ended")
         finally:
             if console is not None:
                 await console.stopService()

@@ -14,10 +14,10 @@ from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, take_out
 from smartgo.cli.commands.sendconsume import as_members, sent_to
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, moment, print_rows, print_value
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.reading import Place, Reader
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.reading import QueuePosition, TopicReader
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.reading import Span
@@ -30,7 +30,7 @@ _SHOWN: Final = 60  # characters of a body in a table
 _AT_A_TIME: Final = 64  # sends that wait for their answers
 
 
-class Row(msgspec.Struct, frozen=True):
+class DeadLetterRow(msgspec.Struct, frozen=True):
     """The dead letters of one group; C{last_ms} is when the last one was put aside."""
 
     group: str
@@ -53,17 +53,17 @@ def dlq() -> None:
 @dlq.command("ls", epilog=examples("smartgo dlq ls", "smartgo dlq ls -o json"))
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, output: str) -> None:
+def ls(cluster: ClusterOptions, output: str) -> None:
     """List the groups that have dead letters."""
 
-    async def work(there: Connected) -> None:
-        topics = there.admin.topics
+    async def work(session: ClusterSession) -> None:
+        topics = session.admin.topics
         rows = []
         for name in await topics.names():
             if name.startswith(DLQ_PREFIX):
                 found = (await topics.stats(name)).offset_table.values()
                 rows.append(
-                    Row(
+                    DeadLetterRow(
                         name.removeprefix(DLQ_PREFIX),
                         sum(one.max_offset - one.min_offset for one in found),
                         max((one.last_update_timestamp for one in found), default=0),
@@ -83,7 +83,7 @@ def ls(cluster: Cluster, output: str) -> None:
     cluster.do(work)
 
 
-class Letters(msgspec.Struct, frozen=True):
+class DeadLetterSelection(msgspec.Struct, frozen=True):
     """
     Some dead letters of a group.
 
@@ -91,7 +91,7 @@ class Letters(msgspec.Struct, frozen=True):
     @ivar ids: only those with one of these ids; C{key}: with this key.
     """
 
-    reader: Reader
+    reader: TopicReader
     spans: list[Span]
     ids: frozenset[str]
     key: str | None
@@ -99,20 +99,20 @@ class Letters(msgspec.Struct, frozen=True):
     @classmethod
     async def of(
         cls,
-        there: Connected,
+        session: ClusterSession,
         group: str,
-        begin: Place,
-        end: Place | None,
+        begin: QueuePosition,
+        end: QueuePosition | None,
         ids: tuple[str, ...] = (),
         key: str | None = None,
-    ) -> Letters:
+    ) -> DeadLetterSelection:
         """Find out where they lie. @raise Refusal: the group has none."""
-        reader = Reader(there, dlq_topic(group))
+        reader = TopicReader(session, dlq_topic(group))
         try:
             spans = await reader.spans(begin, end)
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise Refusal(f"group {group} has no dead letters", MISSING) from None
+                raise CommandError(f"group {group} has no dead letters", MISSING) from None
             raise
         return cls(reader, spans, frozenset(ids), key)
 
@@ -121,7 +121,7 @@ class Letters(msgspec.Struct, frozen=True):
         """How many lie there, whichever are meant."""
         return sum(span.end - span.begin for span in self.spans)
 
-    async def messages(self, progress: Progress | None = None) -> AsyncGenerator[ReceivedMessage, None]:
+    async def messages(self, progress: ProgressLine | None = None) -> AsyncGenerator[ReceivedMessage, None]:
         """Go through those that are meant."""
         async with aclosing(self.reader.messages(self.spans, progress=progress)) as messages:
             async for message in messages:
@@ -130,19 +130,19 @@ class Letters(msgspec.Struct, frozen=True):
                 if self.key is None or self.key in message.keys:
                     yield message
 
-    async def count(self, there: Connected) -> int:
+    async def count(self, session: ClusterSession) -> int:
         """Return how many are meant. @raise Refusal: one of the ids is not there."""
         if not self.ids and self.key is None:
             return self.total
         count = 0
         missing = set(self.ids)
-        with Progress(there.env.clock, "dead letters", self.total) as progress:
+        with ProgressLine(session.env.clock, "dead letters", self.total) as progress:
             async with aclosing(self.messages(progress)) as messages:
                 async for message in messages:
                     count += 1
                     missing -= {message.message_id, message.offset_id}
         if missing:
-            raise Refusal(f"there is no dead letter {', '.join(sorted(missing))}", MISSING)
+            raise CommandError(f"there is no dead letter {', '.join(sorted(missing))}", MISSING)
         return count
 
 
@@ -153,14 +153,16 @@ class Letters(msgspec.Struct, frozen=True):
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, group: str, begin: Place, end: Place | None, count: int, output: str) -> None:
+def show(
+    cluster: ClusterOptions, group: str, begin: QueuePosition, end: QueuePosition | None, count: int, output: str
+) -> None:
     """Show the dead letters of GROUP. All of one message shows "smartgo msg show ID"."""
 
-    async def work(there: Connected) -> None:
-        letters = await Letters.of(there, group, begin, end)
+    async def work(session: ClusterSession) -> None:
+        selection = await DeadLetterSelection.of(session, group, begin, end)
         rows = []
-        with Progress(there.env.clock, "dead letters", min(count, letters.total)) as progress:
-            async with aclosing(letters.messages(progress)) as messages:
+        with ProgressLine(session.env.clock, "dead letters", min(count, selection.total)) as progress:
+            async with aclosing(selection.messages(progress)) as messages:
                 async for message in messages:
                     rows.append(message)
                     if len(rows) == count:
@@ -192,11 +194,18 @@ def show(cluster: Cluster, group: str, begin: Place, end: Place | None, count: i
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
 @click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
 @cluster_options
-def export(cluster: Cluster, group: str, begin: Place, end: Place | None, count: int | None, path: str | None) -> None:
+def export(
+    cluster: ClusterOptions,
+    group: str,
+    begin: QueuePosition,
+    end: QueuePosition | None,
+    count: int | None,
+    path: str | None,
+) -> None:
     """Write the dead letters of GROUP as JSON lines."""
 
-    async def work(there: Connected) -> None:
-        written = await take_out(there, dlq_topic(group), begin, end, [], "*", count, path)
+    async def work(session: ClusterSession) -> None:
+        written = await take_out(session, dlq_topic(group), begin, end, [], "*", count, path)
         click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
 
     cluster.do(work)
@@ -223,13 +232,13 @@ def export(cluster: Cluster, group: str, begin: Place, end: Place | None, count:
 @OUTPUT
 @cluster_options
 def resend(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     group: str,
     ids: tuple[str, ...],
     key: str | None,
     everything: bool,
-    begin: Place,
-    end: Place | None,
+    begin: QueuePosition,
+    end: QueuePosition | None,
     target: str | None,
     dry_run: bool,
     yes: bool,
@@ -240,13 +249,13 @@ def resend(
     if not (ids or key or everything):
         raise click.UsageError("say which: --id, --key, or --all")
 
-    async def work(there: Connected) -> None:
-        letters = await Letters.of(there, group, begin, end, ids, key)
-        count = await letters.count(there)
+    async def work(session: ClusterSession) -> None:
+        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key)
+        count = await selection.count(session)
         place = target or f"group {group}"
         if not dry_run and count:
             confirm(f"{count:,} messages will be sent to {place}.", yes)
-            await _send(there, letters, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
+            await _send(session, selection, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
         if output != TEXT:
             print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
         else:
@@ -255,9 +264,11 @@ def resend(
     cluster.do(work)
 
 
-async def _send(there: Connected, letters: Letters, copy: Callable[[ReceivedMessage], Message], count: int) -> None:
+async def _send(
+    session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
+) -> None:
     """Send copies, some at a time. @raise Refusal: one was not taken; it is told how many were before."""
-    producer = await producer_of(there, GROUP)
+    producer = await producer_of(session, GROUP)
     sent = 0
 
     async def send_copy(one: ReceivedMessage) -> None:
@@ -271,11 +282,11 @@ async def _send(there: Connected, letters: Letters, copy: Callable[[ReceivedMess
         sent += len(results) - len(failures)
         progress.to(sent)
         if failures:
-            raise Refusal(f"{sent:,} of {count:,} were sent; then: {failures[0].getErrorMessage()}")
+            raise CommandError(f"{sent:,} of {count:,} were sent; then: {failures[0].getErrorMessage()}")
 
     portion: list[ReceivedMessage] = []
-    with Progress(there.env.clock, "sent", count) as progress:
-        async with aclosing(letters.messages()) as messages:
+    with ProgressLine(session.env.clock, "sent", count) as progress:
+        async with aclosing(selection.messages()) as messages:
             async for message in messages:
                 portion.append(message)
                 if len(portion) == _AT_A_TIME:

@@ -8,10 +8,10 @@ from typing import Final
 import click
 
 from smartgo.cli.support.diagnosis import Diagnosis
-from smartgo.cli.support.diagnosisresults import OK, PROBLEM, WARNING, Finding
+from smartgo.cli.support.diagnosisresults import OK, PROBLEM, WARNING, DiagnosisFinding
 from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_value, printable
-from smartgo.cli.support.running import Refusal
-from smartgo.cli.support.session import Cluster, Connected, cluster_options
+from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
 
 _MARKS: Final = {"ok": "+", "note": "-", "warning": "!", "problem": "X"}
@@ -31,7 +31,7 @@ _COLOURS: Final = {"ok": "green", "note": None, "warning": "yellow", "problem": 
 @click.option("-q", "--quiet", is_flag=True, help="Leave out what is well.")
 @OUTPUT
 @cluster_options
-def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool, output: str) -> None:
+def doctor(cluster: ClusterOptions, broker: str | None, store: str | None, quiet: bool, output: str) -> None:
     """Look for the usual causes of trouble, and say what to do.
 
     Registries that do not answer, or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
@@ -42,9 +42,9 @@ def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool,
     + is well, - is good to know, ! is to be looked at, X is a problem. Ends with 1 where there is a problem.
     """
 
-    async def work(there: Connected) -> None:
-        found: list[Finding] = []
-        async with aclosing(Diagnosis(there, broker, store).run()) as findings:
+    async def work(session: ClusterSession) -> None:
+        found: list[DiagnosisFinding] = []
+        async with aclosing(Diagnosis(session, broker, store).run()) as findings:
             async for one in findings:
                 found.append(one)
                 if output == TEXT and not (quiet and one.verdict == OK):
@@ -56,14 +56,14 @@ def doctor(cluster: Cluster, broker: str | None, store: str | None, quiet: bool,
         warnings = sum(one.verdict == WARNING for one in found)
         more = f"; {warnings} {'thing' if warnings == 1 else 'things'} to look at" if warnings else ""
         if problems:
-            raise Refusal(f"{problems} {'problem' if problems == 1 else 'problems'}{more}")
+            raise CommandError(f"{problems} {'problem' if problems == 1 else 'problems'}{more}")
         if output == TEXT:
             click.echo(f"No problem was found{more or '.'}")
 
     cluster.do(work)
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: DiagnosisFinding) -> None:
     mark = click.style(_MARKS[finding.verdict], fg=_COLOURS[finding.verdict], bold=True)
     click.echo(f"{mark} {printable(f'{finding.subject}: {finding.what}')}")
     if finding.advice:

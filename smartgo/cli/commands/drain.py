@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from smartgo.cli.support.output import OUTPUT, print_members
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import TRY_AGAIN, USAGE, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm, pause
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import TRY_AGAIN, USAGE, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm, pause
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.errors import CallFailed, PeerRefused
@@ -28,7 +28,7 @@ _READ_ONLY, _BOTH = "4", "6"  # values of brokerPermission
 _NOT_CHANGED: Final = frozenset({ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
 
 
-class Drained(msgspec.Struct, frozen=True, kw_only=True):
+class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """
     How a broker was emptied.
 
@@ -44,7 +44,7 @@ class Drained(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Left(msgspec.Struct, frozen=True):
+class RemainingWork(msgspec.Struct, frozen=True):
     """
     What is left to do at one moment.
 
@@ -65,10 +65,10 @@ class Left(msgspec.Struct, frozen=True):
         return sum(self.lags.values()) + self.delayed
 
 
-async def look(there: Connected, broker: str, ignored: Collection[str]) -> Left:
+async def look(session: ClusterSession, broker: str, ignored: Collection[str]) -> RemainingWork:
     """Ask a broker what is left. @raise CallFailed: it does not answer."""
-    facts = await there.admin.brokers.runtime(broker)
-    progress = await there.admin.brokers.progress(broker)
+    facts = await session.admin.brokers.runtime(broker)
+    progress = await session.admin.brokers.progress(broker)
     lags: dict[str, int] = {}
     beside = 0
     for entry in progress.consume_stats_list:
@@ -83,23 +83,23 @@ async def look(there: Connected, broker: str, ignored: Collection[str]) -> Left:
         offset, _, end = text.partition(",")
         if name.startswith("scheduleMessageOffset_") and offset.isdecimal() and end.isdecimal():
             delayed += max(0, int(end) - int(offset))
-    return Left(lags, delayed, beside, facts.get("commitLogMaxOffset", ""))
+    return RemainingWork(lags, delayed, beside, facts.get("commitLogMaxOffset", ""))
 
 
 class Drain:
     """One broker that is being emptied."""
 
-    def __init__(self, there: Connected, broker: str, ignored: Sequence[str]) -> None:
-        self._there = there
+    def __init__(self, session: ClusterSession, broker: str, ignored: Sequence[str]) -> None:
+        self._there = session
         self._broker = broker
         self._ignored = frozenset(ignored)
-        self._clock = there.env.clock
+        self._clock = session.env.clock
         self._begin = self._clock.seconds()
         self._seen: dict[str, None] = {}  # groups that had something to read
         self._told: set[str] = set()  # what was said already
         self._end: tuple[str, float] = ("", self._begin)  # where the log ended, and since when
 
-    async def run(self, address: str, timeout: float | None) -> Drained:
+    async def run(self, address: str, timeout: float | None) -> DrainResult:
         """
         Keep producers away until there is nothing left.
 
@@ -108,7 +108,7 @@ class Drain:
         @raise CallFailed: no registry or not the broker answers.
         """
         most = 0
-        with Progress(self._clock, "messages read") as progress:
+        with ProgressLine(self._clock, "messages read") as progress:
             while True:
                 for registry, error in (await self._there.admin.brokers.hold_writes(self._broker)).items():
                     self._say(registry, f"going on without it: {error}")
@@ -121,7 +121,7 @@ class Drain:
                     self._end = (left.end, now)
                 if not left.count and now - self._begin >= ROUTES and now - self._end[1] >= QUIET:
                     seconds = round(now - self._begin, 1)
-                    return Drained(
+                    return DrainResult(
                         broker=self._broker,
                         address=address,
                         groups=len(self._seen),
@@ -129,17 +129,19 @@ class Drain:
                         seconds=seconds,
                     )
                 if timeout is not None and now - self._begin >= timeout:
-                    raise Refusal(f"{self._broker} is not empty after {timeout:g} s: {self._words(left)}", TRY_AGAIN)
+                    raise CommandError(
+                        f"{self._broker} is not empty after {timeout:g} s: {self._words(left)}", TRY_AGAIN
+                    )
                 await self._name_idle(left)
                 await pause(self._clock, LOOK)
 
-    def _words(self, left: Left) -> str:
+    def _words(self, left: RemainingWork) -> str:
         words = [f"{group} has {lag} messages to read" for group, lag in sorted(left.lags.items()) if lag]
         if left.delayed:
             words.append(f"{left.delayed} delayed messages are not due")
         return "; ".join(words) or "messages still come in"
 
-    async def _name_idle(self, left: Left) -> None:
+    async def _name_idle(self, left: RemainingWork) -> None:
         """Say which groups will not read what is left, as they have no member."""
         if self._clock.seconds() - self._begin < LOOK:
             return
@@ -155,24 +157,24 @@ class Drain:
             click.echo(f"smartgo: {words}", err=True)
 
 
-async def keep(there: Connected, broker: str, permission: str) -> None:
+async def keep(session: ClusterSession, broker: str, permission: str) -> None:
     """Set a broker's own permission, which outlasts its registrations and its restarts."""
     try:
-        await there.admin.brokers.change_settings(broker, {"brokerPermission": permission})
+        await session.admin.brokers.change_settings(broker, {"brokerPermission": permission})
     except PeerRefused as refusal:
         if refusal.code in _NOT_CHANGED:
             raise PeerRefused(refusal.code, f"{refusal.remark}; over REST and in the console it can be") from None
         raise
 
 
-async def release(there: Connected, broker: str) -> int:
+async def release(session: ClusterSession, broker: str) -> int:
     """Let a broker be written again; return how many topics that is."""
     try:
-        if (await there.admin.brokers.settings(broker)).get("brokerPermission") == _READ_ONLY:
-            await keep(there, broker, _BOTH)
+        if (await session.admin.brokers.settings(broker)).get("brokerPermission") == _READ_ONLY:
+            await keep(session, broker, _BOTH)
     except CallFailed as error:
         click.echo(f"smartgo: its own permission stays as it is: {error}", err=True)
-    return await there.admin.brokers.restore_write(broker)
+    return await session.admin.brokers.restore_write(broker)
 
 
 @click.command(
@@ -197,7 +199,7 @@ async def release(there: Connected, broker: str) -> int:
 @OUTPUT
 @cluster_options
 def drain(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     broker: str,
     undo: bool,
     ignored: tuple[str, ...],
@@ -216,26 +218,26 @@ def drain(
     """
 
     if ":" in broker:
-        raise Refusal(f"{broker} is an address: registries are told by the broker's name", USAGE)
+        raise CommandError(f"{broker} is an address: registries are told by the broker's name", USAGE)
 
-    async def work(there: Connected) -> None:
-        address = await there.admin.brokers.address(broker)
+    async def work(session: ClusterSession) -> None:
+        address = await session.admin.brokers.address(broker)
         if undo:
             if dry_run:
                 click.echo(f"all topics of {broker} would be written again")
                 return
-            click.echo(f"{await release(there, broker)} topics of {broker} are written again")
+            click.echo(f"{await release(session, broker)} topics of {broker} are written again")
             return
-        left = await look(there, broker, ignored)
+        left = await look(session, broker, ignored)
         if dry_run:
             click.echo(f"nothing would be written to {broker} any more; {left.count} messages are to be read there")
             return
         confirm(f"Nothing will be written to {broker} any more.", yes)
         if kept:
-            await keep(there, broker, _READ_ONLY)
+            await keep(session, broker, _READ_ONLY)
         finished = False
         try:
-            found = await Drain(there, broker, ignored).run(address, timeout)
+            found = await Drain(session, broker, ignored).run(address, timeout)
             finished = True
         finally:
             if not finished:

@@ -21,9 +21,9 @@ from smartgo.cli.support.output import (
     print_value,
     span,
 )
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.errors import SettingError
@@ -31,7 +31,7 @@ from smartgo.schema.bodies import ConsumerRunningInfo, SubscriptionGroupConfig
 from smartgo.schema.topics import check_group
 
 
-class Row(msgspec.Struct, frozen=True):
+class GroupRow(msgspec.Struct, frozen=True):
     """One group, over all brokers."""
 
     group: str
@@ -61,7 +61,7 @@ class QueueLag(msgspec.Struct, frozen=True):
     member: str | None
 
 
-class Settings(msgspec.Struct, frozen=True):
+class GroupChange(msgspec.Struct, frozen=True):
     """What a group is to be at some brokers."""
 
     group: str
@@ -88,19 +88,19 @@ def group() -> None:
 @click.option("--lagging", is_flag=True, help="Only groups that messages wait for.")
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, everything: bool, part: str, lagging: bool, output: str) -> None:
+def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, output: str) -> None:
     """List the groups: their members, topics, and how many messages wait for them."""
 
-    async def work(there: Connected) -> None:
-        groups = there.admin.groups
+    async def work(session: ClusterSession) -> None:
+        groups = session.admin.groups
         names = [one for one in await groups.names() if part in one and (everything or one not in BUILT_IN)]
         rows = []
-        with Progress(there.env.clock, "groups", len(names)) as progress:
+        with ProgressLine(session.env.clock, "groups", len(names)) as progress:
             for name in names:
                 connection = await groups.connections(name)
                 stats = await groups.progress(name)
                 rows.append(
-                    Row(
+                    GroupRow(
                         name,
                         len(connection.connection_set) if connection is not None else 0,
                         connection.message_model.value if connection is not None else None,
@@ -132,16 +132,16 @@ def ls(cluster: Cluster, everything: bool, part: str, lagging: bool, output: str
 @click.option("-t", "--topic", metavar="NAME", help="In this topic alone.")
 @OUTPUT
 @cluster_options
-def lag(cluster: Cluster, name: str, topic: str | None, output: str) -> None:
+def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> None:
     """Show how far group NAME is in each queue, and which member has it."""
 
-    async def work(there: Connected) -> None:
-        groups = there.admin.groups
+    async def work(session: ClusterSession) -> None:
+        groups = session.admin.groups
         stats = await groups.progress(name, topic)
         if not stats.offset_table and not await groups.config(name):
-            raise Refusal(f"there is no group {name}", MISSING)
+            raise CommandError(f"there is no group {name}", MISSING)
         owners = await groups.owners(name)
-        now = there.env.clock.wall_ms()
+        now = session.env.clock.wall_ms()
         rows = [
             QueueLag(
                 queue.topic,
@@ -184,14 +184,14 @@ def lag(cluster: Cluster, name: str, topic: str | None, output: str) -> None:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def members(cluster: Cluster, name: str, output: str) -> None:
+def members(cluster: ClusterOptions, name: str, output: str) -> None:
     """Show who is connected for group NAME, and what the group subscribes to."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.groups.connections(name)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.groups.connections(name)
         if found is None:
-            if not await there.admin.groups.config(name):
-                raise Refusal(f"there is no group {name}", MISSING)
+            if not await session.admin.groups.config(name):
+                raise CommandError(f"there is no group {name}", MISSING)
             if output != TEXT:
                 print_value(output, {"connectionSet": [], "subscriptionTable": {}})
             else:
@@ -232,11 +232,11 @@ def members(cluster: Cluster, name: str, output: str) -> None:
 @click.option("--stacks", is_flag=True, help="Also the stacks of its threads, where it tells them.")
 @OUTPUT
 @cluster_options
-def info(cluster: Cluster, name: str, client_id: str, stacks: bool, output: str) -> None:
+def info(cluster: ClusterOptions, name: str, client_id: str, stacks: bool, output: str) -> None:
     """Let member CLIENT of group NAME tell about itself: its queues, what it holds, its rates."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.groups.running_info(name, client_id, stacks)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.groups.running_info(name, client_id, stacks)
         if output != TEXT:
             print_value(output, plain(found))
         else:
@@ -283,13 +283,13 @@ def _print_info(found: ConsumerRunningInfo) -> None:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, name: str, output: str) -> None:
+def show(cluster: ClusterOptions, name: str, output: str) -> None:
     """Show the settings of group NAME at each broker."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.groups.config(name)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.groups.config(name)
         if not found:
-            raise Refusal(f"there is no group {name}", MISSING)
+            raise CommandError(f"there is no group {name}", MISSING)
         rows = [{"broker": broker, **plain(config)} for broker, config in found.items()]
         columns: Columns[dict[str, object]] = {
             "broker": lambda row: row["broker"],
@@ -353,17 +353,19 @@ def _changes(
 @DRY_RUN
 @OUTPUT
 @cluster_options
-def create(cluster: Cluster, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any) -> None:
+def create(
+    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
+) -> None:
     """Create group NAME at every broker, or at some. Where brokers make groups by themselves this is not needed."""
 
-    async def work(there: Connected) -> None:
+    async def work(session: ClusterSession) -> None:
         check_group(name)
-        if await there.admin.groups.config(name):
+        if await session.admin.groups.config(name):
             raise SettingError(f'there is a group {name}; "smartgo group set" changes it')
         config = msgspec.structs.replace(SubscriptionGroupConfig(group_name=name), **_changes(**given))
-        masters = {one.name for one in await there.admin.brokers.places() if one.id == 0}
+        masters = {one.name for one in await session.admin.brokers.places() if one.id == 0}
         names = sorted(brokers or masters)
-        await _settle(there, config, names, dry_run, output)
+        await _settle(session, config, names, dry_run, output)
 
     cluster.do(work)
 
@@ -374,30 +376,32 @@ def create(cluster: Cluster, name: str, brokers: tuple[str, ...], dry_run: bool,
 @DRY_RUN
 @OUTPUT
 @cluster_options
-def set_(cluster: Cluster, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any) -> None:
+def set_(
+    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
+) -> None:
     """Change settings of group NAME where it is; what is not given stays."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.groups.config(name)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.groups.config(name)
         if not found:
-            raise Refusal(f"there is no group {name}", MISSING)
+            raise CommandError(f"there is no group {name}", MISSING)
         changes = _changes(**given)
         if not changes:
             raise click.UsageError("nothing to change is given")
         for broker, config in found.items():
             if not brokers or broker in brokers:
-                await _settle(there, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
+                await _settle(session, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
 
     cluster.do(work)
 
 
 async def _settle(
-    there: Connected, config: SubscriptionGroupConfig, brokers: list[str], dry_run: bool, output: str
+    session: ClusterSession, config: SubscriptionGroupConfig, brokers: list[str], dry_run: bool, output: str
 ) -> None:
     if not dry_run:
-        await there.admin.groups.update(config, brokers)
+        await session.admin.groups.update(config, brokers)
     if output != TEXT:
-        print_value(output, plain(Settings(config.group_name, brokers, config, dry_run)))
+        print_value(output, plain(GroupChange(config.group_name, brokers, config, dry_run)))
         return
     verb = "would be" if dry_run else "is"
     click.echo(f"group {config.group_name} {verb} set at {', '.join(brokers)}")
@@ -412,19 +416,19 @@ async def _settle(
 @OUTPUT
 @cluster_options
 def rm(
-    cluster: Cluster, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
+    cluster: ClusterOptions, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Delete group NAME: its settings, where it stood, and its retry and dead-letter topics."""
 
-    async def work(there: Connected) -> None:
-        groups = there.admin.groups
+    async def work(session: ClusterSession) -> None:
+        groups = session.admin.groups
         brokers = list(await groups.config(name))
         if not brokers:
-            raise Refusal(f"there is no group {name}", MISSING)
+            raise CommandError(f"there is no group {name}", MISSING)
         connection = await groups.connections(name)
         online = len(connection.connection_set) if connection is not None else 0
         if online:
-            raise Refusal(f"group {name} has {online} members; stop them first, or they bring it back")
+            raise CommandError(f"group {name} has {online} members; stop them first, or they bring it back")
         if not dry_run:
             confirm(f"Group {name} will be deleted.", yes)
             brokers = await groups.delete(name, positions=not keep_positions, topics=not keep_topics)

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, cast
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_table, print_value
-from smartgo.cli.support.running import Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
 from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
 from smartgo.errors import BadBody
@@ -71,7 +71,7 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
 @OUTPUT
 @cluster_options
 def reset(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     name: str,
     topic: str,
     target: ResetTarget,
@@ -86,9 +86,9 @@ def reset(
     A group may have members: brokers tell them, and they go on from the new place within seconds.
     """
 
-    async def work(there: Connected) -> None:
-        plan = await there.admin.positions.plan(name, topic, target, queues or None)
-        await _carry_out(there, plan, path or _file_name(plan), dry_run, yes, output)
+    async def work(session: ClusterSession) -> None:
+        plan = await session.admin.positions.plan(name, topic, target, queues or None)
+        await _carry_out(session, plan, path or _file_name(plan), dry_run, yes, output)
 
     cluster.do(work)
 
@@ -99,21 +99,21 @@ def reset(
 @YES
 @OUTPUT
 @cluster_options
-def undo(cluster: Cluster, path: str, dry_run: bool, yes: bool, output: str) -> None:
+def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: str) -> None:
     """Bring a group back to where it stood before the reset whose plan is in FILE."""
 
-    async def work(there: Connected) -> None:
+    async def work(session: ClusterSession) -> None:
         try:
-            plan = ResetPlan.decode(there.env.files.read(path))
+            plan = ResetPlan.decode(session.env.files.read(path))
         except OSError as error:
-            raise Refusal(f"{path}: {error.strerror or error}") from None
+            raise CommandError(f"{path}: {error.strerror or error}") from None
         except BadBody as error:
-            raise Refusal(f"{path}: {error}") from None
+            raise CommandError(f"{path}: {error}") from None
         offsets = {(one.broker, one.queue_id): one.before for one in plan.moves if one.before is not None}
         if not offsets:
-            raise Refusal(f"{path}: the group had no position before; nothing can be brought back")
-        back = await there.admin.positions.plan_to(plan.group, plan.topic, offsets)
-        await _carry_out(there, back, None, dry_run, yes, output)
+            raise CommandError(f"{path}: the group had no position before; nothing can be brought back")
+        back = await session.admin.positions.plan_to(plan.group, plan.topic, offsets)
+        await _carry_out(session, back, None, dry_run, yes, output)
 
     cluster.do(work)
 
@@ -128,19 +128,19 @@ def undo(cluster: Cluster, path: str, dry_run: bool, yes: bool, output: str) -> 
 @OUTPUT
 @cluster_options
 def clone(
-    cluster: Cluster, source: str, name: str, topic: str, path: str | None, dry_run: bool, yes: bool, output: str
+    cluster: ClusterOptions, source: str, name: str, topic: str, path: str | None, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Let group NAME stand where group SOURCE stands in TOPIC."""
 
-    async def work(there: Connected) -> None:
-        plan = await there.admin.positions.plan_copy(source, name, topic)
-        await _carry_out(there, plan, path or _file_name(plan), dry_run, yes, output)
+    async def work(session: ClusterSession) -> None:
+        plan = await session.admin.positions.plan_copy(source, name, topic)
+        await _carry_out(session, plan, path or _file_name(plan), dry_run, yes, output)
 
     cluster.do(work)
 
 
 async def _carry_out(
-    there: Connected, plan: ResetPlan, path: str | None, dry_run: bool, yes: bool, output: str
+    session: ClusterSession, plan: ResetPlan, path: str | None, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Show a plan, ask, keep it at C{path} if there is one, and apply it."""
     found: dict[str, Any] = {**plain(plan), "dry_run": dry_run, "plan": None}
@@ -150,8 +150,8 @@ async def _carry_out(
         confirm(f"Group {plan.group} will be moved in {plan.topic}.", yes)
         if path is not None:
             found["plan"] = path = os.path.abspath(path)
-            _keep(there, path, plan)
-        applied = await there.admin.positions.apply(plan)
+            _keep(session, path, plan)
+        applied = await session.admin.positions.apply(plan)
         found.update(plain(applied))
     if output != TEXT:
         print_value(output, found)
@@ -172,11 +172,11 @@ def _file_name(plan: ResetPlan) -> str:
     return f"{plan.group}-{plan.topic}-{plan.made_ms}.plan.json".replace("%", "_").replace("|", "_")
 
 
-def _keep(there: Connected, path: str, plan: ResetPlan) -> None:
+def _keep(session: ClusterSession, path: str, plan: ResetPlan) -> None:
     try:
-        there.env.files.create(path, plan.encode())
+        session.env.files.create(path, plan.encode())
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror or error}") from None
+        raise CommandError(f"{path}: {error.strerror or error}") from None
 
 
 def _print_plan(plan: ResetPlan) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, print_rows, print_value
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.registries import ORDER_NAMESPACE
 
@@ -29,11 +29,11 @@ def kv() -> None:
 @click.argument("namespace")
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, namespace: str, output: str) -> None:
+def ls(cluster: ClusterOptions, namespace: str, output: str) -> None:
     """List the keys and values of NAMESPACE."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.registries.values(namespace)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.registries.values(namespace)
         rows = [{"key": key, "value": value} for key, value in sorted(found.items())]
         print_rows(
             output,
@@ -50,13 +50,13 @@ def ls(cluster: Cluster, namespace: str, output: str) -> None:
 @click.argument("key")
 @OUTPUT
 @cluster_options
-def get(cluster: Cluster, namespace: str, key: str, output: str) -> None:
+def get(cluster: ClusterOptions, namespace: str, key: str, output: str) -> None:
     """Print the value of KEY in NAMESPACE."""
 
-    async def work(there: Connected) -> None:
-        value = await there.admin.registries.value(namespace, key)
+    async def work(session: ClusterSession) -> None:
+        value = await session.admin.registries.value(namespace, key)
         if value is None:
-            raise Refusal(f"there is no {key} in {namespace}", MISSING)
+            raise CommandError(f"there is no {key} in {namespace}", MISSING)
         if output == TEXT:
             click.echo(value)
         else:
@@ -71,11 +71,11 @@ def get(cluster: Cluster, namespace: str, key: str, output: str) -> None:
 @click.argument("value")
 @DRY_RUN
 @cluster_options
-def put(cluster: Cluster, namespace: str, key: str, value: str, dry_run: bool) -> None:
+def put(cluster: ClusterOptions, namespace: str, key: str, value: str, dry_run: bool) -> None:
     """Let all registries keep VALUE as KEY in NAMESPACE."""
 
-    async def work(there: Connected) -> None:
-        registries = there.admin.registries
+    async def work(session: ClusterSession) -> None:
+        registries = session.admin.registries
         before = await registries.value(namespace, key)
         if not dry_run:
             await registries.put(namespace, key, value)
@@ -91,14 +91,14 @@ def put(cluster: Cluster, namespace: str, key: str, value: str, dry_run: bool) -
 @DRY_RUN
 @YES
 @cluster_options
-def rm(cluster: Cluster, namespace: str, key: str, dry_run: bool, yes: bool) -> None:
+def rm(cluster: ClusterOptions, namespace: str, key: str, dry_run: bool, yes: bool) -> None:
     """Remove KEY of NAMESPACE from all registries."""
 
-    async def work(there: Connected) -> None:
-        registries = there.admin.registries
+    async def work(session: ClusterSession) -> None:
+        registries = session.admin.registries
         before = await registries.value(namespace, key)
         if before is None:
-            raise Refusal(f"there is no {key} in {namespace}", MISSING)
+            raise CommandError(f"there is no {key} in {namespace}", MISSING)
         if not dry_run:
             confirm(f"{key} in {namespace}, which is {before}, will be removed.", yes)
             await registries.delete(namespace, key)

@@ -23,10 +23,10 @@ from smartgo.cli.support.output import (
     print_value,
     printable,
 )
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.reading import Place, Reader, read_place
-from smartgo.cli.support.running import Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.reading import QueuePosition, TopicReader, read_position
+from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, read_queues
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.messages import ReceivedMessage
@@ -39,7 +39,7 @@ FROM = click.option(
     "-f",
     "--from",
     "begin",
-    callback=read_place,
+    callback=read_position,
     default="first",
     show_default=True,
     metavar="first|last|TIME|OFFSET|-N",
@@ -48,7 +48,7 @@ FROM = click.option(
 UNTIL = click.option(
     "--until",
     "end",
-    callback=read_place,
+    callback=read_position,
     metavar="TIME|OFFSET",
     help="Where to end in each queue.  [default: its end now]",
 )
@@ -88,13 +88,13 @@ def msg() -> None:
 )
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, message_id: str, topic: str | None, form: str, output: str) -> None:
+def show(cluster: ClusterOptions, message_id: str, topic: str | None, form: str, output: str) -> None:
     """Show the message that has this ID."""
 
-    async def work(there: Connected) -> None:
-        message = await there.admin.messages.find(message_id, topic)
+    async def work(session: ClusterSession) -> None:
+        message = await session.admin.messages.find(message_id, topic)
         if form == "record":
-            raw = await there.admin.messages.record(message.offset_id)
+            raw = await session.admin.messages.record(message.offset_id)
             _print_record(raw, output)
         elif output != TEXT:
             print_value(output, as_members(message))
@@ -158,7 +158,7 @@ def body_text(body: bytes, form: str) -> str:
         try:
             return printable(json.dumps(json.loads(body), indent=2, ensure_ascii=False), keep="\n")
         except ValueError as error:
-            raise Refusal(f"the body is no JSON: {error}") from None
+            raise CommandError(f"the body is no JSON: {error}") from None
     return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t")
 
 
@@ -170,7 +170,7 @@ def body_text(body: bytes, form: str) -> str:
     "-f",
     "--from",
     "begin",
-    callback=read_place,
+    callback=read_position,
     default="last",
     show_default=True,
     metavar="first|last|TIME|OFFSET|-N",
@@ -181,11 +181,13 @@ def body_text(body: bytes, form: str) -> str:
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
 @OUTPUT
 @cluster_options
-def tail(cluster: Cluster, topic: str, begin: Place, tag: str, grep: str, count: int | None, output: str) -> None:
+def tail(
+    cluster: ClusterOptions, topic: str, begin: QueuePosition, tag: str, grep: str, count: int | None, output: str
+) -> None:
     """Print the messages of TOPIC as they come, until ctrl-C. No group is joined, nobody misses them."""
 
-    async def work(there: Connected) -> None:
-        reader = Reader(there, topic)
+    async def work(session: ClusterSession) -> None:
+        reader = TopicReader(session, topic)
         spans = await reader.spans(begin)
         wanted = grep.encode()
         printed = 0
@@ -223,10 +225,10 @@ def tail(cluster: Cluster, topic: str, begin: Place, tag: str, grep: str, count:
 @click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
 @cluster_options
 def export(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
-    begin: Place,
-    end: Place | None,
+    begin: QueuePosition,
+    end: QueuePosition | None,
     queues: list[tuple[str, int]],
     tag: str,
     count: int | None,
@@ -234,18 +236,18 @@ def export(
 ) -> None:
     """Write the messages of TOPIC as JSON lines, queue by queue."""
 
-    async def work(there: Connected) -> None:
-        written = await take_out(there, topic, begin, end, queues, tag, count, path)
+    async def work(session: ClusterSession) -> None:
+        written = await take_out(session, topic, begin, end, queues, tag, count, path)
         click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
 
     cluster.do(work)
 
 
 async def take_out(
-    there: Connected,
+    session: ClusterSession,
     topic: str,
-    begin: Place,
-    end: Place | None,
+    begin: QueuePosition,
+    end: QueuePosition | None,
     queues: list[tuple[str, int]],
     tag: str,
     count: int | None,
@@ -256,14 +258,14 @@ async def take_out(
 
     @param path: a file that is not there yet; C{None} for standard output.
     """
-    reader = Reader(there, topic)
+    reader = TopicReader(session, topic)
     spans = await reader.spans(begin, end, queues)
-    files = there.env.files
+    files = session.env.files
     if path is not None:
         try:
             files.create(path, b"")
         except OSError as error:
-            raise Refusal(f"{path}: {error.strerror or error}") from None
+            raise CommandError(f"{path}: {error.strerror or error}") from None
     lines: list[bytes] = []
     size = written = 0
 
@@ -277,7 +279,7 @@ async def take_out(
         size = 0
 
     total = sum(span.end - span.begin for span in spans)
-    with Progress(there.env.clock, "messages", total) as progress:
+    with ProgressLine(session.env.clock, "messages", total) as progress:
         async with aclosing(reader.messages(spans, tag, progress)) as messages:
             async for message in messages:
                 lines.append(msgspec.json.encode(as_members(message)) + b"\n")
@@ -306,12 +308,18 @@ async def take_out(
 @OUTPUT
 @cluster_options
 def resend(
-    cluster: Cluster, message_id: str, topic: str | None, target: str | None, dry_run: bool, yes: bool, output: str
+    cluster: ClusterOptions,
+    message_id: str,
+    topic: str | None,
+    target: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
 ) -> None:
     """Send a copy of a message again: same body, tag, keys and properties, a new id. All groups of the topic get it."""
 
-    async def work(there: Connected) -> None:
-        message = await there.admin.messages.find(message_id, topic)
+    async def work(session: ClusterSession) -> None:
+        message = await session.admin.messages.find(message_id, topic)
         copy = copy_to(message, target or "")
         if dry_run:
             if output != TEXT:
@@ -320,7 +328,7 @@ def resend(
                 click.echo(f"to {copy.topic} would be sent: {as_text(message)}")
             return
         confirm(f"A copy of {message.message_id} will be sent to {copy.topic}.", yes)
-        producer = await producer_of(there, GROUP)
+        producer = await producer_of(session, GROUP)
         result = await producer.send(copy)
         found = {
             "topic": copy.topic,

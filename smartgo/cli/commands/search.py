@@ -9,10 +9,10 @@ import click
 
 from smartgo.cli.commands.sendconsume import as_members
 from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_rows, print_table, print_value, printable
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.reading import Place, Reader, read_place
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.reading import QueuePosition, TopicReader, read_position
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, read_queues
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import MessageQueue
@@ -40,21 +40,21 @@ _SHOWN: Final = 60  # bytes of a body in a table
     "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="In this queue."
 )
 @click.option("--offset", type=click.IntRange(0), help="At this place of the queue.")
-@click.option("-f", "--from", "begin", callback=read_place, metavar="TIME|OFFSET|-N|first", help="From here on.")
-@click.option("--until", "end", callback=read_place, metavar="TIME|OFFSET", help="Until here.")
+@click.option("-f", "--from", "begin", callback=read_position, metavar="TIME|OFFSET|-N|first", help="From here on.")
+@click.option("--until", "end", callback=read_position, metavar="TIME|OFFSET", help="Until here.")
 @click.option("--grep", default="", metavar="TEXT", help="Whose body holds TEXT; all messages are read for that.")
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
 @OUTPUT
 @cluster_options
 def search(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
     key: str | None,
     message_id: str | None,
     queues: list[tuple[str, int]],
     offset: int | None,
-    begin: Place | None,
-    end: Place | None,
+    begin: QueuePosition | None,
+    end: QueuePosition | None,
     grep: str,
     count: int,
     output: str,
@@ -70,8 +70,8 @@ def search(
     if offset is not None and len(queues) != 1:
         raise click.UsageError("--offset needs one --queue")
 
-    async def work(there: Connected) -> None:
-        messages = there.admin.messages
+    async def work(session: ClusterSession) -> None:
+        messages = session.admin.messages
         if message_id is not None:
             found = await messages.by_unique_key(topic, message_id) or [await messages.find(message_id, topic)]
         elif key is not None:
@@ -79,9 +79,9 @@ def search(
         elif offset is not None:
             found = [await messages.at(MessageQueue(topic, *queues[0]), offset)]
         else:
-            found = await _scan(there, topic, begin or Place("first"), end, queues, grep.encode(), count)
+            found = await _scan(session, topic, begin or QueuePosition("first"), end, queues, grep.encode(), count)
         if not found:
-            raise Refusal(f"no such message was found in topic {topic}", MISSING)
+            raise CommandError(f"no such message was found in topic {topic}", MISSING)
         if output != TEXT:
             print_value(output, [as_members(one) for one in found[:count]])
             return
@@ -101,7 +101,7 @@ def search(
     cluster.do(work)
 
 
-def _times(begin: Place | None, end: Place | None) -> tuple[int, int]:
+def _times(begin: QueuePosition | None, end: QueuePosition | None) -> tuple[int, int]:
     """Return the times that two places are. @raise click.UsageError: one is no time."""
     for one in (begin, end):
         if one is not None and one.kind != "time":
@@ -110,19 +110,19 @@ def _times(begin: Place | None, end: Place | None) -> tuple[int, int]:
 
 
 async def _scan(
-    there: Connected,
+    session: ClusterSession,
     topic: str,
-    begin: Place,
-    end: Place | None,
+    begin: QueuePosition,
+    end: QueuePosition | None,
     queues: list[tuple[str, int]],
     wanted: bytes,
     count: int,
 ) -> list[ReceivedMessage]:
     """Read messages, and return those whose body holds something."""
-    reader = Reader(there, topic)
+    reader = TopicReader(session, topic)
     spans = await reader.spans(begin, end, queues)
     found = []
-    with Progress(there.env.clock, "messages", sum(span.end - span.begin for span in spans)) as progress:
+    with ProgressLine(session.env.clock, "messages", sum(span.end - span.begin for span in spans)) as progress:
         async with aclosing(reader.messages(spans, progress=progress)) as messages:
             async for message in messages:
                 if wanted in message.body:
@@ -143,14 +143,14 @@ async def _scan(
 @TOPIC
 @OUTPUT
 @cluster_options
-def track(cluster: Cluster, message_id: str, topic: str | None, output: str) -> None:
+def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: str) -> None:
     """Show what each group made of a message that reads its topic."""
 
-    async def work(there: Connected) -> None:
-        message = await there.admin.messages.find(message_id, topic)
+    async def work(session: ClusterSession) -> None:
+        message = await session.admin.messages.find(message_id, topic)
         print_rows(
             output,
-            await there.admin.deliveries.tracks(message.queue, message.queue_offset, message.tag),
+            await session.admin.deliveries.tracks(message.queue, message.queue_offset, message.tag),
             {
                 "group": lambda row: row.group,
                 "state": lambda row: row.state.value,
@@ -177,20 +177,20 @@ def track(cluster: Cluster, message_id: str, topic: str | None, output: str) -> 
 @OUTPUT
 @cluster_options
 def push(
-    cluster: Cluster, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
+    cluster: ClusterOptions, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
 ) -> None:
     """Have one member of a group consume a message now, outside its queues. No position changes."""
 
-    async def work(there: Connected) -> None:
-        message = await there.admin.messages.find(message_id, topic)
+    async def work(session: ClusterSession) -> None:
+        message = await session.admin.messages.find(message_id, topic)
         confirm(f"{client_id} of group {group} will consume {message.message_id}.", yes)
-        result = await there.admin.deliveries.consume_directly(group, client_id, message.queue, message.offset_id)
+        result = await session.admin.deliveries.consume_directly(group, client_id, message.queue, message.offset_id)
         if output != TEXT:
             print_value(output, plain(result))
         else:
             words = f" ({result.remark})" if result.remark else ""
             click.echo(f"{result.consume_result} in {result.spent_time_mills} ms{printable(words)}")
         if result.consume_result not in ("CR_SUCCESS", "CR_COMMIT"):
-            raise Refusal(f"{client_id} did not consume it: {result.consume_result}")
+            raise CommandError(f"{client_id} did not consume it: {result.consume_result}")
 
     cluster.do(work)

@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.support.parallel import call_each
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.running import refusal
-from smartgo.cli.support.session import Cluster, Connected, cluster_options
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import command_error
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples, moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
@@ -87,7 +87,7 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
 @OUTPUT
 @cluster_options
 def send(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
     body: str,
     tag: str,
@@ -107,11 +107,11 @@ def send(
 
     _checked(message)
 
-    async def work(there: Connected) -> None:
-        producer = await producer_of(there, GROUP)
-        clock = there.env.clock
+    async def work(session: ClusterSession) -> None:
+        producer = await producer_of(session, GROUP)
+        clock = session.env.clock
         begin = clock.seconds()
-        with Progress(clock, "sent", count) as progress:
+        with ProgressLine(clock, "sent", count) as progress:
             result, statuses = await _send_all(producer, message, count, progress)
         seconds = clock.seconds() - begin
         if output != TEXT:
@@ -133,11 +133,11 @@ def _checked(message: Message) -> None:
     try:
         message.check()
     except RequestRefused as error:
-        raise refusal(error) from None
+        raise command_error(error) from None
 
 
 async def _send_all(
-    producer: Producer, message: Message, count: int, progress: Progress
+    producer: Producer, message: Message, count: int, progress: ProgressLine
 ) -> tuple[SendResult, Mapping[str, int]]:
     """
     Send it C{count} times, many at a time. Fails with the first failure.
@@ -201,7 +201,7 @@ def _place(result: SendResult) -> dict[str, object]:
 @OUTPUT
 @cluster_options
 def consume(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     topic: str,
     group: str,
     beginning: tuple[ConsumeFromWhere, int | None],
@@ -216,7 +216,7 @@ def consume(
     """
     begin, begin_ms = beginning
 
-    async def work(there: Connected) -> None:
+    async def work(session: ClusterSession) -> None:
         ended: Deferred[None] = Deferred()
         printed = 0
 
@@ -235,7 +235,7 @@ def consume(
             return None
 
         settings = ConsumerSettings(begin=begin, begin_ms=begin_ms, concurrency=1, stop_timeout=0.0)
-        consumer = PushConsumer(there.client, group, listener, settings)
+        consumer = PushConsumer(session.client, group, listener, settings)
         consumer.subscribe(topic, tag)
         await consumer.start()
         if not any(queue.topic == topic for queue in consumer.queues):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, console, in_words, moment, plain, print_streamed, span
-from smartgo.cli.support.sampling import Sample, Sampler
-from smartgo.cli.support.session import Cluster, Connected, cluster_options, pause
+from smartgo.cli.support.sampling import ClusterSample, ClusterSampler
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options, pause
 from smartgo.cli.support.texts import examples
 from smartgo.errors import CallFailed
 
@@ -34,7 +34,7 @@ _FRAME: Final = 9  # lines that are not rows of topics or groups
 @OUTPUT
 @cluster_options
 def top(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     interval: float,
     samples: int | None,
     part: str,
@@ -48,25 +48,25 @@ def top(
     each look.
     """
 
-    async def work(there: Connected) -> None:
-        screen = Screen() if output == TEXT and sys.stdout.isatty() else None
-        sampler = Sampler(there, part, everything, limit)
+    async def work(session: ClusterSession) -> None:
+        screen = TopScreen() if output == TEXT and sys.stdout.isatty() else None
+        sampler = ClusterSampler(session, part, everything, limit)
         looked = 0
         try:
             while True:
-                began = there.env.clock.seconds()
+                began = session.env.clock.seconds()
                 try:
                     sample = await sampler.look()
                 except CallFailed as error:
                     if screen is None or looked == 0:
                         raise
-                    screen.complain(str(error))
+                    screen.show_error(str(error))
                 else:
-                    _show(sample, output, screen, there.context.registry)
+                    _show(sample, output, screen, session.context.registry)
                 looked += 1
                 if looked == samples:
                     return
-                await pause(there.env.clock, max(0.1, interval - (there.env.clock.seconds() - began)))
+                await pause(session.env.clock, max(0.1, interval - (session.env.clock.seconds() - began)))
         finally:
             if screen is not None:
                 screen.close()
@@ -74,7 +74,7 @@ def top(
     cluster.do(work, endless=True)
 
 
-def _show(sample: Sample, output: str, screen: Screen | None, registry: str) -> None:
+def _show(sample: ClusterSample, output: str, screen: TopScreen | None, registry: str) -> None:
     if output != TEXT:
         print_streamed(output, plain(sample))
     elif screen is not None:
@@ -83,7 +83,7 @@ def _show(sample: Sample, output: str, screen: Screen | None, registry: str) -> 
         console().print(view(sample, registry, None))
 
 
-class Screen:
+class TopScreen:
     """The whole terminal, for as long as it is ours."""
 
     def __init__(self) -> None:
@@ -93,14 +93,14 @@ class Screen:
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._live.start()
-        self._last: tuple[Sample, str] | None = None
+        self._last: tuple[ClusterSample, str] | None = None
 
-    def show(self, sample: Sample, registry: str) -> None:
+    def show(self, sample: ClusterSample, registry: str) -> None:
         """Show a look."""
         self._last = sample, registry
         self._live.update(view(sample, registry, self._console.height), refresh=True)
 
-    def complain(self, words: str) -> None:
+    def show_error(self, words: str) -> None:
         """Show the last look, and why there is no new one."""
         if self._last is not None:
             self._live.update(view(*self._last, self._console.height, words), refresh=True)
@@ -110,7 +110,7 @@ class Screen:
         self._live.stop()
 
 
-def view(sample: Sample, registry: str, height: int | None, complaint: str = "") -> RenderableType:
+def view(sample: ClusterSample, registry: str, height: int | None, error: str = "") -> RenderableType:
     """
     Return a look as tables.
 
@@ -152,8 +152,8 @@ def view(sample: Sample, registry: str, height: int | None, complaint: str = "")
     ]
     if sample.left_out:
         parts.append(Text(f"{sample.left_out:,} more topics are not looked at; see --filter and --topics", style="dim"))
-    if complaint:
-        parts.append(Text(complaint, style="red"))
+    if error:
+        parts.append(Text(error, style="red"))
     return Group(*parts)
 
 

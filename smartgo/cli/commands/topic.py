@@ -18,8 +18,8 @@ from smartgo.cli.support.output import (
     print_table,
     print_value,
 )
-from smartgo.cli.support.running import MISSING, Refusal
-from smartgo.cli.support.session import DRY_RUN, YES, Cluster, Connected, cluster_options, confirm
+from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.topics import DEFAULT_QUEUES, TopicKind, kind_of
 from smartgo.client.internal.route import READ, WRITE
@@ -32,7 +32,7 @@ QUEUE_LIMIT = 1024
 PERMISSIONS = {"rw": READ | WRITE, "r": READ, "w": WRITE}
 
 
-class Row(msgspec.Struct, frozen=True):
+class TopicRow(msgspec.Struct, frozen=True):
     """One topic at one broker."""
 
     topic: str
@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True):
     perm: str
 
 
-class Settings(msgspec.Struct, frozen=True):
+class TopicChange(msgspec.Struct, frozen=True):
     """What a topic is to be at some brokers."""
 
     topic: str
@@ -90,14 +90,14 @@ def topic() -> None:
 @click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only topics whose name holds TEXT.")
 @OUTPUT
 @cluster_options
-def ls(cluster: Cluster, everything: bool, part: str, output: str) -> None:
+def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> None:
     """List the topics that brokers have, a line for each broker of a topic."""
 
-    async def work(there: Connected) -> None:
-        topics = there.admin.topics
+    async def work(session: ClusterSession) -> None:
+        topics = session.admin.topics
         system = await topics.system_names()
         rows = [
-            Row(
+            TopicRow(
                 name,
                 kind_of(name, system),
                 broker,
@@ -112,7 +112,7 @@ def ls(cluster: Cluster, everything: bool, part: str, output: str) -> None:
         rows = sorted(
             (row for row in rows if everything or row.kind is TopicKind.NORMAL), key=lambda row: (row.topic, row.broker)
         )
-        columns: Columns[Row] = {
+        columns: Columns[TopicRow] = {
             "topic": lambda row: row.topic,
             **({"kind": lambda row: row.kind.value} if everything else {}),
             "broker": lambda row: row.broker,
@@ -129,14 +129,14 @@ def ls(cluster: Cluster, everything: bool, part: str, output: str) -> None:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def show(cluster: Cluster, name: str, output: str) -> None:
+def show(cluster: ClusterOptions, name: str, output: str) -> None:
     """Show the settings of topic NAME at each broker, what it holds, and who reads it."""
 
-    async def work(there: Connected) -> None:
-        topics = there.admin.topics
+    async def work(session: ClusterSession) -> None:
+        topics = session.admin.topics
         configs = await topics.config(name)
         if not configs:
-            raise Refusal(f"there is no topic {name}", MISSING)
+            raise CommandError(f"there is no topic {name}", MISSING)
         bounds = _bounds(await topics.stats(name))
         groups = await topics.groups(name)
         found = {
@@ -177,11 +177,11 @@ def show(cluster: Cluster, name: str, output: str) -> None:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def stats(cluster: Cluster, name: str, output: str) -> None:
+def stats(cluster: ClusterOptions, name: str, output: str) -> None:
     """Show the bounds of each queue of topic NAME, and when its last message was stored."""
 
-    async def work(there: Connected) -> None:
-        rows = _bounds(await there.admin.topics.stats(name))
+    async def work(session: ClusterSession) -> None:
+        rows = _bounds(await session.admin.topics.stats(name))
         print_rows(
             output,
             rows,
@@ -216,11 +216,11 @@ def _bounds(found: TopicStatsTable) -> list[QueueBounds]:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def route(cluster: Cluster, name: str, output: str) -> None:
+def route(cluster: ClusterOptions, name: str, output: str) -> None:
     """Show what the registry tells clients about topic NAME: its queues, and where their brokers are."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.topics.route(name)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.topics.route(name)
         if output != TEXT:
             print_value(output, plain(found))
             return
@@ -249,12 +249,12 @@ def route(cluster: Cluster, name: str, output: str) -> None:
 @click.argument("name")
 @OUTPUT
 @cluster_options
-def groups(cluster: Cluster, name: str, output: str) -> None:
+def groups(cluster: ClusterOptions, name: str, output: str) -> None:
     """List the groups that read topic NAME: subscribed now, or with positions in it."""
 
-    async def work(there: Connected) -> None:
-        await there.admin.topics.route(name)
-        found = [{"group": one} for one in await there.admin.topics.groups(name)]
+    async def work(session: ClusterSession) -> None:
+        await session.admin.topics.route(name)
+        found = [{"group": one} for one in await session.admin.topics.groups(name)]
         print_rows(output, found, {"group": lambda row: row["group"]}, f"Nobody reads {name}.")
 
     cluster.do(work)
@@ -286,7 +286,7 @@ def groups(cluster: Cluster, name: str, output: str) -> None:
 @OUTPUT
 @cluster_options
 def create(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     name: str,
     queues: int,
     perm: str,
@@ -299,15 +299,15 @@ def create(
 ) -> None:
     """Create topic NAME at every broker that the registry knows, or at some."""
 
-    async def work(there: Connected) -> None:
+    async def work(session: ClusterSession) -> None:
         check_topic(name)
-        topics = there.admin.topics
+        topics = session.admin.topics
         if not change and name in await topics.names():
             raise SettingError(f"there is a topic {name}; --change gives it other settings")
         config = TopicConfig(
             topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERMISSIONS[perm], order=order
         )
-        await _settle(there, config, brokers, cluster_name, dry_run, output)
+        await _settle(session, config, brokers, cluster_name, dry_run, output)
 
     cluster.do(work)
 
@@ -331,7 +331,7 @@ def create(
 @OUTPUT
 @cluster_options
 def set_(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     name: str,
     queues: int | None,
     read_queues: int | None,
@@ -344,10 +344,10 @@ def set_(
 ) -> None:
     """Change settings of topic NAME where it is; what is not given stays. Queues taken away keep their messages."""
 
-    async def work(there: Connected) -> None:
-        found = await there.admin.topics.config(name)
+    async def work(session: ClusterSession) -> None:
+        found = await session.admin.topics.config(name)
         if not found:
-            raise Refusal(f"there is no topic {name}", MISSING)
+            raise CommandError(f"there is no topic {name}", MISSING)
         changes = {
             "read_queue_nums": read_queues if read_queues is not None else queues,
             "write_queue_nums": write_queues if write_queues is not None else queues,
@@ -360,13 +360,13 @@ def set_(
         for broker, config in found.items():
             if brokers and broker not in brokers:
                 continue
-            await _settle(there, msgspec.structs.replace(config, **given), [broker], None, dry_run, output)
+            await _settle(session, msgspec.structs.replace(config, **given), [broker], None, dry_run, output)
 
     cluster.do(work)
 
 
 async def _settle(
-    there: Connected,
+    session: ClusterSession,
     config: TopicConfig,
     brokers: Collection[str],
     cluster: str | None,
@@ -375,12 +375,12 @@ async def _settle(
 ) -> None:
     """Give a topic settings, or say which it would get, and say so."""
     if dry_run:
-        info = await there.admin.brokers.places()
+        info = await session.admin.brokers.places()
         names = sorted({one.name for one in info if one.id == 0 and cluster in (None, one.cluster)})
         done = [one for one in names if not brokers or one in brokers]
     else:
-        done = await there.admin.topics.update(config, brokers or None, cluster)
-    settings = Settings(
+        done = await session.admin.topics.update(config, brokers or None, cluster)
+    settings = TopicChange(
         config.topic_name,
         done,
         config.read_queue_nums,
@@ -406,16 +406,16 @@ async def _settle(
 @YES
 @OUTPUT
 @cluster_options
-def rm(cluster: Cluster, name: str, cluster_name: str | None, dry_run: bool, yes: bool, output: str) -> None:
+def rm(cluster: ClusterOptions, name: str, cluster_name: str | None, dry_run: bool, yes: bool, output: str) -> None:
     """Delete topic NAME with all its messages. Groups keep their positions in it."""
 
-    async def work(there: Connected) -> None:
-        topics = there.admin.topics
+    async def work(session: ClusterSession) -> None:
+        topics = session.admin.topics
         try:
             bounds = _bounds(await topics.stats(name))
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise Refusal(f"there is no topic {name}", MISSING) from None
+                raise CommandError(f"there is no topic {name}", MISSING) from None
             raise
         readers = await topics.groups(name)
         messages = sum(one.messages for one in bounds)

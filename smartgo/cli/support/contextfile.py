@@ -34,7 +34,7 @@ REGISTRY_VARIABLE: Final = "NAMESRV_ADDR"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ClusterContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """
     How to reach one cluster.
 
@@ -61,7 +61,7 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return Client(env, self.registry, tls=tls)
 
 
-class Contexts(msgspec.Struct, forbid_unknown_fields=True):
+class ContextFile(msgspec.Struct, forbid_unknown_fields=True):
     """
     All contexts of a user.
 
@@ -69,9 +69,9 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     current: str | None = None
-    contexts: dict[str, Context] = {}
+    contexts: dict[str, ClusterContext] = {}
 
-    def get(self, name: str) -> Context:
+    def get(self, name: str) -> ClusterContext:
         """Return one. @raise SettingError: there is none of that name."""
         found = self.contexts.get(name)
         if found is None:
@@ -95,22 +95,22 @@ def contexts_path(env: IEnvironment) -> str:
     return posixpath.join(root, "smartgo", "contexts.toml")
 
 
-def load_contexts(env: IEnvironment) -> Contexts:
+def load_contexts(env: IEnvironment) -> ContextFile:
     """Read the file; one that is not there holds nothing. @raise SettingError: it cannot be read."""
     path = contexts_path(env)
     try:
         data: bytes = env.files.read(path)
     except FileNotFoundError:
-        return Contexts()
+        return ContextFile()
     except OSError as error:
         raise SettingError(f"{path}: {error.strerror or error}") from None
     try:
-        return msgspec.convert(tomllib.loads(data.decode()), Contexts)
+        return msgspec.convert(tomllib.loads(data.decode()), ContextFile)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SettingError(f"{path}: {error}") from None
 
 
-def save_contexts(env: IEnvironment, contexts: Contexts) -> None:
+def save_contexts(env: IEnvironment, contexts: ContextFile) -> None:
     """Write the file. @raise SettingError: it cannot be written."""
     path = contexts_path(env)
     lines = []
@@ -132,7 +132,7 @@ def _toml(value: str | bool) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def choose(env: IEnvironment, registry: str | None, name: str | None) -> Context:
+def choose(env: IEnvironment, registry: str | None, name: str | None) -> ClusterContext:
     """
     Return what to use: an address that was given, or a context by name, by what the environment says, by the file.
 
@@ -146,6 +146,6 @@ def choose(env: IEnvironment, registry: str | None, name: str | None) -> Context
         return msgspec.structs.replace(found, registry=registry) if registry else found
     registry = registry or env.host.variable(REGISTRY_VARIABLE)
     if registry:
-        return Context(registry)
+        return ClusterContext(registry)
     contexts = load_contexts(env)
-    return Context() if contexts.current is None else contexts.get(contexts.current)
+    return ClusterContext() if contexts.current is None else contexts.get(contexts.current)

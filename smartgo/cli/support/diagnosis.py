@@ -17,8 +17,8 @@ from smartgo.cli.support.diagnosisresults import (
     OK,
     PROBLEM,
     WARNING,
-    Finding,
-    Findings,
+    DiagnosisFinding,
+    FindingStream,
     descriptors,
     disk,
     few,
@@ -30,9 +30,9 @@ from smartgo.cli.support.diagnosisresults import (
     unwritable,
 )
 from smartgo.cli.support.output import size, span
-from smartgo.cli.support.portprobe import Answer, probe
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.session import Connected
+from smartgo.cli.support.portprobe import PortReply, probe
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.groups import lag_of
 from smartgo.client.internal.route import MASTER, WRITE
@@ -54,21 +54,21 @@ _MEMBERS_ASKED: Final = 50
 class Diagnosis:
     """One look at everything."""
 
-    def __init__(self, there: Connected, broker: str | None = None, store: str | None = None) -> None:
+    def __init__(self, session: ClusterSession, broker: str | None = None, store: str | None = None) -> None:
         """
         @param broker: C{host:port} of a broker that should be there.
         @param store: a store directory on this machine, whose disk is measured.
         """
-        self._there = there
-        self._env = there.env
-        self._admin = there.admin
+        self._there = session
+        self._env = session.env
+        self._admin = session.admin
         self._broker = broker
         self._store = store
         self._seen: dict[str, ClusterInfo] = {}  # by registry
         self._shut: dict[str, int] = {}  # masters whose own permission lets nobody write, and that
         self._refusing: set[str] = set()  # masters whose store takes nothing
 
-    async def run(self) -> Findings:
+    async def run(self) -> FindingStream:
         """Give out what is found; looks that need an answer which does not come are left out."""
         async for one in self._registries():
             yield one
@@ -82,17 +82,17 @@ class Diagnosis:
             yield one
         if not self._seen:
             return
-        looks: list[Callable[[], Findings]] = [self._brokers, self._template, self._topics, self._groups]
+        looks: list[Callable[[], FindingStream]] = [self._brokers, self._template, self._topics, self._groups]
         for look in looks:
             try:
                 async for one in look():
                     yield one
             except CallFailed as error:
-                yield Finding(WARNING, "cluster", f"a look could not be finished: {error}")
+                yield DiagnosisFinding(WARNING, "cluster", f"a look could not be finished: {error}")
 
     # -- registries ------------------------------------------------------------------------------------------
 
-    async def _registries(self) -> Findings:
+    async def _registries(self) -> FindingStream:
         for address in self._there.client.registries:
             command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
             try:
@@ -103,14 +103,14 @@ class Diagnosis:
                     f"registry {address}", address, error, "smartgo dev, twistd smartgo-registry"
                 )
                 continue
-            yield Finding(
+            yield DiagnosisFinding(
                 OK, f"registry {address}", f"answers; brokers it knows: {len(self._seen[address].broker_addr_table)}"
             )
         # By names: which address a broker has may depend on the registry's address that was asked.
         tables = {address: set(_processes(info)) for address, info in self._seen.items()}
         everything = set().union(*tables.values()) if tables else set()
         if tables and not everything:
-            yield Finding(
+            yield DiagnosisFinding(
                 PROBLEM,
                 "registry",
                 "no broker is registered",
@@ -118,36 +118,36 @@ class Diagnosis:
             )
         for address, known in tables.items():
             if known != everything:
-                yield Finding(
+                yield DiagnosisFinding(
                     PROBLEM,
                     f"registry {address}",
                     f"does not know {', '.join(sorted(everything - known))}",
                     "give every broker all registries in namesrvAddr, with semicolons between them",
                 )
 
-    async def _unreachable(self, subject: str, address: str, error: CallFailed, what: str) -> Finding:
+    async def _unreachable(self, subject: str, address: str, error: CallFailed, what: str) -> DiagnosisFinding:
         """Tell why somebody does not answer, by what the port does."""
         if isinstance(error, PeerRefused):
             wants_tls = error.remark.endswith(REMARK)
             advice = _TRY_TLS if wants_tls else "look whether this is the right port"
-            return Finding(PROBLEM, subject, f"declines: {error}", advice)
+            return DiagnosisFinding(PROBLEM, subject, f"declines: {error}", advice)
         found = await probe(self._env, address)
         advice = {
-            Answer.REFUSED: f"is it running ({what})? Does it listen on this address, does a firewall let it through?",
-            Answer.HTTP2: "this is a gRPC port (RocketMQ 5's proxy); give the remoting port, 10911 of a broker or 9876 "
-            "of a registry. Likewise a gRPC client cannot use those: it needs a proxy",
-            Answer.HTTP1: "this is a port for browsers; give the remoting port: 10911 of a broker, 9876 of a registry",
-            Answer.TLS: _TRY_TLS,
-            Answer.CLOSED: "does it want TLS (try --tls)? Has it too many connections? Is this the right port?",
-            Answer.SILENT: "is the process stopped or too busy? Is this the right port?",
-            Answer.OTHER: "this is no port of ours; give 10911 of a broker or 9876 of a registry",
+            PortReply.REFUSED: f"is it running ({what})? Does it listen on this address, and does a firewall block it?",
+            PortReply.HTTP2: "this is a gRPC port (RocketMQ 5's proxy); use the remoting port, 10911 of a broker or "
+            "9876 of a registry. Likewise a gRPC client cannot use those: it needs a proxy",
+            PortReply.HTTP1: "this is an HTTP port; use the remoting port: 10911 of a broker, 9876 of a registry",
+            PortReply.TLS: _TRY_TLS,
+            PortReply.CLOSED: "does it want TLS (try --tls)? Has it too many connections? Is this the right port?",
+            PortReply.SILENT: "is the process stopped or too busy? Is this the right port?",
+            PortReply.OTHER: "this is no port of ours; give 10911 of a broker or 9876 of a registry",
         }[found]
-        kind = "no connection" if isinstance(error, NotConnected) and found is Answer.REFUSED else str(found)
-        return Finding(
-            PROBLEM, subject, f"{error}; the port {kind}" if found is not Answer.REFUSED else str(error), advice
+        kind = "no connection" if isinstance(error, NotConnected) and found is PortReply.REFUSED else str(found)
+        return DiagnosisFinding(
+            PROBLEM, subject, f"{error}; the port {kind}" if found is not PortReply.REFUSED else str(error), advice
         )
 
-    async def _expected(self, address: str) -> Findings:
+    async def _expected(self, address: str) -> FindingStream:
         """A broker that should be there."""
         subject = f"broker {address}"
         try:
@@ -160,9 +160,9 @@ class Diagnosis:
         others = [rule.rpartition("=")[2] for rule in settings.get("advertisedAddresses", "").split(";")]
         registered = [one for one in (advertised, address, *others) if one in known]
         if registered:
-            yield Finding(OK, subject, f"answers, and is registered as {registered[0]}")
+            yield DiagnosisFinding(OK, subject, f"answers, and is registered as {registered[0]}")
             return
-        yield Finding(
+        yield DiagnosisFinding(
             PROBLEM,
             subject,
             f"answers, but these registries do not know it; it registers as {advertised}",
@@ -171,7 +171,7 @@ class Diagnosis:
 
     # -- brokers ---------------------------------------------------------------------------------------------
 
-    async def _brokers(self) -> Findings:
+    async def _brokers(self) -> FindingStream:
         for place in await self._admin.brokers.places():
             subject = f"broker {place.name}" + (f" (slave {place.id})" if place.id != MASTER else "")
             async for one in self._address(subject, place):
@@ -188,10 +188,10 @@ class Diagnosis:
                         "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach,"
                         f" or advertisedAddresses where there is none for all, or {advice}"
                     )
-                yield Finding(found.verdict, subject, f"advertises {place.address}, and {found.what}", advice)
+                yield DiagnosisFinding(found.verdict, subject, f"advertises {place.address}, and {found.what}", advice)
                 continue
             took = self._env.clock.seconds() - began
-            yield Finding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
+            yield DiagnosisFinding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
             if place.id == MASTER:
@@ -218,18 +218,18 @@ class Diagnosis:
         if permitted is not None and not int(permitted) & WRITE:
             self._shut[place.name] = int(permitted)
 
-    async def _address(self, subject: str, place: BrokerPlace) -> Findings:
+    async def _address(self, subject: str, place: BrokerPlace) -> FindingStream:
         host, _ = parse_address(place.address)
         registries = [parse_address(one)[0] for one in self._there.client.registries]
         if _is_loopback(host) and not all(map(_is_loopback, registries)):
-            yield Finding(
+            yield DiagnosisFinding(
                 PROBLEM,
                 subject,
                 f"advertises {place.address}, which is every machine's own",
                 "set brokerIP1 (and bindAddress) to an address that clients reach",
             )
 
-    def _state(self, subject: str, table: dict[str, str], now: float) -> list[Finding]:
+    def _state(self, subject: str, table: dict[str, str], now: float) -> list[DiagnosisFinding]:
         """Judge what a broker tells of itself."""
         found = []
         ran = _RUNTIME.search(table.get("runtime", ""))
@@ -250,12 +250,12 @@ class Diagnosis:
         slow = number(table, "putLatency99") or 0
         found += judged("send-slow", subject, slow / 1000, f"{slow:.0f} ms")
         if table.get("brokerActive", "true") != "true":
-            found.append(Finding(WARNING, subject, "is not active", "look at its log"))
+            found.append(DiagnosisFinding(WARNING, subject, "is not active", "look at its log"))
         return found
 
     # -- topics ----------------------------------------------------------------------------------------------
 
-    async def _template(self) -> Findings:
+    async def _template(self) -> FindingStream:
         if set((await self._admin.brokers.cluster()).broker_addr_table) <= self._shut.keys() | self._refusing:
             return  # no send does anything, and why was told
         try:
@@ -265,16 +265,16 @@ class Diagnosis:
                 raise
             route = None
         if route is None or not any(one.perm & INHERIT for one in route.queue_datas):
-            yield Finding(
+            yield DiagnosisFinding(
                 NOTE,
                 "topics",
                 f"there is no template topic ({TEMPLATE_TOPIC}): a send to a new topic ends with 17",
                 "create topics first (smartgo topic create), or set autoCreateTopicEnable=true at a broker",
             )
         else:
-            yield Finding(OK, "topics", "a send to a new topic creates it")
+            yield DiagnosisFinding(OK, "topics", "a send to a new topic creates it")
 
-    async def _topics(self) -> Findings:
+    async def _topics(self) -> FindingStream:
         configs = await self._admin.topics.configs()
         registered = set(await self._admin.topics.names())
         for one in unwritable(configs, configs.keys() - self._shut.keys(), await self._admin.topics.system_names()):
@@ -282,14 +282,14 @@ class Diagnosis:
         for broker, table in configs.items():
             missing = [name for name in table if name not in registered]
             if missing:
-                yield Finding(
+                yield DiagnosisFinding(
                     PROBLEM,
                     f"broker {broker}",
                     f"has topics that the registry does not know: {few(missing)}",
                     "it registers every 30 s; is its namesrvAddr right, what says its log?",
                 )
             if await self._is_left_out(broker, table, registered):
-                yield Finding(
+                yield DiagnosisFinding(
                     WARNING,
                     f"broker {broker}",
                     "the registry tells producers to leave it out",
@@ -297,7 +297,7 @@ class Diagnosis:
                 )
         dead = {name for table in configs.values() for name in table if name.startswith(DLQ_PREFIX)}
         if dead:
-            yield Finding(NOTE, "groups", f"{len(dead)} have dead letters", "smartgo dlq ls")
+            yield DiagnosisFinding(NOTE, "groups", f"{len(dead)} have dead letters", "smartgo dlq ls")
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
         """Tell whether the registry keeps producers from a broker that would take what they send."""
@@ -311,10 +311,10 @@ class Diagnosis:
 
     # -- groups ----------------------------------------------------------------------------------------------
 
-    async def _groups(self) -> Findings:
+    async def _groups(self) -> FindingStream:
         names = await self._admin.groups.names()
         well = 0
-        with Progress(self._env.clock, "groups", len(names)) as progress:
+        with ProgressLine(self._env.clock, "groups", len(names)) as progress:
             for name in names:
                 found = [one async for one in self._group(name)]
                 well += not found
@@ -322,9 +322,11 @@ class Diagnosis:
                     yield one
                 progress.advance()
         if names:
-            yield Finding(OK, "groups", f"{well} of {len(names)} have members for what waits, and want the same")
+            yield DiagnosisFinding(
+                OK, "groups", f"{well} of {len(names)} have members for what waits, and want the same"
+            )
 
-    async def _group(self, name: str) -> Findings:
+    async def _group(self, name: str) -> FindingStream:
         subject = f"group {name}"
         lag = lag_of(await self._admin.groups.progress(name))
         connection = await self._admin.groups.connections(name)
@@ -341,7 +343,7 @@ class Diagnosis:
                 by_text.setdefault(table.get(topic), []).append(client)
             if len(by_text) > 1:
                 words = "; ".join(f"{clients[0]} wants {text or 'nothing'}" for text, clients in by_text.items())
-                yield Finding(
+                yield DiagnosisFinding(
                     PROBLEM,
                     subject,
                     f"its members do not want the same of {topic}: {words}",

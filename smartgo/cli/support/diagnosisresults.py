@@ -26,7 +26,7 @@ SYNC_WRITES: Final = 20
 _VERDICTS: Final[Mapping[Severity, str]] = {"note": NOTE, "warning": WARNING, "critical": PROBLEM}
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DiagnosisFinding(msgspec.Struct, frozen=True):
     """
     What one look found.
 
@@ -41,10 +41,10 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-Findings = AsyncGenerator[Finding, None]
+FindingStream = AsyncGenerator[DiagnosisFinding, None]
 
 
-def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reason: str = "") -> list[Finding]:
+def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reason: str = "") -> list[DiagnosisFinding]:
     """
     Judge one measured value by the table of judgements; return nothing where it is fine.
 
@@ -57,11 +57,13 @@ def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reas
     if severity is None:
         return []
     return [
-        Finding(_VERDICTS[severity], subject, judgement.sentence.format(value=value, reason=reason), judgement.advice)
+        DiagnosisFinding(
+            _VERDICTS[severity], subject, judgement.sentence.format(value=value, reason=reason), judgement.advice
+        )
     ]
 
 
-def fullness(subject: str, used: float, words: str) -> Finding:
+def fullness(subject: str, used: float, words: str) -> DiagnosisFinding:
     """
     Judge how full a disk is.
 
@@ -69,10 +71,10 @@ def fullness(subject: str, used: float, words: str) -> Finding:
     """
     for found in judged("disk-full", subject, used, f"{used:.0%}"):
         return msgspec.structs.replace(found, what=f"{found.what}. {words}" if words else found.what)
-    return Finding(OK, subject, JUDGEMENTS["disk-full"].sentence.format(value=f"{used:.0%}"))
+    return DiagnosisFinding(OK, subject, JUDGEMENTS["disk-full"].sentence.format(value=f"{used:.0%}"))
 
 
-def refusal(subject: str, table: dict[str, str]) -> list[Finding]:
+def refusal(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
     """
     Judge whether a broker's store takes messages.
 
@@ -87,7 +89,7 @@ def refusal(subject: str, table: dict[str, str]) -> list[Finding]:
     ]
 
 
-def permission(subject: str, name: str, permitted: int, others: bool) -> Finding:
+def permission(subject: str, name: str, permitted: int, others: bool) -> DiagnosisFinding:
     """
     Tell of a broker whose own permission lets nobody write to it.
 
@@ -95,7 +97,7 @@ def permission(subject: str, name: str, permitted: int, others: bool) -> Finding
     @param permitted: its C{brokerPermission}.
     @param others: whether another broker of its cluster takes messages.
     """
-    return Finding(
+    return DiagnosisFinding(
         WARNING if others else PROBLEM,
         subject,
         f"takes no messages: its brokerPermission is {permitted}"
@@ -105,7 +107,7 @@ def permission(subject: str, name: str, permitted: int, others: bool) -> Finding
     )
 
 
-def replication(subject: str, table: dict[str, str]) -> list[Finding]:
+def replication(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
     """
     Judge how a slave stands to its master, and whether a master that waits for slaves has one.
 
@@ -123,13 +125,13 @@ def replication(subject: str, table: dict[str, str]) -> list[Finding]:
         return judged("replica-alone", subject, value=state, reason=reason)
     behind = int(table.get("haBehindBytes", "0"))
     return judged("replica-behind", subject, behind, size(behind)) or [
-        Finding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")
+        DiagnosisFinding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")
     ]
 
 
 def unwritable(
     configs: Mapping[str, Mapping[str, TopicConfig]], taking: Collection[str], system: Collection[str] = ()
-) -> list[Finding]:
+) -> list[DiagnosisFinding]:
     """
     Look for topics that nobody can write to, and for those that some brokers do not take.
 
@@ -147,12 +149,14 @@ def unwritable(
     shut = [name for name in ours if not open_at[name]]
     if shut:
         found.append(
-            Finding(PROBLEM, "topics", f"nobody can write to {few(shut)}", "smartgo topic set NAME --perm rw lets them")
+            DiagnosisFinding(
+                PROBLEM, "topics", f"nobody can write to {few(shut)}", "smartgo topic set NAME --perm rw lets them"
+            )
         )
     away = [name for name in ours if open_at[name] and open_at[name].isdisjoint(taking)]
     if away and taking:
         found.append(
-            Finding(
+            DiagnosisFinding(
                 PROBLEM,
                 "topics",
                 f"nobody can write to {few(away)}: no broker that has it takes messages",
@@ -163,7 +167,7 @@ def unwritable(
         partly = [name for name in ours if name in table and open_at[name] and broker not in open_at[name]]
         if partly:
             found.append(
-                Finding(
+                DiagnosisFinding(
                     NOTE, f"broker {broker}", f"takes nothing for {few(partly)}", "smartgo topic set NAME --perm rw"
                 )
             )
@@ -176,19 +180,19 @@ def few(names: list[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
-async def descriptors(env: IEnvironment) -> Findings:
+async def descriptors(env: IEnvironment) -> FindingStream:
     """Look how many files a process may open that is started here."""
     limit = env.host.open_file_limit()
     for found in judged("open-files", "this machine", limit, f"{limit:,}"):
         yield found
 
 
-async def disk(env: IEnvironment, directory: str) -> Findings:
+async def disk(env: IEnvironment, directory: str) -> FindingStream:
     """Measure durable writes, and look how full the disk is."""
     files, clock = env.files, env.clock
     subject = f"disk of {directory}"
     if not files.is_directory(directory):
-        yield Finding(PROBLEM, subject, "there is no such directory", "name the directory of the store")
+        yield DiagnosisFinding(PROBLEM, subject, "there is no such directory", "name the directory of the store")
         return
     total, free = files.usage(directory)
     yield fullness(subject, 1 - free / total, f"{size(free)} of {size(total)} are free")
@@ -201,7 +205,7 @@ async def disk(env: IEnvironment, directory: str) -> Findings:
             took.append(clock.seconds() - began)
             files.remove(path)
     except OSError as error:
-        yield Finding(
+        yield DiagnosisFinding(
             PROBLEM, subject, f"a file cannot be written: {error.strerror or error}", "look at its permissions"
         )
         return
@@ -211,4 +215,4 @@ async def disk(env: IEnvironment, directory: str) -> Findings:
     for found in judged("disk-slow", subject, slow, value):
         yield found
         return
-    yield Finding(OK, subject, JUDGEMENTS["disk-slow"].sentence.format(value=value))
+    yield DiagnosisFinding(OK, subject, JUDGEMENTS["disk-slow"].sentence.format(value=value))

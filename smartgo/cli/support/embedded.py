@@ -47,7 +47,7 @@ def configuration_of(
     return load(alone, ALL, path, data, flags)
 
 
-class Embedded:
+class EmbeddedNode:
     """
     A registry and a broker.
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.parallel import gather
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.session import Connected, pause
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.session import ClusterSession, pause
 from smartgo.client.producer import Producer
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
@@ -24,9 +24,9 @@ _STEP: Final = 100  # steps of a latency by a factor of e: about one percent eac
 _GIVEN_UP: Final = 100  # failures after which a load is ended that never had a success
 
 
-async def producer_of(there: Connected, group: str) -> Producer:
+async def producer_of(session: ClusterSession, group: str) -> Producer:
     """Return a producer that has started, and waits for answers as long as brokers may take for them."""
-    producer = Producer(there.client, group, timeout=ANSWERED_WITHIN)
+    producer = Producer(session.client, group, timeout=ANSWERED_WITHIN)
     await producer.start()
     return producer
 
@@ -70,7 +70,7 @@ class Latencies:
         return {name: round(seconds * 1000, 3) for name, seconds in found.items()}
 
 
-class Load:
+class SendLoad:
     """Sends a stream of messages and notes how long each took."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Load:
         seconds: float | None,
         in_flight: int,
         rate: float | None,
-        progress: Progress,
+        progress: ProgressLine,
     ) -> None:
         """
         @param send: sends number so-and-so; returns how many messages that were.

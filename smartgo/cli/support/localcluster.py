@@ -46,7 +46,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _BROKER_STEP: Final = 10
 
 
-class Shape(NamedTuple):
+class ClusterShape(NamedTuple):
     """How many of each; slaves are those of each master."""
 
     masters: int
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
     registries: int
 
 
-class Node(NamedTuple):
+class NodePlan(NamedTuple):
     """One node of the plan."""
 
     name: str
@@ -100,11 +100,11 @@ def check_settings(flags: Mapping[str, str]) -> None:
 def plan(
     env: IEnvironment,
     root: str,
-    shape: Shape,
+    shape: ClusterShape,
     listen: str | None = None,
     registry_listen: str | None = None,
     flags: Mapping[str, str] | None = None,
-) -> list[Node]:
+) -> list[NodePlan]:
     """
     Return the nodes in the order in which they start: registries, masters, slaves.
 
@@ -117,13 +117,15 @@ def plan(
     """
     flags = flags or {}
     check_settings(flags)
-    ports = _Ports(env)
+    ports = _PortAllocator(env)
     registries = list(_registries(ports, root, shape.registries, registry_listen, settings_in(flags, _REGISTRY)))
     known = {**settings_in(flags, _BROKER), "namesrvAddr": ";".join(node.address for node in registries)}
     return [*registries, *_brokers(env, ports, root, shape, listen, known)]
 
 
-def _registries(ports: _Ports, root: str, count: int, listen: str | None, flags: Mapping[str, str]) -> Iterator[Node]:
+def _registries(
+    ports: _PortAllocator, root: str, count: int, listen: str | None, flags: Mapping[str, str]
+) -> Iterator[NodePlan]:
     host, places = ports.take(listen, REGISTRY_ROLE, 9876, count, 1, (0,))
     for number, port in enumerate(places, 1):
         name = f"registry-{number}"
@@ -133,12 +135,17 @@ def _registries(ports: _Ports, root: str, count: int, listen: str | None, flags:
             "registry.listenPort": str(port),
             "kvConfigPath": posixpath.join(folder, "kvConfig.json"),
         }
-        yield Node(name, REGISTRY_ROLE, _address(host, port), folder, {**flags, **own})
+        yield NodePlan(name, REGISTRY_ROLE, _address(host, port), folder, {**flags, **own})
 
 
 def _brokers(
-    env: IEnvironment, ports: _Ports, root: str, shape: Shape, listen: str | None, flags: Mapping[str, str]
-) -> Iterator[Node]:
+    env: IEnvironment,
+    ports: _PortAllocator,
+    root: str,
+    shape: ClusterShape,
+    listen: str | None,
+    flags: Mapping[str, str],
+) -> Iterator[NodePlan]:
     count = shape.masters * (1 + shape.slaves)
     host, places = ports.take(listen, "broker", 10911, count, _BROKER_STEP, (-2, 0, 1))
     for port, (name, rank) in zip(places, _names(shape), strict=True):
@@ -158,7 +165,7 @@ def _brokers(
         settings = {**flags, **own, "storePathRootDir": store, "storePathCommitLog": log}
         if not names_in(env, log):  # one that is there has its own file size
             settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
-        yield Node(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
+        yield NodePlan(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
 
 
 def names_in(env: IEnvironment, directory: str) -> list[str]:
@@ -174,7 +181,7 @@ def names_in(env: IEnvironment, directory: str) -> list[str]:
     return found
 
 
-def _names(shape: Shape) -> Iterator[tuple[str, int]]:
+def _names(shape: ClusterShape) -> Iterator[tuple[str, int]]:
     """Broker name and id of each broker, masters first."""
     for rank in range(1 + shape.slaves):
         for number in range(shape.masters):
@@ -194,7 +201,7 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class _Ports:
+class _PortAllocator:
     """Ports that are free, and that no other node of the plan has."""
 
     def __init__(self, env: IEnvironment) -> None:

@@ -21,9 +21,9 @@ from twisted.internet.interfaces import IListeningPort, IProcessTransport
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from smartgo.cli.support.localcluster import Node
+from smartgo.cli.support.localcluster import NodePlan
 from smartgo.cli.support.output import printable
-from smartgo.cli.support.running import FAILED, Refusal
+from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.env.interfaces import IEnvironment
 
 PATIENCE: Final = 20.0
@@ -49,7 +49,7 @@ class NodeProcess(ProcessProtocol):
 
     transport: IProcessTransport
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodePlan) -> None:
         self.node = node
         self.ready: Deferred[bool] = Deferred()
         self.ended: Deferred[NodeProcess] = Deferred()
@@ -95,7 +95,7 @@ class NodeProcess(ProcessProtocol):
         return f"{self.node.name} {how}; its log is {self.node.log}"
 
 
-class Nodes:
+class NodeProcesses:
     """
     All nodes of a cluster.
 
@@ -116,7 +116,7 @@ class Nodes:
         self.running: list[NodeProcess] = []
         self.over: Deferred[None] = Deferred()
 
-    async def start(self, nodes: Sequence[Node], config: str = "") -> list[NodeProcess]:
+    async def start(self, nodes: Sequence[NodePlan], config: str = "") -> list[NodeProcess]:
         """
         Start nodes, one role after another; returns when all serve. C{stop} in any case.
 
@@ -135,7 +135,7 @@ class Nodes:
             process.ended.addCallback(self._lost)
         return started
 
-    def _begin(self, node: Node) -> NodeProcess:
+    def _begin(self, node: NodePlan) -> NodeProcess:
         process = NodeProcess(node)
         self._env.files.make_directories(node.folder)
         address = f"@smartgo-{self._env.random.token(16).hex()}"
@@ -167,14 +167,14 @@ class Nodes:
             self.over.callback(None)
         return process
 
-    def _refusal(self, process: NodeProcess) -> Refusal:
+    def _refusal(self, process: NodeProcess) -> CommandError:
         """Why one did not start: the one sentence that it said, or its end, with all that it said above."""
         status = process.status if process.status and process.status > 0 else FAILED
         words = self._last_words(process)
         if len(words) == 1:
-            return Refusal(f"{process.node.name} does not start: {words[0]}", status)
+            return CommandError(f"{process.node.name} does not start: {words[0]}", status)
         self._say(f"{process.node.name} said at last:{_indented(words)}")
-        return Refusal(process.in_words(), status)
+        return CommandError(process.in_words(), status)
 
     def _last_words(self, process: NodeProcess) -> list[str]:
         """Return the last lines that it said, else the last of its log."""

@@ -6,10 +6,11 @@ from enum import StrEnum
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, ITransport
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.interfaces import ITransport
+from twisted.internet.protocol import Protocol
 from twisted.python.failure import Failure
 
+from smartgo.cli.support.fixedprotocol import FixedProtocolFactory
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.address import parse_address
 
@@ -22,8 +23,8 @@ _SETTINGS: Final = 4  # a frame's type
 _ENOUGH: Final = 9  # bytes of a frame's head
 
 
-class Answer(StrEnum):
-    """What a port does."""
+class PortReply(StrEnum):
+    """What a port does when it is probed."""
 
     REFUSED = "refuses connections"
     HTTP2 = "speaks HTTP/2, as gRPC does"
@@ -34,7 +35,7 @@ class Answer(StrEnum):
     OTHER = "speaks some other protocol"
 
 
-class _Listener(Protocol):
+class _PortProbe(Protocol):
     """Says the preface, and hears the first bytes."""
 
     transport: ITransport
@@ -63,25 +64,14 @@ class _Listener(Protocol):
             self.heard.callback(self._data)
 
 
-class _Dial(Factory):
-    noisy = False
-
-    def __init__(self, made: _Listener) -> None:
-        self._made = made
-
-    def buildProtocol(self, addr: IAddress | None) -> _Listener:
-        """The one."""
-        return self._made
-
-
-async def probe(env: IEnvironment, address: str) -> Answer:
+async def probe(env: IEnvironment, address: str) -> PortReply:
     """Return what answers at C{host:port}. @raise ValueError: that is no address."""
     host, port = parse_address(address)
-    listener = _Listener()
+    listener = _PortProbe()
     try:
-        await env.network.connect(host, port, _Dial(listener), CONNECT)
+        await env.network.connect(host, port, FixedProtocolFactory(listener), CONNECT)
     except Exception:  # whatever way there is not to connect
-        return Answer.REFUSED
+        return PortReply.REFUSED
     closed = False
 
     def silent(_: Any, __: float) -> bytes:
@@ -92,15 +82,15 @@ async def probe(env: IEnvironment, address: str) -> Answer:
     data = await listener.heard.addTimeout(ANSWER, env.clock, onTimeoutCancel=silent)
     listener.transport.loseConnection()
     if not data:
-        return Answer.SILENT if closed else Answer.CLOSED
+        return PortReply.SILENT if closed else PortReply.CLOSED
     return _judged(data)
 
 
-def _judged(data: bytes) -> Answer:
+def _judged(data: bytes) -> PortReply:
     if data.startswith(b"HTTP/1."):
-        return Answer.HTTP1
+        return PortReply.HTTP1
     if len(data) >= _ENOUGH and data[3] == _SETTINGS and data[5:9] == bytes(4):
-        return Answer.HTTP2
+        return PortReply.HTTP2
     if data[:1] == b"\x15" and data[1:2] == b"\x03":
-        return Answer.TLS
-    return Answer.OTHER
+        return PortReply.TLS
+    return PortReply.OTHER

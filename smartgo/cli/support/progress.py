@@ -16,7 +16,7 @@ INTERVAL_JSON: Final = 1.0  # for programs
 _BAR: Final = 24
 
 
-class Progress:
+class ProgressLine:
     """
     One piece of long work.
 
@@ -38,7 +38,7 @@ class Progress:
         self._written = False
         self.done = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -11,8 +11,8 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from smartgo.cli.support.progress import Progress
-from smartgo.cli.support.session import Connected, pause
+from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.session import ClusterSession, pause
 from smartgo.cli.support.texts import moment_ms
 from smartgo.client.internal.reading import QueueReader, Span
 from smartgo.client.internal.records import readable
@@ -29,7 +29,7 @@ PAUSE: Final = 1.0  # seconds before another try
 T = TypeVar("T")
 
 
-class Place(msgspec.Struct, frozen=True):
+class QueuePosition(msgspec.Struct, frozen=True):
     """
     Where to begin or to end in each queue: at its C{first} message, at its end (C{last}), so many messages before its
     end, at an C{offset}, or at the first message stored at a C{time} (ms) or after.
@@ -39,7 +39,7 @@ class Place(msgspec.Struct, frozen=True):
     value: int = 0
 
 
-def read_place(context: click.Context, option: click.Parameter, text: str | None) -> Place | None:
+def read_position(context: click.Context, option: click.Parameter, text: str | None) -> QueuePosition | None:
     """
     Return the place that a text says: C{first}, C{last}, C{-N}, an offset, or a time.
 
@@ -48,24 +48,26 @@ def read_place(context: click.Context, option: click.Parameter, text: str | None
     if text is None:
         return None
     if text in ("first", "last"):
-        return Place(text)
+        return QueuePosition(text)
     if text[:1] == "-" and text[1:].isdecimal():
-        return Place("before", int(text[1:]))
+        return QueuePosition("before", int(text[1:]))
     if text.isdecimal():
-        return Place("offset", int(text))
-    return Place("time", moment_ms(text, context, option, "first, last, an offset, -N"))
+        return QueuePosition("offset", int(text))
+    return QueuePosition("time", moment_ms(text, context, option, "first, last, an offset, -N"))
 
 
-class Reader:
+class TopicReader:
     """Reads one topic."""
 
-    def __init__(self, there: Connected, topic: str) -> None:
-        self._there = there
+    def __init__(self, session: ClusterSession, topic: str) -> None:
+        self._there = session
         self._topic = topic
-        self._puller = PullConsumer(there.client, TOOLS_GROUP)
-        self._reader = QueueReader(there.client, self._address)
+        self._puller = PullConsumer(session.client, TOOLS_GROUP)
+        self._reader = QueueReader(session.client, self._address)
 
-    async def spans(self, begin: Place, end: Place | None = None, only: Collection[tuple[str, int]] = ()) -> list[Span]:
+    async def spans(
+        self, begin: QueuePosition, end: QueuePosition | None = None, only: Collection[tuple[str, int]] = ()
+    ) -> list[Span]:
         """
         Return what lies between two places, by queue.
 
@@ -82,7 +84,7 @@ class Reader:
                 found.append(Span(queue, min(max(first, low), high), min(max(last, low), high)))
         return found
 
-    async def _offset(self, queue: MessageQueue, place: Place, low: int, high: int) -> int:
+    async def _offset(self, queue: MessageQueue, place: QueuePosition, low: int, high: int) -> int:
         if place.kind != "time":
             return {"first": low, "last": high, "before": high - place.value, "offset": place.value}[place.kind]
         if high == low:
@@ -93,7 +95,7 @@ class Reader:
         return nearest + 1 if result.messages and result.messages[0].stored_ms < place.value else nearest
 
     async def messages(
-        self, spans: Sequence[Span], expression: str = "*", progress: Progress | None = None
+        self, spans: Sequence[Span], expression: str = "*", progress: ProgressLine | None = None
     ) -> AsyncGenerator[ReceivedMessage, None]:
         """
         Go through messages, queue by queue.

@@ -13,11 +13,12 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError, ConnectionClosed
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Protocol
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
-from smartgo.cli.support.running import FAILED, FORBIDDEN, MISSING, TRY_AGAIN, USAGE, Refusal
+from smartgo.cli.support.fixedprotocol import FixedProtocolFactory
+from smartgo.cli.support.running import FAILED, FORBIDDEN, MISSING, TRY_AGAIN, USAGE, CommandError
 from smartgo.cli.support.session import do
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
@@ -43,7 +44,7 @@ _SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*")
 T = TypeVar("T")
 
 
-class _Exchange(Protocol):
+class _HttpExchange(Protocol):
     """One request and its answer; the server closes after it."""
 
     def __init__(self, request: bytes) -> None:
@@ -79,20 +80,7 @@ class _Exchange(Protocol):
         transport.abortConnection()
 
 
-class _Made(Factory):
-    """Gives the one protocol that was made already, which may know a factory of its own."""
-
-    noisy = False
-
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def buildProtocol(self, addr: object) -> Any:
-        """Give it."""
-        return self._made
-
-
-class Api:
+class RestClient:
     """The API of one process."""
 
     def __init__(self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None) -> None:
@@ -141,7 +129,7 @@ class Api:
             found = self._joined(found)
         if status >= 400:
             hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
-            raise Refusal(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
+            raise CommandError(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
         try:
             return msgspec.json.decode(found) if found else None
         except msgspec.DecodeError:
@@ -159,23 +147,23 @@ class Api:
             at += 2
         raise self._strange()
 
-    def _strange(self) -> Refusal:
-        return Refusal(f"{self._url}: that is no REST API", TRY_AGAIN)
+    def _strange(self) -> CommandError:
+        return CommandError(f"{self._url}: that is no REST API", TRY_AGAIN)
 
     async def _exchange(self, request: bytes) -> bytes:
-        exchange = _Exchange(request)
+        exchange = _HttpExchange(request)
         made: Any = exchange
         if self._tls is not None:
             made = TLSMemoryBIOProtocol(self._tls.factory(self._host), exchange)
         timer: IDelayedCall | None = None
         try:
-            await self._env.network.connect(self._host, self._port, _Made(made), TIMEOUT)
+            await self._env.network.connect(self._host, self._port, FixedProtocolFactory(made), TIMEOUT)
             timer = self._env.clock.callLater(TIMEOUT, exchange.abort)
             return await exchange.answered
         except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:
             late = timer is not None and not timer.active()
             reason = f"no answer within {TIMEOUT:.0f} s" if late else str(error).rstrip(".")
-            raise Refusal(f"{self._url}: {reason}; --api says where else the REST API is", TRY_AGAIN) from None
+            raise CommandError(f"{self._url}: {reason}; --api says where else the REST API is", TRY_AGAIN) from None
         finally:
             if timer is not None and timer.active():
                 timer.cancel()
@@ -190,7 +178,7 @@ def _reason(content: bytes, status: int) -> str:
         return f"declined with status {status}"
 
 
-class Asking:
+class RestOptions:
     """What a command's options say about the API to ask."""
 
     def __init__(self, url: str | None, token_file: str | None, ca: str | None) -> None:
@@ -198,10 +186,10 @@ class Asking:
         self._token_file = token_file
         self._ca = ca
 
-    def api(self, env: IEnvironment) -> Api:
+    def api(self, env: IEnvironment) -> RestClient:
         """Return it. @raise SettingError: a file cannot be read, or the address is none."""
         tls = None if self._ca is None else ClientTLS(env, self._ca)
-        return Api(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env), tls)
+        return RestClient(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env), tls)
 
     def _token(self, env: IEnvironment) -> str | None:
         if self._token_file is None:
@@ -213,7 +201,7 @@ class Asking:
             raise SettingError(f"{self._token_file}: {error.strerror or error}") from None
         return data.decode("latin-1").strip()
 
-    def do(self, work: Callable[[Api], Coroutine[Deferred[Any], Any, None]]) -> None:
+    def do(self, work: Callable[[RestClient], Coroutine[Deferred[Any], Any, None]]) -> None:
         """Do C{work(api)} in the reactor; see L{do<smartgo.cli.support.session.do>}."""
 
         async def inside(env: IEnvironment) -> None:
@@ -223,7 +211,7 @@ class Asking:
 
 
 def api_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options that say where the API is; it is called with an L{Asking} first."""
+    """Give a command the options that say where the API is; it is called with an L{RestOptions} first."""
 
     @click.option("--api", metavar="URL", help=f"The REST API to ask.  [env: {URL_VARIABLE}; default: {_USUAL}]")
     @click.option(
@@ -234,7 +222,7 @@ def api_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option("--api-ca", metavar="FILE", help="Trust this authority (PEM) in place of the system's.")
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
-        asking = Asking(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"))
-        return function(asking, *args, **kwargs)
+        rest = RestOptions(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"))
+        return function(rest, *args, **kwargs)
 
     return command

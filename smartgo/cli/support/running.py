@@ -69,7 +69,7 @@ _BY_CODE: Final[Mapping[int, int]] = {
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
 
-class Refusal(click.ClickException):
+class CommandError(click.ClickException):
     """An end that is one sentence and an exit status."""
 
     def __init__(self, sentence: str, status: int = FAILED) -> None:
@@ -81,22 +81,22 @@ class Refusal(click.ClickException):
         click.echo(f"smartgo: {printable(self.message)}", file=file, err=file is None)
 
 
-def refusal(error: SmartgoError) -> Refusal:
+def command_error(error: SmartgoError) -> CommandError:
     """Return what a person is told about an error, and the status that scripts are told."""
     if isinstance(error, SettingError | StoreError):
         from smartgo.node.process import status_of  # which brings in all settings
 
-        return Refusal(str(error), status_of(error))
+        return CommandError(str(error), status_of(error))
     if isinstance(error, BadName | MessageIllegal | BadHeader | BadBody | SubscriptionParseFailed):
-        return Refusal(str(error), USAGE)
+        return CommandError(str(error), USAGE)
     if isinstance(error, NotConnected | CallTimedOut):
-        return Refusal(str(error), TRY_AGAIN)
+        return CommandError(str(error), TRY_AGAIN)
     if isinstance(error, PeerRefused):
         words = error.remark.partition("\n")[0] or "declined"
-        return Refusal(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
+        return CommandError(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
     if isinstance(error, NoSuchMessage):
-        return Refusal(str(error), MISSING)
-    return Refusal(str(error), FAILED)
+        return CommandError(str(error), MISSING)
+    return CommandError(str(error), FAILED)
 
 
 def begin_logging(verbose: bool) -> None:
@@ -190,7 +190,7 @@ def raise_from(failure: Failure) -> NoReturn:
     """
     failure = _cause(failure)
     if isinstance(failure.value, SmartgoError):
-        raise refusal(failure.value) from None
+        raise command_error(failure.value) from None
     if isinstance(failure.value, click.ClickException):
         raise failure.value
     failure.raiseException()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from smartgo.cli.commands.cluster import BrokerRow, broker_rows
-from smartgo.cli.support.session import Connected
+from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.errors import PeerRefused
 from smartgo.schema.codes import ResponseCode
@@ -39,7 +39,7 @@ class GroupSample(msgspec.Struct, frozen=True):
     drained_seconds: float | None
 
 
-class Sample(msgspec.Struct, frozen=True):
+class ClusterSample(msgspec.Struct, frozen=True):
     """
     One look.
 
@@ -56,7 +56,7 @@ class Sample(msgspec.Struct, frozen=True):
     left_out: int
 
 
-class _Counts(msgspec.Struct):
+class _SampleCounts(msgspec.Struct):
     """What the next look compares with."""
 
     at: float
@@ -64,22 +64,22 @@ class _Counts(msgspec.Struct):
     positions: dict[tuple[str, str], int]
 
 
-class Sampler:
+class ClusterSampler:
     """Looks at a cluster again and again."""
 
-    def __init__(self, there: Connected, part: str = "", everything: bool = False, limit: int = 500) -> None:
+    def __init__(self, session: ClusterSession, part: str = "", everything: bool = False, limit: int = 500) -> None:
         """
         @param part: topics and groups whose name holds this alone.
         @param everything: also topics of groups and of the system.
         @param limit: topics that are looked at; each costs a question. Those with readers come first.
         """
-        self._there = there
+        self._there = session
         self._part = part
         self._everything = everything
         self._limit = limit
-        self._before: _Counts | None = None
+        self._before: _SampleCounts | None = None
 
-    async def look(self) -> Sample:
+    async def look(self) -> ClusterSample:
         """Look once. @raise CallFailed: no registry or broker answers."""
         admin = self._there.admin
         brokers = await broker_rows(self._there)
@@ -125,9 +125,9 @@ class Sampler:
         bounds: Mapping[str, Bounds],
         positions: Mapping[tuple[str, str], Mapping[tuple[str, int], int]],
         left_out: int,
-    ) -> Sample:
+    ) -> ClusterSample:
         clock = self._there.env.clock
-        now = _Counts(
+        now = _SampleCounts(
             clock.seconds(),
             {topic: sum(high for _, high in queues.values()) for topic, queues in bounds.items()},
             {key: sum(offsets.values()) for key, offsets in positions.items()},
@@ -161,4 +161,4 @@ class Sampler:
             out = rate(now.positions[group, topic], old)
             faster = (out or 0.0) - (incoming.get(topic) or 0.0)
             groups.append(GroupSample(group, topic, lag, out, lag / faster if lag and faster > 0 else None))
-        return Sample(clock.wall_ms(), seconds, brokers, topics, groups, left_out)
+        return ClusterSample(clock.wall_ms(), seconds, brokers, topics, groups, left_out)

@@ -11,9 +11,9 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred
 
-from smartgo.cli.support.contextfile import Context, choose
+from smartgo.cli.support.contextfile import ClusterContext, choose
 from smartgo.cli.support.output import printable
-from smartgo.cli.support.running import INTERRUPTED, USAGE, Refusal, Work, run
+from smartgo.cli.support.running import INTERRUPTED, USAGE, CommandError, Work, run
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock, IEnvironment
@@ -36,17 +36,17 @@ def do(work: Work, endless: bool = False) -> None:
     @raise Refusal: it was interrupted before its end, or failed with one of our errors.
     """
     if run(work, click.get_current_context().meta.get(VERBOSE, False)) and not endless:
-        raise Refusal("interrupted", INTERRUPTED)
+        raise CommandError("interrupted", INTERRUPTED)
 
 
-class Connected:
+class ClusterSession:
     """
     A command at work.
 
     @ivar client: a client of the cluster; C{admin} its administration.
     """
 
-    def __init__(self, env: IEnvironment, context: Context, client: Client) -> None:
+    def __init__(self, env: IEnvironment, context: ClusterContext, client: Client) -> None:
         self.env = env
         self.context = context
         self.client = client
@@ -57,7 +57,7 @@ def _missing(broker: str, error: CallFailed) -> None:
     click.echo(f"smartgo: going on without {broker}: {printable(str(error))}", err=True)
 
 
-class Cluster:
+class ClusterOptions:
     """The cluster that a command's options mean."""
 
     def __init__(self, registry: str | None, context: str | None, tls: dict[str, Any]) -> None:
@@ -65,18 +65,18 @@ class Cluster:
         self._name = context
         self._tls = {name: value for name, value in tls.items() if value}
 
-    def chosen(self, env: IEnvironment) -> Context:
+    def chosen(self, env: IEnvironment) -> ClusterContext:
         """Return how to reach it. @raise SettingError: that cannot be told."""
         return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
 
-    def do(self, work: Callable[[Connected], Coroutine[Deferred[Any], Any, None]], endless: bool = False) -> None:
+    def do(self, work: Callable[[ClusterSession], Coroutine[Deferred[Any], Any, None]], endless: bool = False) -> None:
         """Do C{work(connected)} in the reactor; see L{do}. The client is stopped in the end."""
 
         async def inside(env: IEnvironment) -> None:
             context = self.chosen(env)
             client = context.client(env)
             try:
-                await work(Connected(env, context, client))
+                await work(ClusterSession(env, context, client))
             finally:
                 await client.stop()
 
@@ -84,7 +84,7 @@ class Cluster:
 
 
 def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options that say where the cluster is; it is called with a L{Cluster} first."""
+    """Give a command the options that say where the cluster is; it is called with a L{ClusterOptions} first."""
 
     @click.option(
         "-r",
@@ -107,7 +107,7 @@ def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
             "key": kwargs.pop("cert_key"),
             "server_name": kwargs.pop("server_name"),
         }
-        cluster = Cluster(kwargs.pop("registry"), kwargs.pop("context"), tls)
+        cluster = ClusterOptions(kwargs.pop("registry"), kwargs.pop("context"), tls)
         return function(cluster, *args, **kwargs)
 
     return command
@@ -123,9 +123,9 @@ def confirm(sentence: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Refusal(f"{sentence} Nobody is there to ask; say it with --yes.", USAGE)
+        raise CommandError(f"{sentence} Nobody is there to ask; say it with --yes.", USAGE)
     if not click.confirm(f"{sentence} Go on?", err=True):
-        raise Refusal("nothing was done")
+        raise CommandError("nothing was done")
 
 
 async def pause(clock: IClock, seconds: float) -> None:

@@ -36,7 +36,7 @@ _WINDOW: Final = 1 << 20  # bytes of the log that are read at once for records h
 _INDEX_PAGE: Final = 2000  # entries that are read at once
 
 
-class Finding(msgspec.Struct, frozen=True):
+class StoreFinding(msgspec.Struct, frozen=True):
     """
     Something that should not be so.
 
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True):
     what: str
 
 
-class Summary(msgspec.Struct, kw_only=True):
+class StoreCheckResult(msgspec.Struct, kw_only=True):
     """
     What was looked at and found.
 
@@ -69,7 +69,7 @@ class Summary(msgspec.Struct, kw_only=True):
     units: int = 0
     index_files: int = 0
     index_entries: int = 0
-    findings: list[Finding] = []
+    findings: list[StoreFinding] = []
     more: int = 0
     damaged: bool = False
 
@@ -99,14 +99,14 @@ class StoreCheck:
         self._settings = settings
         self._index_geometry = geometry
         self._told = told
-        self.summary = Summary(store=root)
+        self.summary = StoreCheckResult(store=root)
         self.cancelled = False
         self._pages: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._strangers: set[tuple[str, int]] = set()
         self._window: tuple[int, bytes] = (0, b"")  # a piece of the log, from a physical offset on
         self._hashes: tuple[int, set[int]] = (-1, set())  # of the keys of the message at a physical offset
 
-    def run(self) -> Summary:
+    def run(self) -> StoreCheckResult:
         """Look; return the summary. @raise StoreError: it was cancelled, or there is no store."""
         files, summary = self._files, self.summary
         if not files.is_directory(self._root):
@@ -134,7 +134,7 @@ class StoreCheck:
         summary = self.summary
         summary.damaged = summary.damaged or weight == "damage"
         if len(summary.findings) < KEPT:
-            summary.findings.append(Finding(weight, where, what))
+            summary.findings.append(StoreFinding(weight, where, what))
         else:
             summary.more += 1
 

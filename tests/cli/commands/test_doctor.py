@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.support.diagnosisresults import NOTE, OK, PROBLEM, WARNING, refusal, replication, unwritable
-from smartgo.cli.support.portprobe import Answer, probe
+from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.config.loading import Surroundings, load
@@ -73,7 +73,7 @@ class DoctorTests(Examining):
         """A registry that does not answer is told with what its port does."""
         for words, hint in (
             (HTTP2, "gRPC"),
-            (b"HTTP/1.1 400 Bad\r\n\r\n", "browsers"),
+            (b"HTTP/1.1 400 Bad\r\n\r\n", "an HTTP port"),
             (b"\x15\x03\x01\x00\x02\x02\x46\x00\x00", "TLS"),
         ):
             port(self, 7000, words)
@@ -348,7 +348,7 @@ class TwoRegistriesTests(Examining):
 
 
 class ProbeTests(CommandCase):
-    def probed(self, words: bytes | None) -> Answer:
+    def probed(self, words: bytes | None) -> PortReply:
         """What a port is taken for that says this."""
         self.env.network.ports.clear()
         port(self, 7000, words)
@@ -359,14 +359,14 @@ class ProbeTests(CommandCase):
         self.env.network.pump()
         if isinstance(results[0], Failure):
             results[0].raiseException()
-        answer: Answer = results[0]
+        answer: PortReply = results[0]
         return answer
 
     def test_answers(self) -> None:
         """A port is known by what it says to an HTTP/2 client."""
-        self.assertIs(self.probed(HTTP2), Answer.HTTP2)
-        self.assertIs(self.probed(b"HTTP/1.1 400 Bad Request\r\n"), Answer.HTTP1)
-        self.assertIs(self.probed(b"\x15\x03\x03\x00\x02\x02\x46\x00\x00"), Answer.TLS)
-        self.assertIs(self.probed(b"hello, who are you?"), Answer.OTHER)
-        self.assertIs(self.probed(b""), Answer.CLOSED)
-        self.assertIs(self.probed(None), Answer.SILENT)
+        self.assertIs(self.probed(HTTP2), PortReply.HTTP2)
+        self.assertIs(self.probed(b"HTTP/1.1 400 Bad Request\r\n"), PortReply.HTTP1)
+        self.assertIs(self.probed(b"\x15\x03\x03\x00\x02\x02\x46\x00\x00"), PortReply.TLS)
+        self.assertIs(self.probed(b"hello, who are you?"), PortReply.OTHER)
+        self.assertIs(self.probed(b""), PortReply.CLOSED)
+        self.assertIs(self.probed(None), PortReply.SILENT)

@@ -17,9 +17,17 @@ from twisted.internet.error import ProcessDone, ProcessExitedAlready, ProcessTer
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.support.localcluster import MASTER_ROLE, REGISTRY_ROLE, SLAVE_ROLE, Node, Shape, plan, settings_in
-from smartgo.cli.support.nodes import PATIENCE, NodeProcess, Nodes
-from smartgo.cli.support.running import Refusal
+from smartgo.cli.support.localcluster import (
+    MASTER_ROLE,
+    REGISTRY_ROLE,
+    SLAVE_ROLE,
+    ClusterShape,
+    NodePlan,
+    plan,
+    settings_in,
+)
+from smartgo.cli.support.nodes import PATIENCE, NodeProcess, NodeProcesses
+from smartgo.cli.support.running import CommandError
 from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.real import RealNetwork
 from smartgo.errors import SettingError
@@ -42,11 +50,11 @@ class PlanTests(SynchronousTestCase):
         """A machine."""
         self.env = FakeEnvironment()
 
-    def plan(self, *shape: int, **more: Any) -> list[Node]:
+    def plan(self, *shape: int, **more: Any) -> list[NodePlan]:
         """A plan below /d."""
-        return plan(self.env, "/d", Shape(*shape), **more)
+        return plan(self.env, "/d", ClusterShape(*shape), **more)
 
-    def settings(self, node: Node) -> Configuration:
+    def settings(self, node: NodePlan) -> Configuration:
         """What a node makes of its flags."""
         tables = REGISTRY if node.role == REGISTRY_ROLE else BROKER
         return load(Surroundings("h", "/home", lambda name: None), tables, flags=node.flags)
@@ -168,8 +176,8 @@ class NodesTests(SynchronousTestCase):
         self.env = FakeEnvironment()
         self.spawned: dict[str, FakeProcess] = {}
         self.said: list[str] = []
-        self.plan = plan(self.env, "/d", Shape(2, 1, 2))
-        self.nodes = Nodes(self.env, cast("Callable[..., Any]", self.spawn), self.said.append)
+        self.plan = plan(self.env, "/d", ClusterShape(2, 1, 2))
+        self.nodes = NodeProcesses(self.env, cast("Callable[..., Any]", self.spawn), self.said.append)
 
     def spawn(self, protocol: NodeProcess, executable: str, args: list[str], env: dict[str, str]) -> FakeProcess:
         """Begin a process."""
@@ -242,7 +250,7 @@ class NodesTests(SynchronousTestCase):
         self.serve("registry-1")
         self.spawned["registry-2"].protocol.errReceived(b"smartgo-registry: port 9877 is in use\n")
         self.spawned["registry-2"].end(75)
-        refusal = self.failureResultOf(starting, Refusal).value
+        refusal = self.failureResultOf(starting, CommandError).value
         self.assertEqual(refusal.exit_code, 75)
         self.assertEqual(refusal.message, "registry-2 does not start: smartgo-registry: port 9877 is in use")
         self.successResultOf(Deferred.fromCoroutine(self.nodes.stop()))
@@ -253,7 +261,7 @@ class NodesTests(SynchronousTestCase):
         starting = self.begin()
         self.spawned["registry-1"].protocol.errReceived(b"Traceback\n  \x1b[31mline\n")
         self.spawned["registry-1"].end(number=signal.SIGSEGV)
-        refusal = self.failureResultOf(starting, Refusal).value
+        refusal = self.failureResultOf(starting, CommandError).value
         self.assertEqual(refusal.exit_code, 1)
         self.assertIn("registry-1 was ended by SIGSEGV; its log is /d/registry-1/registry-1.log", refusal.message)
         self.assertEqual(self.said, ["registry-1 said at last:\n    Traceback\n      \\x1b[31mline"])

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.cli.commands import demo
 from smartgo.cli.commands import sendconsume as message
 from smartgo.cli.support.parallel import call_each
-from smartgo.cli.support.progress import Progress
+from smartgo.cli.support.progress import ProgressLine
 from smartgo.client.client import Client
 from smartgo.client.messages import Message, SendResult, SendStatus
 from smartgo.client.producer import Producer
@@ -103,10 +103,10 @@ class SendTests(SynchronousTestCase):
         """Begin to send many messages, as C{send --count} and as C{demo} do."""
         env = FakeEnvironment()
         one, other = FakeProducer(later), FakeProducer(later)
-        progress = Progress(env.clock, "sent", MANY)
+        progress = ProgressLine(env.clock, "sent", MANY)
         sending = message._send_all(cast("Producer", one), Message(topic="T", body=b"x"), MANY, progress)
         self.patch(demo, "Producer", lambda *_, **__: other)
-        demonstration = demo.Demo(env, "", Console(), MANY)
+        demonstration = demo.DemoRun(env, "", Console(), MANY)
         return [
             (one, Deferred.fromCoroutine(sending)),
             (other, Deferred.fromCoroutine(demonstration._send(cast("Client", None)))),

@@ -69,7 +69,7 @@ class EndTests(SynchronousTestCase):
         calls: list[Deferred[None]] = [Deferred(), Deferred()]
         together = gatherResults([gatherResults(calls, consumeErrors=True)], consumeErrors=True)
         calls[1].errback(NotConnected("127.0.0.1:1: refused"))
-        refusal = self.assertRaises(running.Refusal, running.raise_from, self.failureResultOf(together))
+        refusal = self.assertRaises(running.CommandError, running.raise_from, self.failureResultOf(together))
         self.assertEqual((refusal.exit_code, refusal.message), (75, "127.0.0.1:1: refused"))
 
     def test_cancelled(self) -> None:
