@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from smartgo.schema.record import RECORD
 from smartgo.spark.columns import MESSAGES
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
-from smartgo.spark.partitions import LogRange, plan
+from smartgo.spark.partitions import plan
 from smartgo.spark.reader import read_messages
 from smartgo.spark.stores import find_stores
 

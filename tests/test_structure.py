@@ -23,10 +23,7 @@ MOST_LINES: Final = 400
 REASON: Final = "Longer than 400 lines because"
 
 KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = {
-    ("smartgo.client.client", "smartgo.client.internal.served"),
-    ("smartgo.node.assembly", "smartgo.node.ops", "smartgo.node.registry"),
     ("smartgo.remoting.connection", "smartgo.remoting.dispatch"),
-    ("smartgo.spark.partitions", "smartgo.spark.queues"),
 }
 
 KNOWN_CONSTRUCTORS: Final = {
@@ -51,7 +48,7 @@ KNOWN_CONSTRUCTORS: Final = {
     "smartgo.ops.service.Ops",
     "smartgo.store.checkpointer.Checkpointer",
     "smartgo.store.flush.Flusher",
-    "smartgo.store.recovery.rebuild.Rebuild",
+    "smartgo.store.recovery.queuerebuild.QueueRebuild",
 }
 
 KNOWN_LONG: Final = {
@@ -60,7 +57,6 @@ KNOWN_LONG: Final = {
     "smartgo.broker.tables.topics",
     "smartgo.cli.commands.group",
     "smartgo.cli.commands.topic",
-    "smartgo.cli.support.diagnosis",
     "smartgo.client.administration.definitions",
     "smartgo.config.kinds",
     "smartgo.config.settings",
@@ -76,7 +72,7 @@ KNOWN_LONG: Final = {
     "smartgo.store.commitlog",
     "smartgo.store.index.messageindex",
     "smartgo.store.messagestore",
-    "smartgo.store.recovery.rebuild",
+    "smartgo.store.recovery.queuerebuild",
     "smartgo.store.recovery.recovery",
 }
 
@@ -84,55 +80,38 @@ TWO_MEANINGS: Final[dict[str, str]] = {}
 """Class names that stand in two modules for good, at most five, each with its reason."""
 
 KNOWN_TWICE: Final = {
-    "Api",
     "Asker",
-    "Asking",
     "BrokerRow",
     "Call",
     "Changes",
-    "Checkpoint",
     "Client",
     "Connection",
     "Credentials",
     "Deliveries",
-    "Described",
     "Event",
     "Field",
-    "Finding",
-    "Found",
     "GroupProgress",
+    "GroupRow",
     "GroupState",
     "Header",
     "Job",
-    "Kind",
-    "Layout",
     "Limits",
     "Listener",
-    "Lookup",
     "Member",
     "Memory",
-    "Networks",
-    "Node",
     "Owner",
-    "Progress",
     "QueueReader",
     "RateLimitedLog",
     "Reader",
     "Registrar",
     "Route",
     "RouteTable",
-    "Row",
-    "Run",
-    "Sampler",
     "Saved",
     "Search",
     "Sent",
-    "Settings",
-    "Shape",
     "Stream",
-    "Summary",
     "Tail",
-    "Walk",
+    "TopicRow",
     "_Dial",
 }
 
@@ -185,8 +164,6 @@ KNOWN_WORDS: Final = {
     "smartgo.broker.tables.longpolls.Parked",
     "smartgo.broker.tables.longpolls.park",
     "smartgo.broker.tables.longpolls.parked",
-    "smartgo.cli.commands.dlq.Letters",
-    "smartgo.cli.support.reading.Place",
     "smartgo.client.administration.positions.undone",
     "smartgo.client.internal.assignment._rounds",
     "smartgo.client.internal.records.Found",
@@ -219,7 +196,6 @@ KNOWN_WORDS: Final = {
     "smartgo.spark.bodies.faults",
     "smartgo.spark.following",
     "smartgo.spark.following.Following",
-    "smartgo.store.index.messageindex.Found",
     "smartgo.store.interfaces.demand",
     "smartgo.store.messagestore.demand",
 }

@@ -13,16 +13,16 @@ and the heartbeats that tell brokers who is a member of which group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
 from smartgo.client.internal.route import RouteTable, parse_registries
 from smartgo.client.internal.served import ServedRequests
-from smartgo.client.messages import ReceivedMessage
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
 from smartgo.net.memorybudget import MemoryBudget
@@ -34,11 +34,7 @@ from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.listeners import NullListener
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import (
-    ConsumeDirectlyResult,
-    ConsumerData,
-    ConsumerRunningInfo,
     HeartbeatData,
-    MessageQueue,
     ProducerData,
 )
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -51,42 +47,6 @@ TIMEOUT: Final = 3.0  # seconds for a broker to answer
 
 H = TypeVar("H", bound=Header)
 T = TypeVar("T")
-
-
-class GroupConsumer(Protocol):
-    """A consumer as its client sees it."""
-
-    group: str
-
-    def heartbeat_data(self) -> ConsumerData:
-        """Say what it wants."""
-
-    def members_changed(self) -> None:
-        """Another member of the group joined or left."""
-
-    def route_changed(self, topic: str) -> None:
-        """The queues of a topic are others than before."""
-
-    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> Deferred[None]:
-        """Go on at these places."""
-
-    def running_info(self) -> ConsumerRunningInfo:
-        """Tell about itself."""
-
-    def consume_directly(self, message: ReceivedMessage) -> Deferred[ConsumeDirectlyResult]:
-        """Have one message consumed now."""
-
-    def stop(self) -> Deferred[None]:
-        """Leave the group."""
-
-
-class GroupProducer(Protocol):
-    """A producer as its client sees it."""
-
-    group: str
-
-    def stop(self) -> Deferred[None]:
-        """Leave the group."""
 
 
 class _Reconnections(NullListener):

@@ -13,7 +13,7 @@ from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import Process, process_rounds
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry, own_address
 
 __all__ = ["Options", "makeService"]
 
@@ -42,7 +42,7 @@ def assemble(
 
 def with_own_registry(configuration: Configuration) -> Configuration:
     """Return the configuration with the registry of this process among those that the broker registers with."""
-    own = registry.own_address(configuration.registry)
+    own = own_address(configuration.registry)
     others = tuple(one for one in configuration.broker.namesrv_addr if one != own)
     return msgspec.structs.replace(
         configuration, broker=msgspec.structs.replace(configuration.broker, namesrv_addr=(own, *others))

@@ -22,7 +22,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.health.readiness import PartState, part_state, store_state
 from smartgo.node.process import client_tls, server_tls
-from smartgo.node.registry import Registry, own_address
+from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (

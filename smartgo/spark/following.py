@@ -15,8 +15,8 @@ from typing import Final
 from smartgo.errors import SettingError
 from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT
 from smartgo.spark import files
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
-from smartgo.spark.partitions import LogRange
 from smartgo.spark.stores import Store, check_named, find_stores
 from smartgo.spark.tail import DataLost, Tail, begins_record, next_record, share
 

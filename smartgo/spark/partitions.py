@@ -11,14 +11,14 @@ count.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode, find_record
-from smartgo.schema.regions import Region
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import LogGap, find_gaps
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end
 from smartgo.spark.stores import NamedFile, Store, check_named
@@ -27,34 +27,6 @@ CLOCK_SLACK_MS: Final = 3_600_000
 """A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
 _PROBED: Final = 65536
 _NEVER: Final = 1 << 62
-
-
-@dataclass(frozen=True)
-class LogRange:
-    """
-    A piece of one CommitLog file; all offsets are physical.
-
-    @ivar store: root directory.
-    @ivar path: the file.
-    @ivar base: offset of the file's first byte.
-    @ivar begin: offset from which on records may start; C{end} before which they do.
-    @ivar limit: offset from which on nothing is looked at; the file's end, or the end of what was written.
-    @ivar is_aligned: a record starts at C{begin}; else the first after it is searched for.
-    @ivar is_last: the log may end in this file, torn or not; else what cannot be read is damage.
-    @ivar known: damaged regions of the file that the store knows of, in order.
-    @ivar looks_on: see to it that what follows the last record is valid; not where nobody asked for what follows.
-    """
-
-    store: str
-    path: str
-    base: int
-    begin: int
-    end: int
-    limit: int
-    is_aligned: bool
-    is_last: bool
-    known: tuple[Region, ...] = ()
-    looks_on: bool = True
 
 
 def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) -> list[LogRange | LogGap]:

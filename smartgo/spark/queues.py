@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -20,10 +20,8 @@ from smartgo.schema.columns import table
 from smartgo.schema.consumequeue import PREFILL, UNIT, UNIT_SIZE, Unit
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.stores import NamedFile, Store, named_files, queues_below
-
-if TYPE_CHECKING:
-    from smartgo.spark.partitions import LogRange
 
 _MOST_QUEUES: Final = 5000
 """With more than these it takes longer to ask the queues than to read the log."""

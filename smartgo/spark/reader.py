@@ -18,8 +18,8 @@ from smartgo.spark.arrays import numbers, values_of
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.gaps import LogGap
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
-from smartgo.spark.partitions import LogRange
 from smartgo.spark.queues import Located, locate
 from smartgo.spark.rows import Rows
 from smartgo.spark.walk import CHUNK, Damage, Piece, Walk, piece_of

@@ -15,8 +15,8 @@ from smartgo.schema.message import BORN_V6, STORE_V6
 from smartgo.spark.arrays import constant, numbers, texts, truths
 from smartgo.spark.columns import CORRUPT, TIMESTAMP
 from smartgo.spark.hosts import host_texts, id_texts
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.pairs import Pairs
-from smartgo.spark.partitions import LogRange
 from smartgo.spark.walk import Piece
 
 _EARLIEST_MS: Final = -62_135_596_800_000  # year 1, the first that Spark shows

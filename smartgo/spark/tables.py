@@ -22,8 +22,9 @@ from smartgo.spark.arrays import constant, numbers
 from smartgo.spark.columns import TIMESTAMP
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import LogGap
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
-from smartgo.spark.partitions import LogRange, plan
+from smartgo.spark.partitions import plan
 from smartgo.spark.reader import read_gap, read_messages
 from smartgo.spark.stores import Store, named_files
 

@@ -33,7 +33,7 @@ from smartgo.schema.record import (
 from smartgo.schema.topics import is_topic
 from smartgo.spark import files
 from smartgo.spark.arrays import texts, values_of
-from smartgo.spark.partitions import LogRange
+from smartgo.spark.logrange import LogRange
 
 CHUNK: Final = 8 << 20
 """Bytes of log read at a time."""

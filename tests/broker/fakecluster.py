@@ -9,7 +9,7 @@ import msgspec
 
 from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration, Surroundings, load
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.config.loading import Surroundings, load
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.bodies import TopicRouteData

@@ -13,7 +13,7 @@ from smartgo.errors import NoPermission, SettingError
 from smartgo.node.assembly import ops_place
 from smartgo.node.ops import LocalNode, assemble, registries_of
 from smartgo.node.process import PortTaken
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.interfaces import ILocalNode
 from tests.broker.fakecluster import Cluster

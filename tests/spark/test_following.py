@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import BadRecord, SettingError
 from smartgo.schema.record import BLANK_SIZE, decode
 from smartgo.spark.following import Following, check_stream
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
-from smartgo.spark.partitions import LogRange
 from smartgo.spark.tail import DataLost
 from tests import golden_store
 from tests.spark.test_tail import SIZE, Log

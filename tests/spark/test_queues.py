@@ -17,8 +17,9 @@ from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import NewMessage
 from smartgo.spark import files, pushdown
 from smartgo.spark.conditions import Comparison, Conditions, Member, Operator, of_options
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import parse
-from smartgo.spark.partitions import LogRange, plan
+from smartgo.spark.partitions import plan
 from smartgo.spark.queues import Located, QueueFile, _units_near, locate, newest_end
 from smartgo.spark.stores import find_stores
 from tests import golden_store

@@ -26,8 +26,9 @@ from smartgo.schema.regions import Region
 from smartgo.spark import partitions, walk
 from smartgo.spark.columns import MESSAGES, table_schema
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
-from smartgo.spark.partitions import LogRange, plan
+from smartgo.spark.partitions import plan
 from smartgo.spark.reader import LogDamaged, read_messages
 from smartgo.spark.stores import find_stores
 from tests import golden_store

@@ -17,7 +17,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.node.all import prepare, with_own_registry
 from smartgo.node.assembly import ops_place
 from smartgo.node.process import client_tls, process_rounds, server_limits
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry
 from smartgo.node.stalls import StallWatch
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ message).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.client.internal.groupmember import GroupConsumer
 from smartgo.client.messages import received
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -24,9 +24,6 @@ from smartgo.schema.headers.consumers import (
     RunningInfoRequest,
 )
 from smartgo.schema.record import decode
-
-if TYPE_CHECKING:
-    from smartgo.client.client import GroupConsumer
 
 
 @implementer(IRequestProcessor)

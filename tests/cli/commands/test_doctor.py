@@ -16,7 +16,7 @@ from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.config.loading import Surroundings, load
-from smartgo.node.registry import Registry
+from smartgo.node.registryserver import Registry
 from smartgo.schema.bodies import TopicConfig
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
