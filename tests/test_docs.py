@@ -53,3 +53,17 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(shown(text), [("examples/a.py", "a = 1\n\nb = 2\n")])
         text = "x\n\n<!-- The file docs/examples/b.py: -->\n```python\nb = 1\n```\n"
         self.assertEqual(shown(text), [("examples/b.py", "b = 1\n")])
+
+
+class FragmentTests(SynchronousTestCase):
+    def test_named(self) -> None:
+        """A news fragment is named by what changed and by its type, and holds sentences to a user."""
+        folder = os.path.join("docs", "newsfragments")
+        names = [name for name in os.listdir(os.path.join(ROOT, folder)) if not name.startswith(".")]
+        self.assertGreater(len(names), 0)
+        named = re.compile(r"\+[a-z][a-z0-9]*(-[a-z0-9]+)*\.(feature|bugfix|doc|removal|misc)\.rst")
+        self.assertEqual([name for name in names if not named.fullmatch(name)], [])
+        for name in names:
+            text = read(os.path.join(folder, name)).strip()
+            self.assertNotIn("\n\n", text, name)
+            self.assertTrue(text.endswith("."), name)
