@@ -136,7 +136,7 @@ def installed() -> str:
         machine = Machine(tree, network.add("install"), keeps=True)
         try:
             pip = "export PIP_NO_INDEX=1 PIP_FIND_LINKS=/root/wheels"
-            commands = instructions("As a service of systemd")
+            commands = instructions("Install as a systemd service")
             machine.run("sh", "-exc", f"cd /root/smartgo; {pip}\n{commands}")
         finally:
             machine.end()

@@ -103,7 +103,7 @@ class ManyTests(ConsoleCase):
         for _ in range(3):
             for place in PLACES:
                 self.go(page, "nowhere")
-                page.get_by_text("There is no such page").wait_for()
+                page.get_by_text("Page not found").wait_for()
                 begun = time.perf_counter()
                 self.go(page, place)
                 while not page.evaluate(READY):

@@ -86,7 +86,7 @@ class UseTests(ConsoleCase):
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="Beta").wait_for()
         page.keyboard.press("?")
-        page.get_by_role("dialog", name="Keys").wait_for()
+        page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="detached")
         page.keyboard.press("Control+k")

@@ -76,7 +76,7 @@ class ExplainTests(OffsetCase):
         self.cluster.heartbeat("audit", "Orders", tags="odd", version=2)
         verdict, checks = self.explain()
         self.assertEqual((verdict, checks["filter"]["outcome"]), ("filtered", "bad"))
-        self.assertEqual(checks["filter"]["detail"], "The subscription wants odd; the message has tag even.")
+        self.assertEqual(checks["filter"]["detail"], "The subscription expects odd; the message has tag even.")
         self.cluster.heartbeat("audit", "Orders", tags="odd||even", version=3)
         self.assertEqual(self.explain()[0], "waiting")
 
