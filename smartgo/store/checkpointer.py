@@ -25,7 +25,7 @@ from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
-from smartgo.store.queues.consumequeue import ConsumeQueues
+from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "checkpoint"

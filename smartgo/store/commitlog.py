@@ -27,8 +27,6 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
-import msgspec
-
 from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import HOSTS_MASK, PREPARED, NewMessage
@@ -37,32 +35,18 @@ from smartgo.schema.record import (
     MAGIC,
     PROPERTIES_LIMIT,
     RECORD_MAXIMUM_BODY,
-    SEAL_BEGIN,
-    encode,
     encode_blank,
     pack_head,
-    record_size,
 )
 from smartgo.store.filequeue import FileQueue
-from smartgo.store.interfaces import Appended
+from smartgo.store.interfaces import Appended, IQueue
 from smartgo.store.mappedfile import MappedFile, OpenMappings
-from smartgo.store.queues.consumequeue import ConsumeQueue
-
-CONTINUES: Final = b"\x02"
-"""What the properties of a record end with when the next record belongs to the same batch."""
+from smartgo.store.recordbatch import CONTINUES, HOSTS_SIZE, RARE, RecordBatch, check_properties, pack_length
 
 _SEPARATOR: Final = CONTINUES[0]
-_RARE: Final = SEAL_BEGIN[-2]  # one byte is looked for ten times as fast as all of them
-_HOST_SIZE: Final = 8  # of an IPv4 host
 _NO_HOST_FLAGS: Final = ~HOSTS_MASK
-_length_pack = struct.Struct(">h").pack
 _unit_pack = unit_struct.pack
 _appended = tuple.__new__
-
-
-def _unreadable(properties: bytes) -> MessageIllegal:
-    what = "a NUL character" if 0 in properties else "the CRC of another record"
-    return MessageIllegal(f"the properties hold {what}")
 
 
 class LogFileSource(Protocol):
@@ -100,7 +84,6 @@ class CommitLog:
         self.end = 0
         self.torn = 0
         self.stored_ms = 0
-        self._touched: list[ConsumeQueue] = []  # queues with units that the present run began
         self._mappings = mappings
         self._space = space
         self._wall_ms = wall_ms
@@ -143,215 +126,92 @@ class CommitLog:
 
     # -- appending ---------------------------------------------------------------------------------------------
 
-    def append(self, queue: ConsumeQueue, messages: Sequence[NewMessage]) -> Appended:
+    def append(self, targets: Sequence[IQueue], messages: Sequence[NewMessage]) -> Appended:
         """
-        Write records, all or none, and note their units in the queue.
+        Write records, all or none, and stage their units in every target.
 
+        @param targets: first the queue whose topic, id and offsets the records name, then others that lead to them.
+            A prepared or rolled back message gets into none of them.
+        @param messages: all of one topic and queue id; one at least.
         @raise MessageIllegal: a message over a limit, or a batch that can be none.
         @raise ServiceNotAvailable: no room on the disk.
         """
-        if len(messages) != 1:
-            return self._append_batch(queue, messages)
+        queue = targets[0]
         message = messages[0]
-        body = message.body
-        properties = message.properties
+        count = len(messages)
+        sys_flag = message.sys_flag
         born_host = message.born_host
         store_host = message.store_host
-        body_size = len(body)
-        properties_size = len(properties)
-        if properties_size and properties[-1] == _SEPARATOR:
-            properties = properties.rstrip(CONTINUES)
+        batch: RecordBatch | None = None
+        if count == 1 and len(born_host) + len(store_host) == HOSTS_SIZE:
+            body = message.body
+            properties = message.properties
+            body_size = len(body)
             properties_size = len(properties)
+            if properties_size and properties[-1] == _SEPARATOR:
+                properties = properties.rstrip(CONTINUES)
+                properties_size = len(properties)
+            if 0 in properties or RARE in properties:
+                check_properties(properties)
+            size: int = queue.overhead + body_size + properties_size
+        else:
+            if count > self._max_count:
+                raise MessageIllegal(f"a batch of {count} messages; 1 to {self._max_count} are allowed")
+            batch = RecordBatch(messages, queue.overhead)
+            body_size, properties_size, size = batch.body_size, batch.longest, batch.size
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
-        if 0 in properties or (_RARE in properties and SEAL_BEGIN in properties):
-            raise _unreadable(properties)
-        if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
-            return self._append_slowly(queue, [properties], messages)
-        size = queue.overhead + body_size + properties_size
-        offset = self.end
-        if offset + size > self._limit:
+        if self.end + size > self._limit:
             self._roll(size)
-            offset = self.end
-        sys_flag = message.sys_flag
-        if sys_flag & PREPARED:  # prepared and rollback: not in any queue
-            queue_offset = 0
+        offset = self.end
+        others: Sequence[tuple[IQueue, int]] = ()
+        if sys_flag & PREPARED:
+            targets = ()
+            first: int = 0
         else:
-            queue_offset = queue.next_offset
-            if queue_offset >= queue.reserved:
-                queue.extend(1)
+            first = queue.claim(count)
+            if len(targets) > 1:
+                others = [(one, one.claim(count)) for one in targets[1:]]
         stored_ms = self._now_ms or self._read_clock()  # last of what may fail: see _unpackable
+        offsets: Sequence[int]
+        codes: Sequence[int]
         try:
-            head = pack_head(
-                size,
-                MAGIC,
-                crc32(body) & 0x7FFFFFFF,
-                message.queue_id,
-                message.flag,
-                queue_offset,
-                offset,
-                sys_flag & _NO_HOST_FLAGS,
-                message.born_ms,
-                born_host,
-                stored_ms,
-                store_host,
-                message.reconsume_times,
-                message.prepared_offset,
-                body_size,
-            )
-        except struct.error as error:
+            if batch is None:
+                head = pack_head(
+                    size,
+                    MAGIC,
+                    crc32(body) & 0x7FFFFFFF,
+                    message.queue_id,
+                    message.flag,
+                    first,
+                    offset,
+                    sys_flag & _NO_HOST_FLAGS,
+                    message.born_ms,
+                    born_host,
+                    stored_ms,
+                    store_host,
+                    message.reconsume_times,
+                    message.prepared_offset,
+                    body_size,
+                )
+                code = message.tag_code
+                units = _unit_pack(offset, size, code)
+                data = b"".join((head, body, queue.topic_part, pack_length(properties_size), properties))
+                offsets, codes = (offset,), (code,)
+            else:
+                data, offsets, units, codes = batch.encode(queue.topic_part, offset, first, stored_ms)
+        except (struct.error, MessageIllegal) as error:
             raise self._unpackable(error) from None
         end = offset + size
         base = self._base
-        self._view[offset - base : end - base] = b"".join(
-            (head, body, queue.topic_part, _length_pack(properties_size), properties)
-        )
+        self._view[offset - base : end - base] = data
         self.end = end
         self.stored_ms = stored_ms
-        if not sys_flag & PREPARED:
-            queue.next_offset = queue_offset + 1
-            if not queue.pending:
-                self._touched.append(queue)
-            code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
-            queue.pending.append(_unit_pack(offset, size, code))
-            queue.codes.append(code)
-            queue.stored_ms = stored_ms
-        return _appended(Appended, (offset, end, queue_offset, stored_ms, (offset,)))
-
-    def _append_batch(self, queue: ConsumeQueue, messages: Sequence[NewMessage]) -> Appended:
-        count = len(messages)
-        if not 0 < count <= self._max_count:
-            raise MessageIllegal(f"a batch of {count} messages; 1 to {self._max_count} are allowed")
-        tails = [one if (one := message.properties).endswith(CONTINUES) else one + CONTINUES for message in messages]
-        tails[-1] = tails[-1].rstrip(CONTINUES)
-        body_size = 0
-        for message in messages:
-            body_size += len(message.body)
-            properties = message.properties
-            if 0 in properties or (_RARE in properties and SEAL_BEGIN in properties):
-                raise _unreadable(properties)
-            if message.sys_flag & PREPARED:
-                raise MessageIllegal("a batch may not hold transactional messages")
-        longest = max(map(len, tails))
-        if body_size > self._max_body or longest > PROPERTIES_LIMIT:
-            raise self._too_long(body_size, longest)
-        first = messages[0]
-        born_host = first.born_host
-        store_host = first.store_host
-        for message in messages:
-            if message.born_host != born_host or message.store_host != store_host:
-                return self._append_slowly(queue, tails, messages)
-        if len(born_host) + len(store_host) != 2 * _HOST_SIZE:
-            return self._append_slowly(queue, tails, messages)
-
-        overhead = queue.overhead
-        total = overhead * count + body_size + sum(map(len, tails))
-        if self.end + total > self._limit:
-            self._roll(total)
-        queue_offset = first_offset = queue.next_offset
-        if queue_offset + count > queue.reserved:
-            queue.extend(count)
-        stored_ms = self._now_ms or self._read_clock()
-        topic_part = queue.topic_part
-        queue_id = queue.queue_id
-        delay_ms = queue.delay_ms
-        offset = begin = self.end
-        offsets: list[int] = []
-        pieces: list[bytes | memoryview] = []
-        codes: list[int] = []
-        units: list[bytes] = []
-        try:
-            for message, properties in zip(messages, tails, strict=True):
-                body = message.body
-                body_size = len(body)
-                properties_size = len(properties)
-                size = overhead + body_size + properties_size
-                pieces += (
-                    pack_head(
-                        size,
-                        MAGIC,
-                        crc32(body) & 0x7FFFFFFF,
-                        queue_id,
-                        message.flag,
-                        queue_offset,
-                        offset,
-                        message.sys_flag & _NO_HOST_FLAGS,
-                        message.born_ms,
-                        born_host,
-                        stored_ms,
-                        store_host,
-                        message.reconsume_times,
-                        message.prepared_offset,
-                        body_size,
-                    ),
-                    body,
-                    topic_part,
-                    _length_pack(properties_size),
-                    properties,
-                )
-                code = message.tag_code if delay_ms is None else stored_ms + delay_ms
-                offsets.append(offset)
-                codes.append(code)
-                units.append(_unit_pack(offset, size, code))
-                offset += size
-                queue_offset += 1
-        except struct.error as error:
-            raise self._unpackable(error) from None
-        base = self._base
-        self._view[begin - base : offset - base] = b"".join(pieces)
-        self.end = offset
-        self.stored_ms = stored_ms
-        queue.next_offset = queue_offset
-        if not queue.pending:
-            self._touched.append(queue)
-        queue.pending += units
-        queue.codes += codes
-        queue.stored_ms = stored_ms
-        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
-
-    def _append_slowly(self, queue: ConsumeQueue, tails: Sequence[bytes], messages: Sequence[NewMessage]) -> Appended:
-        """Append what the fast paths do not cover: IPv6 hosts. Limits were checked."""
-        place = {"topic": queue.topic, "queue_id": queue.queue_id}
-        changed = [
-            msgspec.structs.replace(one, properties=tail, **place) for one, tail in zip(messages, tails, strict=True)
-        ]
-        sizes = [record_size(one) for one in changed]
-        total = sum(sizes)
-        if self.end + total > self._limit:
-            self._roll(total)
-        listed = not messages[0].sys_flag & PREPARED
-        if listed and queue.next_offset + len(messages) > queue.reserved:
-            queue.extend(len(messages))
-        stored_ms = self._now_ms or self._read_clock()
-        begin = offset = self.end
-        first_offset = queue.next_offset if listed else 0
-        offsets: list[int] = []
-        records: list[bytes] = []
-        codes: list[int] = []
-        units: list[bytes] = []
-        for number, (message, size) in enumerate(zip(changed, sizes, strict=True)):
-            try:
-                records.append(encode(message, first_offset + number, offset, stored_ms))
-            except MessageIllegal:
-                self._now_ms = 0
-                raise
-            code = message.tag_code if queue.delay_ms is None else stored_ms + queue.delay_ms
-            offsets.append(offset)
-            codes.append(code)
-            units.append(_unit_pack(offset, size, code))
-            offset += size
-        base = self._base
-        self._view[begin - base : offset - base] = b"".join(records)
-        self.end = offset
-        self.stored_ms = stored_ms
-        if listed:
-            queue.next_offset += len(messages)
-            if not queue.pending:
-                self._touched.append(queue)
-            queue.pending += units
-            queue.codes += codes
-            queue.stored_ms = stored_ms
-        return _appended(Appended, (begin, offset, first_offset, stored_ms, offsets))
+        if targets:
+            queue.stage(first, units, codes, stored_ms)
+            for one, at in others:
+                one.stage(at, units, codes, stored_ms)
+        return _appended(Appended, (offset, end, first, stored_ms, offsets))
 
     # -- for a slave -------------------------------------------------------------------------------------------
 
@@ -404,16 +264,7 @@ class CommitLog:
                 self._mappings.close(file)
         self.begin_at(offset, None)
 
-    def add_unit(self, queue: ConsumeQueue, unit: bytes, code: int, stored_ms: int) -> None:
-        """Note the next unit of a queue for the end of the run; L{ConsumeQueue.extend} made room for it."""
-        if not queue.pending:
-            self._touched.append(queue)
-        queue.pending.append(unit)
-        queue.codes.append(code)
-        queue.stored_ms = stored_ms
-        queue.next_offset += 1
-
-    def _unpackable(self, error: struct.error) -> MessageIllegal:
+    def _unpackable(self, error: struct.error | MessageIllegal) -> MessageIllegal:
         """
         Return what to raise for a message that cannot be packed.
 
@@ -421,6 +272,8 @@ class CommitLog:
         later, is to read it again.
         """
         self._now_ms = 0
+        if isinstance(error, MessageIllegal):
+            return error
         return MessageIllegal(f"a field of the message is out of range: {error}")
 
     # -- runs and files ----------------------------------------------------------------------------------------
@@ -429,12 +282,9 @@ class CommitLog:
         self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970
         return self._now_ms
 
-    def end_run(self) -> list[ConsumeQueue]:
-        """End the present run: the next append reads the clock. Return the queues with units to be written."""
+    def end_run(self) -> None:
+        """End the present run: the next append reads the clock."""
         self._now_ms = 0
-        touched = self._touched
-        self._touched = []
-        return touched
 
     def _too_long(self, body_size: int, properties_size: int) -> MessageIllegal:
         return MessageIllegal(

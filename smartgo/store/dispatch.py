@@ -25,7 +25,7 @@ from smartgo.errors import BadRecord, NoSuchMessage
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, decode, start_struct
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IArrivalListener, IDispatcher
-from smartgo.store.queues.consumequeue import ConsumeQueue
+from smartgo.store.queues.file import ConsumeQueue
 
 _SLICE: Final = 256  # records that a follower takes before it lets others run
 
@@ -54,18 +54,21 @@ class QueueDispatch:
     def __init__(
         self,
         log: CommitLog,
+        staged: list[ConsumeQueue],
         after_flush: bool,
         durable: Callable[[], int],
         listeners: Sequence[IArrivalListener],
         failed: Callable[[OSError], None],
     ) -> None:
         """
+        @param staged: the queues with units of the present run; emptied at its end.
         @param after_flush: publish what is flushed only; L{flushed} tells.
         @param durable: returns the physical offset below which the log is durable.
         @param listeners: told of arrivals; more may be added to it.
         @param failed: called when units could not be written; nothing may be appended from then on.
         """
         self._commitlog = log
+        self._staged = staged
         self._after_flush = after_flush
         self._durable = durable
         self._listeners = listeners
@@ -84,19 +87,21 @@ class QueueDispatch:
     def end_run(self) -> None:
         """Publish the present run, or let it wait for its flush."""
         log = self._commitlog
-        touched = log.end_run()
+        log.end_run()
+        staged = self._staged[:]
+        self._staged.clear()
         end = log.whole
         self.run_end = log.end
         stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []
         failure: OSError | None = None
-        for queue in touched:
+        for queue in staged:
             units, codes = queue.pending, queue.codes
             if self._after_flush:
                 self._waiting.append(UnflushedRun(queue, units, codes, queue.stored_ms, end))
             elif not queue.dropped:
                 try:
-                    queue.write(b"".join(units), len(units))
+                    queue.write(b"".join(units), len(codes))
                 except OSError as error:
                     failure = error
                     continue
@@ -125,7 +130,7 @@ class QueueDispatch:
             run = self._waiting[0]
             if not run.queue.dropped:
                 try:
-                    run.queue.write(b"".join(run.units), len(run.units))
+                    run.queue.write(b"".join(run.units), len(run.codes))
                 except OSError as error:
                     position = run.end - 1  # all of the runs before it is in the queues
                     self._failed(error)

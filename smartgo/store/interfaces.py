@@ -109,6 +109,36 @@ class IMessageFilter(Interface):
         """The tag hashes that C{by_unit} lets in, C{None} where it lets in all: lets a reader test units in bulk."""
 
 
+class IQueue(Interface):
+    """
+    What a CommitLog appends to: a sequence of units that lead to records; a record may be in several of them.
+
+    Called on the reactor thread, for each append.
+    """
+
+    topic_part = Attribute("Length and name of the topic, as they stand in a record.")
+
+    overhead = Attribute("Bytes of a record that are neither body nor properties, with IPv4 hosts.")
+
+    def claim(count: int) -> int:
+        """
+        Return the logical offset that the next message gets, after making room for the units of C{count} messages.
+
+        Nothing is given out by this: without a L{stage} the next call returns the same offset.
+
+        @raise smartgo.errors.ServiceNotAvailable: there is no room; nothing changed.
+        """
+
+    def stage(first: int, units: bytes, codes: Sequence[int], stored_ms: int) -> None:
+        """
+        Take the units of messages whose records are in the log now; they become readable after the end of the run.
+
+        @param first: what L{claim} returned for them.
+        @param units: packed, one a message; C{codes} are their third fields.
+        @param stored_ms: store timestamp of the records.
+        """
+
+
 class IDispatcher(Interface):
     """One derived file set; must tolerate being shown a record twice."""
 

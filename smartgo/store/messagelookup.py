@@ -16,7 +16,7 @@ from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, SIZE_L
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.messagereader import LANE, MessageReader
-from smartgo.store.queues.consumequeue import ConsumeQueue
+from smartgo.store.queues.file import ConsumeQueue
 
 LOWER: Final = "LOWER"
 UPPER: Final = "UPPER"

@@ -26,7 +26,7 @@ from smartgo.schema.properties import decode as decode_properties
 from smartgo.schema.record import HEAD_SIZE, decode
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
-from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.queues.file import ConsumeQueue, QueueKey
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "read"

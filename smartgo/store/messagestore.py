@@ -44,7 +44,7 @@ from smartgo.store.interfaces import (
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
-from smartgo.store.queues.consumequeue import ConsumeQueue, QueueKey
+from smartgo.store.queues.file import ConsumeQueue, QueueKey
 from smartgo.store.queues.removal import QueueRemoval
 from smartgo.store.rawlog import RawLog
 from smartgo.store.recovery.recovery import RecoveredStore, Recovery
@@ -157,7 +157,12 @@ class MessageStore(Service):
         for policy in self._demanded:
             self._policy = AllOf(self._policy, policy)
         dispatch = self._dispatch = QueueDispatch(
-            log, settings.dispatches_after_flush, lambda: flusher.flushed, self._listeners, flusher.fail
+            log,
+            self._queues.staged,
+            settings.dispatches_after_flush,
+            lambda: flusher.flushed,
+            self._listeners,
+            flusher.fail,
         )
         index: MessageIndex | None = None
         if recovered.kept_index is not None:
@@ -292,7 +297,7 @@ class MessageStore(Service):
         queue = self._by_key.get(key)
         if queue is None:
             queue = self._queues.create(*key)
-        return self._commitlog.append(queue, messages)
+        return self._commitlog.append((queue,), messages)
 
     def end_run(self) -> None:
         """See L{IMessageStore.end_run}."""

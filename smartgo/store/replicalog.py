@@ -21,13 +21,13 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
-from smartgo.schema.consumequeue import PREFILL, unit_struct
+from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import HIGHEST, LONGEST_GAP
 
 _start = start_struct.unpack_from
@@ -138,13 +138,11 @@ class ReplicaLog:
                     if number != queue.next_offset or (odd and key in odd):
                         self._out_of_step(queue, message)
                     else:
-                        if number >= queue.reserved:
-                            queue.extend(1)
-                            if not number:
-                                self._begun[key] = whole
-                        delay_ms = queue.delay_ms
-                        code = stored_tag_code(message.properties) if delay_ms is None else stored_ms + delay_ms
-                        log.add_unit(queue, _pack(whole, size, code), code, stored_ms)
+                        queue.claim(1)
+                        if not number:
+                            self._begun[key] = whole
+                        code = stored_tag_code(message.properties)
+                        queue.stage(number, _pack(whole, size, code), (code,), stored_ms)
                 whole += size
                 log.stored_ms = stored_ms
         except (BadRecord, ServiceNotAvailable):
@@ -156,9 +154,8 @@ class ReplicaLog:
 
     def _out_of_step(self, queue: ConsumeQueue, message: StoredMessage) -> None:
         """Find out what a record means that does not continue its queue, or comes after one that did not."""
-        one = OutOfStepRecord(
-            message.queue_offset, message.physical_offset, message.size, _code(queue, message), message.stored_ms
-        )
+        code = stored_tag_code(message.properties)
+        one = OutOfStepRecord(message.queue_offset, message.physical_offset, message.size, code, message.stored_ms)
         held = self._odd.get(queue.key)
         odd: OutOfStepRecord | None = None
         end = queue.next_offset
@@ -245,12 +242,11 @@ class ReplicaLog:
         """
         first = records[0]
         missing = first.offset - queue.next_offset
-        queue.extend(missing + len(records))
-        filler = _pack(first.physical, PREFILL.size, 0)
-        for _ in range(missing):
-            self._commitlog.add_unit(queue, filler, 0, first.stored_ms)
+        queue.claim(missing + len(records))
+        if missing:
+            queue.stage_fillers(missing, first.physical, first.stored_ms)
         for one in records:
-            self._commitlog.add_unit(queue, _pack(one.physical, one.size, one.code), one.code, one.stored_ms)
+            queue.stage(one.offset, _pack(one.physical, one.size, one.code), (one.code,), one.stored_ms)
 
     def _tell_impossible(self, message: StoredMessage) -> None:
         """Warn, once, of a record that is left out as no topic has its queue."""
@@ -274,10 +270,3 @@ class ReplicaLog:
                 queue=queue.queue_id,
                 offset=one.offset,
             )
-
-
-def _code(queue: ConsumeQueue, message: StoredMessage) -> int:
-    """Return what the third field of a record's unit is."""
-    if queue.delay_ms is None:
-        return stored_tag_code(message.properties)
-    return message.stored_ms + queue.delay_ms

@@ -19,7 +19,7 @@ from smartgo.errors import ForeignFile, StoreError
 from smartgo.schema.topics import QUEUE_LIMIT, is_topic
 from smartgo.store.checkpoint import CheckpointSlot
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
-from smartgo.store.queues.consumequeue import QueueKey, round_up
+from smartgo.store.queues.file import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
 
 SPARE: Final = "smartgo.spare"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
 from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
+from smartgo.schema.consumequeue import UNIT_SIZE, Unit
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, NewMessage, pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size, scan
 from smartgo.schema.topics import QUEUE_LIMIT, SCHEDULE_TOPIC
+from smartgo.store.interfaces import IQueue
 from smartgo.store.messagestore import MessageStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
@@ -417,6 +423,96 @@ class BatchTests(LogTestCase):
         self.store.append([message(born_host=one) for one in hosts])
         self.store.end_run()
         self.assertEqual([one.born_host for one in self.read_all(self.store)], list(hosts))
+
+
+@implementer(IQueue)
+class LightQueue:
+    """A queue that is in no file: it notes what is staged."""
+
+    def __init__(self) -> None:
+        self.topic_part = b"\x06%LMQ%x"
+        self.overhead = 1  # a record's size follows from its own queue alone
+        self.units: list[Unit] = []
+        self.codes: list[int] = []
+        self.full = False
+
+    def claim(self, count: int) -> int:
+        """Return the next offset."""
+        if self.full:
+            raise ServiceNotAvailable("no room")
+        return len(self.units)
+
+    def stage(self, first: int, units: bytes, codes: Sequence[int], stored_ms: int) -> None:
+        """Note the units."""
+        assert first == len(self.units)
+        self.units += [Unit.unpack(units, at) for at in range(0, len(units), UNIT_SIZE)]
+        self.codes += codes
+
+
+class TargetTests(LogTestCase):
+    """One message, several queues that lead to it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log_writer = self.store._commitlog
+        self.queue = self.store._queues.create("T", 0)
+        self.light = LightQueue()
+        verifyObject(IQueue, self.light)
+
+    def test_two_targets(self) -> None:
+        """A record is written once, and a unit that leads to it is staged in each target, however it is encoded."""
+        v6 = pack_host("fe80::1", 1)
+        appends = (
+            [message(tag_code=7)],
+            [message(tag_code=8)] * 3,
+            [message(born_host=v6)],
+            [message(born_host=v6)] * 2,
+        )
+        ends = []
+        for messages in appends:
+            appended = self.log_writer.append((self.queue, self.light), messages)
+            self.store.end_run()
+            self.assertEqual(
+                [unit.commitlog_offset for unit in self.light.units[-len(messages) :]], [*appended.offsets]
+            )
+            ends.append(appended.queue_offset)
+        self.assertEqual(ends, [0, 1, 4, 5])
+        self.assertEqual(self.light.units, self.store.units("T", 0, 0, 99))
+        self.assertEqual(self.light.codes, [7, 8, 8, 8, 0, 0, 0])
+        self.assertEqual([one.topic for one in self.read_all(self.store)], ["T"] * 7)
+
+    def test_offsets_differ(self) -> None:
+        """Each target counts for itself; the record names the offset in the first one."""
+        self.send(self.store, message(), message())
+        appended = self.log_writer.append((self.queue, self.light), [message()])
+        self.store.end_run()
+        self.assertEqual((appended.queue_offset, len(self.light.units)), (2, 1))
+        self.assertEqual(self.read_all(self.store)[-1].queue_offset, 2)
+
+    def test_light_queue_in_files(self) -> None:
+        """A second consume queue serves as well: readers find the message in both."""
+        other = self.store._queues.create("%LMQ%x", 0)
+        self.log_writer.append((self.queue, other), [message(body=b"both")])
+        self.store.end_run()
+        found = [self.read_all(self.store, topic) for topic in ("T", "%LMQ%x")]
+        self.assertEqual([[bytes(one.body) for one in queue] for queue in found], [[b"both"]] * 2)
+        self.assertEqual(found[0], found[1])
+
+    def test_no_room_in_one(self) -> None:
+        """Where one target has no room nothing is written, and no offset is given out."""
+        self.send(self.store, message("U"))
+        self.light.full = True
+        before = self.log(), self.store.log_bounds()
+        self.assertRaises(ServiceNotAvailable, self.log_writer.append, (self.queue, self.light), [message()])
+        self.store.end_run()
+        self.assertEqual((self.log(), self.store.log_bounds(), self.store.bounds("T", 0)), (*before, (0, 0)))
+        self.assertEqual(self.store.append([message()]).queue_offset, 0)
+
+    def test_prepared(self) -> None:
+        """A prepared message gets into no target."""
+        self.log_writer.append((self.queue, self.light), [message(sys_flag=PREPARED)])
+        self.store.end_run()
+        self.assertEqual((self.light.units, self.store.bounds("T", 0)), ([], (0, 0)))
 
 
 class SliceTests(LogTestCase):

@@ -12,7 +12,7 @@ from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.store.interfaces import IArrivalListener, IDispatcher, PutStatus
 from smartgo.store.messagestore import MessageStore
-from smartgo.store.queues.consumequeue import ConsumeQueue
+from smartgo.store.queues.file import ConsumeQueue
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import StoreTestCase, held, killed, message, small
 

@@ -232,7 +232,7 @@ class RealTests(TestCase):
             if number % 100 == 99:
                 await deferLater(self.env.clock, 0.001)
             if number == 4000:
-                shutil.copytree(self.root + "-slave", self.root + "-killed")
+                shutil.copytree(self.root + "-slave", self.root + "-killed", ignore=shutil.ignore_patterns("*.tmp"))
                 slave = await self.start(self.root + "-killed", replica=True)
                 self.assertTrue(0 <= at - slave.log_bounds()[1] < 9000)
                 at = slave.log_bounds()[1]

@@ -20,8 +20,8 @@ from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.flush import LANE as FLUSH_LANE
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import OpenMappings
-from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.deletions import Deletion, DeletionMarks
+from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.storelayout import DELETED, left_queues
 
 LANE: Final = "prepare"

@@ -30,7 +30,7 @@ from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.mappedfile import OpenMappings
-from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import LONGEST_GAP, UnitSequence
 from smartgo.store.storelayout import StoreLayout
 

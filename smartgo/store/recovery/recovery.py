@@ -35,13 +35,13 @@ from smartgo.schema.record import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
-from smartgo.store.commitlog import CONTINUES
 from smartgo.store.filequeue import FileQueue, file_name
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
-from smartgo.store.queues.consumequeue import ConsumeQueues
 from smartgo.store.queues.deletions import DeletionMarks
+from smartgo.store.queues.file import ConsumeQueues
+from smartgo.store.recordbatch import CONTINUES
 from smartgo.store.recovery.logscan import LogScan, record_after, whole_records, written_end
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.settings import StoreSettings

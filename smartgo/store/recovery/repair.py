@@ -21,7 +21,7 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.dispatch import QueueDispatch
 from smartgo.store.flush import Flusher
 from smartgo.store.interfaces import PutStatus
-from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues
+from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues
 from smartgo.store.replicalog import ReplicaLog
 
 

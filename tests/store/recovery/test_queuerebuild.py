@@ -13,7 +13,7 @@ from smartgo.schema.record import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.checkpoint import CheckpointFiles, QueueEntry
 from smartgo.store.messagestore import MessageStore
-from smartgo.store.queues.consumequeue import ConsumeQueue
+from smartgo.store.queues.file import ConsumeQueue
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, content, killed, message, small
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+
+from zope.interface import implementer
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadName, MessageIllegal, ServiceNotAvailable
@@ -21,6 +23,7 @@ from smartgo.schema.delay import DelayLevels
 from smartgo.schema.record import HEAD_SIZE
 from smartgo.schema.topics import LMQ_PREFIX, QUEUE_LIMIT, SCHEDULE_TOPIC, check_topic
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.interfaces import IQueue
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 
 _STEP: Final = 64 * 1024
@@ -30,9 +33,10 @@ _PREFILL: Final = PREFILL.pack()
 QueueKey = tuple[str, int]
 
 
+@implementer(IQueue)
 class ConsumeQueue:
     """
-    One queue of one topic.
+    One queue of one topic; see L{IQueue}.
 
     C{minimum <= visible <= next_offset <= reserved}, all logical offsets.
 
@@ -42,7 +46,8 @@ class ConsumeQueue:
         for a flush.
     @ivar reserved: up to here units have blocks on the disk.
     @ivar own_from: from here on this process wrote the units itself.
-    @ivar pending: packed units from C{visible} on that are not written yet, and in C{codes} their third fields.
+    @ivar pending: packed units from C{visible} on that are not written yet, and in C{codes} their third fields, one
+        a unit.
     @ivar stored_ms: store timestamp of the newest of them.
     @ivar topic_part: length and name of the topic, as they stand in a record.
     @ivar overhead: bytes of a record that are neither body nor properties, with IPv4 hosts.
@@ -52,9 +57,9 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "_dirty", "_mappings", "_tail", "codes", "delay_ms", "directory", "dropped", "files", "key", "minimum",
-        "next_offset", "overhead", "own_from", "pending", "queue_id", "reserved", "shared", "stored_ms", "topic",
-        "topic_part", "visible",
+        "_dirty", "_mappings", "_staged", "_tail", "codes", "delay_ms", "directory", "dropped", "files", "key",
+        "minimum", "next_offset", "overhead", "own_from", "pending", "queue_id", "reserved", "shared", "stored_ms",
+        "topic", "topic_part", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -64,10 +69,12 @@ class ConsumeQueue:
         files: FileQueue,
         mappings: OpenMappings,
         dirty: dict[MappedFile, None],
+        staged: list[ConsumeQueue],
         delay_levels: DelayLevels,
     ) -> None:
         """
         @param dirty: every file written to is entered here; whoever syncs it removes it.
+        @param staged: the queue enters itself here when it has units to be written at the end of the run.
         """
         self.topic = topic
         self.queue_id = queue_id
@@ -76,6 +83,7 @@ class ConsumeQueue:
         self.directory = files.directory
         self._mappings = mappings
         self._dirty = dirty
+        self._staged = staged
         self.minimum = self.visible = self.next_offset = self.reserved = 0
         self.pending: list[bytes] = []
         self.codes: list[int] = []
@@ -88,6 +96,39 @@ class ConsumeQueue:
         self.dropped = False
         self._tail: MappedFile | None = None  # the file last written to
         self.own_from = sys.maxsize
+
+    # -- appending ---------------------------------------------------------------------------------------------
+
+    def claim(self, count: int) -> int:
+        """See L{IQueue.claim}."""
+        first = self.next_offset
+        if first + count > self.reserved:
+            self.extend(count)
+        return first
+
+    def stage(self, first: int, units: bytes, codes: Sequence[int], stored_ms: int) -> None:
+        """See L{IQueue.stage}. The units of a queue of SCHEDULE_TOPIC get the delivery time in place of the tag's."""
+        if self.delay_ms is not None:
+            units, codes = self._with_delivery_time(units, stored_ms + self.delay_ms)
+        if not self.pending:
+            self._staged.append(self)
+        self.pending.append(units)
+        self.codes.extend(codes)
+        self.next_offset = first + len(codes)
+        self.stored_ms = stored_ms
+
+    def stage_fillers(self, count: int, physical: int, stored_ms: int) -> None:
+        """Stage units without a message; they sort as if they led to C{physical}. L{claim} made room for them."""
+        if not self.pending:
+            self._staged.append(self)
+        self.pending.append(Unit(physical, PREFILL.size, 0).pack() * count)
+        self.codes.extend([0] * count)
+        self.next_offset += count
+        self.stored_ms = stored_ms
+
+    def _with_delivery_time(self, units: bytes, due_ms: int) -> tuple[bytes, Sequence[int]]:
+        changed = [Unit(offset, size, due_ms).pack() for offset, size, _ in unit_struct.iter_unpack(units)]
+        return b"".join(changed), [due_ms] * len(changed)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -262,6 +303,7 @@ class ConsumeQueues:
 
     @ivar by_key: the table itself, for the append's own look-up.
     @ivar dirty: files written to since they were last synced.
+    @ivar staged: the queues that have units to be written at the end of the run, in the order of the first of them.
     """
 
     def __init__(
@@ -278,6 +320,7 @@ class ConsumeQueues:
         self._delay_levels = delay_levels
         self.by_key: dict[QueueKey, ConsumeQueue] = {}
         self.dirty: dict[MappedFile, None] = {}
+        self.staged: list[ConsumeQueue] = []
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self.by_key.values())
@@ -296,7 +339,7 @@ class ConsumeQueues:
         if not 0 <= queue_id < QUEUE_LIMIT:
             raise MessageIllegal(f"queue id {queue_id} of topic {topic} is no queue's")
         files = FileQueue(self._files, self.path(topic, queue_id), self.file_size, tuple(bases), scattered=True)
-        queue = ConsumeQueue(topic, queue_id, files, self._mappings, self.dirty, self._delay_levels)
+        queue = ConsumeQueue(topic, queue_id, files, self._mappings, self.dirty, self.staged, self._delay_levels)
         self.by_key[topic, queue_id] = queue
         return queue
 

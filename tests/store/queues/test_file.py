@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.store.queues.consumequeue}."""
+"""Tests of L{smartgo.store.queues.file}."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels
 from smartgo.store.mappedfile import OpenMappings
-from smartgo.store.queues.consumequeue import ConsumeQueue, ConsumeQueues, round_up
+from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, round_up
 from tests.fakes import FakeEnvironment
 
 LEVELS = DelayLevels.parse(DEFAULT_LEVELS)
