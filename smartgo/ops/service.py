@@ -20,14 +20,14 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
 from smartgo.net.endpoints import endpoint
 from smartgo.net.tls import ClientTLS, ServerTLS
-from smartgo.ops.alerts.watch import AlertWatch
+from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.figures.history import History
-from smartgo.ops.figures.sampler import Sampler
+from smartgo.ops.figures.sampler import FigureSampler
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.reading.partial import BoundedAsking, Missing, Silences
 from smartgo.ops.reading.plans import PlanTable
-from smartgo.ops.reading.progress import GroupProgress
+from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
@@ -45,8 +45,8 @@ from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import GuardSettings, RequestGuard, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
-from smartgo.ops.web.application import Api
-from smartgo.ops.web.connections import Limits
+from smartgo.ops.web.application import RestApplication
+from smartgo.ops.web.connections import HttpLimits
 from smartgo.ops.web.jobs import JobsApi, JobTable
 from smartgo.ops.web.site import OpsFactory
 from smartgo.ops.web.streams import Streams
@@ -121,16 +121,16 @@ class Ops(Service):
             node.hear(partial(note_asked, env, self.audit))
         self.streams = Streams(env.clock, config.ops_max_streams)
         self.jobs = JobTable(env)
-        progress = GroupProgress(env.clock, self.view)
+        progress = ProgressReader(env.clock, self.view)
         path = posixpath.join(config.ops_path, "history.bin")
         survey = GroupSurvey(env.clock, self.view, progress)
         alerts = TableFile(env, posixpath.join(config.ops_path, "alerts.json"))
         history = History()
-        self.alerts = AlertWatch(env, self.client, self.view, survey, history, alerts, node)
+        self.alerts = AlertMonitor(env, self.client, self.view, survey, history, alerts, node)
         self.tables.append((alerts, self.alerts.load))
-        self.sampler = Sampler(env, self.view, progress, history, path, self.alerts.look)
+        self.sampler = FigureSampler(env, self.view, progress, history, path, self.alerts.look)
         scope = config.ops_certificate_scope
-        self._gate = RequestGuard(
+        self._guard = RequestGuard(
             env.clock.seconds,
             self.tokens,
             self.sessions,
@@ -143,7 +143,7 @@ class Ops(Service):
         )
         registry = CollectorRegistry()
         served: list[object] = [
-            SessionApi(self._gate, self.tokens, self.sessions),
+            SessionApi(self._guard, self.tokens, self.sessions),
             TokensApi(self.tokens),
             AuditApi(self.audit),
             ClusterApi(env.clock, self.client, self.view, node),
@@ -160,7 +160,7 @@ class Ops(Service):
             *([DebugApi()] if config.ops_debug else []),
             *resources,
         ]
-        self.api = Api(env, self._gate, self.audit, self.streams, served, console_pages())
+        self.api = RestApplication(env, self._guard, self.audit, self.streams, served, console_pages())
         self.factory = OpsFactory(env, self.api.render, self.api.body_limit, tls, _limits(config))
 
     @property
@@ -249,9 +249,9 @@ def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> Non
         )
 
 
-def _limits(config: OpsConfig) -> Limits:
+def _limits(config: OpsConfig) -> HttpLimits:
     """The settings of connections and requests."""
-    return Limits(
+    return HttpLimits(
         config.ops_max_connections,
         config.ops_max_connections_per_address,
         config.ops_max_requests,

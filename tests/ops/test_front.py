@@ -12,11 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
 from smartgo.ops.web import site
-from smartgo.ops.web.connections import ConnectionTable, Limits
+from smartgo.ops.web.connections import ConnectionTable, HttpLimits
 from smartgo.ops.web.openapi import codes_of
 from smartgo.ops.web.problems import problem_of
 from smartgo.ops.web.request import split_target
-from smartgo.ops.web.routes import PUBLISH_LIMIT, Call, route, routes_of
+from smartgo.ops.web.routes import PUBLISH_LIMIT, RouteCall, route, routes_of
 from smartgo.ops.web.site import FIRST_SECONDS
 from tests.ops.front import HOST, Front, parsed
 
@@ -35,29 +35,29 @@ class Slow:
         self.waiting: list[Deferred[dict[str, int]]] = []
 
     @route("GET", "/slow", scope=None, answer=dict[str, int], remote=False)
-    def slow(self, call: Call[None, None, None]) -> Deferred[dict[str, int]]:
+    def slow(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:
         """Wait for the test."""
         waiter: Deferred[dict[str, int]] = Deferred()
         self.waiting.append(waiter)
         return waiter
 
     @route("POST", "/slow", scope=None, answer=dict[str, int], remote=False)
-    def change(self, call: Call[None, None, None]) -> Deferred[dict[str, int]]:
+    def change(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:
         """Wait for the test."""
         return self.slow(call)
 
     @route("GET", "/broken", scope=None, answer=dict[str, int], remote=False)
-    def broken(self, call: Call[None, None, None]) -> dict[str, int]:
+    def broken(self, call: RouteCall[None, None, None]) -> dict[str, int]:
         """Fail."""
         raise RuntimeError("/etc/secret of version 7")
 
     @route("POST", "/echo", scope=None, body=Echo, answer=Echo, remote=False)
-    def echo(self, call: Call[None, None, Echo]) -> Echo:
+    def echo(self, call: RouteCall[None, None, Echo]) -> Echo:
         """Return the body."""
         return call.body
 
     @route("POST", "/long", scope=None, body=dict[str, str], remote=False, body_limit=PUBLISH_LIMIT)
-    def long(self, call: Call[None, None, dict[str, str]]) -> None:
+    def long(self, call: RouteCall[None, None, dict[str, str]]) -> None:
         """Take a long body."""
 
 
@@ -158,7 +158,7 @@ class LimitTests(FrontCase):
 
     def test_at_once(self) -> None:
         """The 65th request at once gets 503, and the next one that is not one too many is served."""
-        most = Limits().requests
+        most = HttpLimits().requests
         lines = [self.front.connect() for _ in range(most)]
         for line in lines:
             cast("Any", line.transport).write(b"GET /api/v1/slow HTTP/1.1\r\nHost: %s\r\n\r\n" % HOST.encode())
@@ -509,7 +509,7 @@ class ProblemTests(SynchronousTestCase):
         self.assertLessEqual(len(detail), 512)
 
 
-class Connection:
+class CountedConnection:
     """One connection for the table."""
 
     def __init__(self, served: bool = False, begun: bool = False) -> None:
@@ -565,11 +565,11 @@ class TableTests(SynchronousTestCase):
     """Which connections there may be."""
 
     def setUp(self) -> None:
-        self.table = ConnectionTable(Limits(connections=6, per_address=4, proxies=("10.0.0.9",)))
+        self.table = ConnectionTable(HttpLimits(connections=6, per_address=4, proxies=("10.0.0.9",)))
 
-    def admit(self, count: int, address: str, **state: bool) -> list[Connection]:
+    def admit(self, count: int, address: str, **state: bool) -> list[CountedConnection]:
         """Let some connections in."""
-        found = [Connection(**state) for _ in range(count)]
+        found = [CountedConnection(**state) for _ in range(count)]
         for one in found:
             self.assertTrue(self.table.admit(one, address))
         return found
@@ -592,8 +592,8 @@ class TableTests(SynchronousTestCase):
         self.assertEqual([one.ended for one in (*served, *begun, *silent)], [False, False, False, True])
         self.admit(1, "10.0.0.1", served=True)
         self.assertTrue(begun[0].ended)
-        self.assertFalse(self.table.admit(Connection(), "10.0.0.1"))
-        self.assertTrue(self.table.admit(Connection(), "10.0.0.2"))
+        self.assertFalse(self.table.admit(CountedConnection(), "10.0.0.1"))
+        self.assertTrue(self.table.admit(CountedConnection(), "10.0.0.2"))
 
     def test_full(self) -> None:
         """Where there are too many in all, the address gives way that has most."""
@@ -609,7 +609,7 @@ class TableTests(SynchronousTestCase):
     def test_proxy(self) -> None:
         """A trusted proxy, which asks for many, may have all; what is over makes room."""
         found = self.admit(6, "10.0.0.9", served=True)
-        self.assertFalse(self.table.admit(Connection(), "10.0.0.1"))
+        self.assertFalse(self.table.admit(CountedConnection(), "10.0.0.1"))
         for one in found:
             self.table.discard(one)
             self.table.discard(one)

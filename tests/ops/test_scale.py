@@ -52,7 +52,7 @@ class ScaleTests(SynchronousTestCase):
 
     def page(self, **query: Any) -> Any:
         """One page of the list."""
-        call: Any = type("Call", (), {"query": TopicsQuery(**query), "missing": Missing()})()
+        call: Any = type("RouteCall", (), {"query": TopicsQuery(**query), "missing": Missing()})()
         return self.successResultOf(Deferred.fromCoroutine(self.api.list(call)))
 
     def test_pages(self) -> None:

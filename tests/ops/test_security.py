@@ -13,7 +13,7 @@ from smartgo.errors import SettingError
 from smartgo.ops.security.audit import COMMON, COMMON_SECONDS, KEPT, SIZE, AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
 from smartgo.ops.security.rates import Allowance
-from smartgo.ops.security.requestguard import Credentials, GuardSettings, RequestGuard
+from smartgo.ops.security.requestguard import GuardSettings, RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import SESSION_SECONDS, SessionTable
 from smartgo.ops.security.tokens import MOST, TokenTable, parse_configured
 from smartgo.ops.service import check_place
@@ -105,8 +105,8 @@ class TokenTests(SecurityCase):
         """Whoever asks too often shuts out of his address nobody who shows a token, or has a session."""
         secret = self.token("boss", ADMIN)
         cookie = self.front.ask("POST", "/session", {"token": secret}).headers["set-cookie"].partition(";")[0]
-        gate = self.front.ops._gate
-        self.patch(gate, "_requests", Allowance(self.front.env.clock.seconds, 1.0, 2.0))
+        guard = self.front.ops._guard
+        self.patch(guard, "_requests", Allowance(self.front.env.clock.seconds, 1.0, 2.0))
         statuses = [self.front.ask("GET", "/health").status for _ in range(3)]
         self.assertEqual(statuses, [200, 200, 429])
         self.assertEqual(self.front.ask("GET", "/metrics", token=secret).status, 200)
@@ -399,18 +399,18 @@ class PlaceTests(SecurityCase):
 
 
 class GateTests(SynchronousTestCase):
-    """The gate by itself, for peers that are not on this machine."""
+    """The guard by itself, for peers that are not on this machine."""
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
         self.tokens = TokenTable(self.env, TableFile(self.env, "/tokens.json"))
         self.sessions = SessionTable(self.env, self.tokens)
 
-    def gate(self, **settings: Any) -> RequestGuard:
-        """A gate with these settings."""
+    def guard(self, **settings: Any) -> RequestGuard:
+        """A guard with these settings."""
         return RequestGuard(self.env.clock.seconds, self.tokens, self.sessions, GuardSettings(**settings))
 
-    def knock(self, **more: Any) -> Credentials:
+    def credentials(self, **more: Any) -> RequestCredentials:
         """A GET from 10.0.0.9."""
         headers = more.pop("headers", {})
         values: dict[str, Any] = {
@@ -421,102 +421,102 @@ class GateTests(SynchronousTestCase):
             "local": ("10.0.0.1", 10913),
             "secure": False,
         }
-        return Credentials(**{**values, **more})
+        return RequestCredentials(**{**values, **more})
 
     def test_far(self) -> None:
         """Without a token nobody from another machine gets in, not to read either (X10)."""
-        gate = self.gate()
-        principal = gate.principal(self.knock())
+        guard = self.guard()
+        principal = guard.principal(self.credentials())
         self.assertIs(principal, NOBODY)
-        self.assertRaises(Problem, gate.check_scope, principal, READ)
+        self.assertRaises(Problem, guard.check_scope, principal, READ)
         for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "127.8.9.1"):
-            near = self.knock(peer=peer, headers={"Host": "localhost:10913"})
-            self.assertIs(gate.principal(near), LOCAL_READER, peer)
+            near = self.credentials(peer=peer, headers={"Host": "localhost:10913"})
+            self.assertIs(guard.principal(near), LOCAL_READER, peer)
 
     def test_forwarded(self) -> None:
         """X-Forwarded-For is believed of trusted proxies alone (X13)."""
         headers = {"X-Forwarded-For": "8.8.8.8, 127.0.0.1"}
-        self.assertEqual(self.gate().address(self.knock(headers=headers)), "10.0.0.9")
-        gate = self.gate(trusted_proxies=("10.0.0.9", "127.0.0.1"))
-        self.assertEqual(gate.address(self.knock(headers=headers)), "8.8.8.8")
-        self.assertEqual(gate.address(self.knock(headers={"X-Forwarded-For": "nonsense"})), "10.0.0.9")
-        self.assertEqual(gate.address(self.knock()), "10.0.0.9")
+        self.assertEqual(self.guard().address(self.credentials(headers=headers)), "10.0.0.9")
+        guard = self.guard(trusted_proxies=("10.0.0.9", "127.0.0.1"))
+        self.assertEqual(guard.address(self.credentials(headers=headers)), "8.8.8.8")
+        self.assertEqual(guard.address(self.credentials(headers={"X-Forwarded-For": "nonsense"})), "10.0.0.9")
+        self.assertEqual(guard.address(self.credentials()), "10.0.0.9")
 
     def test_forwarded_loopback(self) -> None:
         """Nobody becomes local by saying so: neither by a header, nor behind a proxy on this machine."""
         claims = {"X-Forwarded-For": "127.0.0.1"}
-        self.assertIs(self.gate().principal(self.knock(headers=claims)), NOBODY)
-        for gate in self.gate(trusted_proxies=("127.0.0.1",)), self.gate():
+        self.assertIs(self.guard().principal(self.credentials(headers=claims)), NOBODY)
+        for guard in self.guard(trusted_proxies=("127.0.0.1",)), self.guard():
             for name in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
                 headers = {"Host": "127.0.0.1:10913", name: "8.8.8.8"}
-                self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers=headers)), NOBODY)
+                self.assertIs(guard.principal(self.credentials(peer="127.0.0.1", headers=headers)), NOBODY)
 
     def test_quiet_proxy(self) -> None:
         """A proxy on this machine that adds no header is known by HTTP/1.0, or by the name that it passes on."""
-        gate = self.gate(hosts=("console.example",))
+        guard = self.guard(hosts=("console.example",))
         for host in ("127.0.0.1:10913", "localhost:10913", "[::1]:10913", "127.0.0.1"):
-            near = self.knock(peer="127.0.0.1", headers={"Host": host})
-            self.assertIs(gate.principal(near), LOCAL_READER, host)
-            self.assertIs(gate.principal(near._replace(old=True)), NOBODY, host)
+            near = self.credentials(peer="127.0.0.1", headers={"Host": host})
+            self.assertIs(guard.principal(near), LOCAL_READER, host)
+            self.assertIs(guard.principal(near._replace(old=True)), NOBODY, host)
         for host in ("console.example", "10.0.0.1:10913", "", "127.0.0.1.example"):
-            self.assertIs(gate.principal(self.knock(peer="127.0.0.1", headers={"Host": host})), NOBODY, host)
+            self.assertIs(guard.principal(self.credentials(peer="127.0.0.1", headers={"Host": host})), NOBODY, host)
 
     def test_failures_by_address(self) -> None:
         """Wrong tokens count by address, so that one who is wrong does not shut the others out."""
         self.tokens.create("boss", [ADMIN])
-        gate = self.gate()
-        wrong = self.knock(headers={"Authorization": "Bearer x"})
+        guard = self.guard()
+        wrong = self.credentials(headers={"Authorization": "Bearer x"})
         for _ in range(5):
-            self.assertEqual(self.assertRaises(Problem, gate.principal, wrong).status, 401)
-        self.assertEqual(self.assertRaises(Problem, gate.principal, wrong).status, 429)
+            self.assertEqual(self.assertRaises(Problem, guard.principal, wrong).status, 401)
+        self.assertEqual(self.assertRaises(Problem, guard.principal, wrong).status, 429)
         other = wrong._replace(peer="10.0.0.8")
-        self.assertEqual(self.assertRaises(Problem, gate.principal, other).status, 401)
+        self.assertEqual(self.assertRaises(Problem, guard.principal, other).status, 401)
 
     def test_rate(self) -> None:
         """Requests beyond the rate of an address get 429 until time has passed."""
-        gate = self.gate(per_second=2)
+        guard = self.guard(per_second=2)
         for _ in range(10):
-            gate.check_place(self.knock())
-        problem = self.assertRaises(Problem, gate.check_place, self.knock())
+            guard.check_place(self.credentials())
+        problem = self.assertRaises(Problem, guard.check_place, self.credentials())
         self.assertEqual((problem.status, problem.headers["Retry-After"]), (429, "1"))
-        gate.check_place(self.knock(peer="10.0.0.8"))
+        guard.check_place(self.credentials(peer="10.0.0.8"))
         self.env.clock.advance(0.5)
-        gate.check_place(self.knock())
+        guard.check_place(self.credentials())
 
     def test_networks(self) -> None:
         """An IPv6 network of 64 bits counts as one address, for requests and for being wrong; IPv4 ones do not."""
         self.tokens.create("boss", [ADMIN])
-        gate = self.gate(per_second=2)
+        guard = self.guard(per_second=2)
         wrong = {"Authorization": "Bearer x"}
         for number in range(10):
-            gate.check_place(self.knock(peer=f"2001:db8:1:2:{number:x}::1"))
+            guard.check_place(self.credentials(peer=f"2001:db8:1:2:{number:x}::1"))
         for number in range(5):
-            knock = self.knock(peer=f"2001:db8:1:2:{number:x}::2%eth0", headers=wrong)
-            self.assertEqual(self.assertRaises(Problem, gate.principal, knock).status, 401)
+            credentials = self.credentials(peer=f"2001:db8:1:2:{number:x}::2%eth0", headers=wrong)
+            self.assertEqual(self.assertRaises(Problem, guard.principal, credentials).status, 401)
         same, other = "2001:db8:1:2:ffff::", "2001:db8:1:3::"
-        self.assertEqual(self.assertRaises(Problem, gate.check_place, self.knock(peer=same)).status, 429)
-        gate.check_place(self.knock(peer=other))
+        self.assertEqual(self.assertRaises(Problem, guard.check_place, self.credentials(peer=same)).status, 429)
+        guard.check_place(self.credentials(peer=other))
         for peer, status in ((same, 429), (other, 401), ("::ffff:10.0.0.9", 401)):
-            knock = self.knock(peer=peer, headers=wrong)
-            self.assertEqual(self.assertRaises(Problem, gate.principal, knock).status, status, peer)
+            credentials = self.credentials(peer=peer, headers=wrong)
+            self.assertEqual(self.assertRaises(Problem, guard.principal, credentials).status, status, peer)
 
     def test_certificate(self) -> None:
         """A client certificate that TLS verified is good for what the settings say, and for nothing by default."""
-        shown_name = self.knock(secure=True, certificate="ci")
-        self.assertIs(self.gate().principal(shown_name), NOBODY)
+        shown_name = self.credentials(secure=True, certificate="ci")
+        self.assertIs(self.guard().principal(shown_name), NOBODY)
         self.assertEqual(
-            self.gate(certificate_scope=READ).principal(shown_name), Principal("certificate ci", frozenset({READ}))
+            self.guard(certificate_scope=READ).principal(shown_name), Principal("certificate ci", frozenset({READ}))
         )
-        self.assertTrue(self.gate(certificate_scope=ADMIN).principal(shown_name).may(PUBLISH))
+        self.assertTrue(self.guard(certificate_scope=ADMIN).principal(shown_name).may(PUBLISH))
 
     def test_https(self) -> None:
         """Over TLS the page's origin begins with https, and the port may be left out where it is 443."""
-        gate = self.gate()
+        guard = self.guard()
         host = {"Host": "10.0.0.1", "Origin": "https://10.0.0.1"}
-        gate.check_place(self.knock(secure=True, local=("10.0.0.1", 443), headers=host))
+        guard.check_place(self.credentials(secure=True, local=("10.0.0.1", 443), headers=host))
         plain = {"Host": "10.0.0.1", "Origin": "http://10.0.0.1"}
-        knock = self.knock(secure=True, local=("10.0.0.1", 443), headers=plain)
-        self.assertEqual(self.assertRaises(Problem, gate.check_place, knock).code, "origin-not-allowed")
+        credentials = self.credentials(secure=True, local=("10.0.0.1", 443), headers=plain)
+        self.assertEqual(self.assertRaises(Problem, guard.check_place, credentials).code, "origin-not-allowed")
 
     def test_bounded(self) -> None:
         """Addresses are forgotten, the longest unseen first, so that memory does not grow."""

@@ -91,7 +91,7 @@ class Adjusted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     enabled: bool | None = None
 
 
-class Saved(msgspec.Struct, rename="camel"):
+class SavedAlerts(msgspec.Struct, rename="camel"):
     """What is kept over a restart."""
 
     firing: list[Alert]
@@ -120,7 +120,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     pending: int
 
 
-class Event(msgspec.Struct, frozen=True):
+class AlertEvent(msgspec.Struct, frozen=True):
     """Something that became of an alert."""
 
     alert: Alert
@@ -180,14 +180,14 @@ class AlertTable:
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def observe(self, look: ClusterSnapshot, now_ms: int, seconds: float) -> list[Event]:
+    def observe(self, look: ClusterSnapshot, now_ms: int, seconds: float) -> list[AlertEvent]:
         """
         Take a look at the cluster; return what became of alerts by it, those that are pending left out.
 
         @param now_ms: wall clock, for people: it may be set.
         @param seconds: the monotonic clock, by which time passes.
         """
-        events: list[Event] = []
+        events: list[AlertEvent] = []
         for rule in self.rules:
             values = self._measured(rule, look, seconds)
             if values is not None:
@@ -204,7 +204,7 @@ class AlertTable:
         values = rule.measure(look)
         return values if values is None or growth is None else growth.look(values, seconds)
 
-    def _apply(self, rule: Rule, values: Values, now_ms: int, seconds: float, events: list[Event]) -> None:
+    def _apply(self, rule: Rule, values: Values, now_ms: int, seconds: float, events: list[AlertEvent]) -> None:
         broken = {subject: value for subject, value in values.items() if value is not None and value > rule.threshold}
         if len(broken) > SUBJECTS:
             # Those that are followed already go on being: the order of subjects may be another each time.
@@ -224,7 +224,7 @@ class AlertTable:
                 del self._began[key]
                 alert.state, alert.fired_ms = "firing", now_ms
                 self._remember(alert)
-                events.append(Event(alert, "firing"))
+                events.append(AlertEvent(alert, "firing"))
         for key, alert in list(self._alerts.items()):
             if key[0] != rule.name or key[1] in broken:
                 continue
@@ -238,7 +238,7 @@ class AlertTable:
                 past = self._open.pop(key, None)
                 if past is not None:
                     past.resolved_ms = now_ms
-                events.append(Event(alert, "resolved"))
+                events.append(AlertEvent(alert, "resolved"))
 
     def _is_followed(self, rule: str, subject: str) -> bool:
         alert = self._alerts.get((rule, subject))
@@ -330,12 +330,12 @@ class AlertTable:
 
     # -- keeping it --------------------------------------------------------------------------------------------
 
-    def saved(self) -> Saved:
+    def saved(self) -> SavedAlerts:
         """Return what is worth keeping; what is pending begins anew."""
         firing = [one for one in self._alerts.values() if one.state == "firing"]
-        return Saved(firing, self.history, self._silences, self._adjusted)
+        return SavedAlerts(firing, self.history, self._silences, self._adjusted)
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: SavedAlerts) -> None:
         """Take what was kept; rules that there are no more are left out."""
         self._alerts = {(one.rule, one.subject): one for one in saved.firing if one.rule in self._table}
         self.history = [one for one in saved.history if one.rule in self._table][-HISTORY:]
@@ -348,9 +348,9 @@ class AlertTable:
         self._serial = max([0, *(one.id for one in saved.history), *(one.id for one in saved.silences)])
 
 
-def read_saved(data: bytes) -> Saved:
+def read_saved(data: bytes) -> SavedAlerts:
     """Read what L{AlertTable.saved} gave. @raise BadBody: it is something else."""
     try:
-        return msgspec.json.decode(data, type=Saved)
+        return msgspec.json.decode(data, type=SavedAlerts)
     except msgspec.MsgspecError as error:
         raise BadBody(f"it holds no alerts: {error}") from None

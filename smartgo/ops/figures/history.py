@@ -48,7 +48,7 @@ class SavedSeries(msgspec.Struct):
     levels: list[SavedLevel]
 
 
-class Saved(msgspec.Struct):
+class SavedHistory(msgspec.Struct):
     """All of them."""
 
     version: int
@@ -185,9 +185,9 @@ class History:
 
     # -- keeping it ------------------------------------------------------------------------------------------------
 
-    def saved(self) -> Saved:
+    def saved(self) -> SavedHistory:
         """Return what is worth keeping over a restart: all but the single samples. Copies; cheap."""
-        return Saved(
+        return SavedHistory(
             _VERSION,
             [
                 SavedSeries(
@@ -202,7 +202,7 @@ class History:
             ],
         )
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: SavedHistory) -> None:
         """Take what was kept. @raise BadBody: it does not fit together."""
         if saved.version != _VERSION:
             raise BadBody(f"history of version {saved.version}")
@@ -233,15 +233,15 @@ def _mean(column: array[float], numbers: Iterable[int]) -> float:
     return sum(found) / len(found)
 
 
-def decoded(data: bytes) -> Saved:
+def decoded(data: bytes) -> SavedHistory:
     """Read what L{History.saved} gave, as msgspec wrote it. @raise BadBody: it is something else."""
     try:
-        return msgspec.msgpack.decode(data, type=Saved)
+        return msgspec.msgpack.decode(data, type=SavedHistory)
     except msgspec.MsgspecError as error:
         raise BadBody(str(error)) from None
 
 
-def encoded(saved: Saved) -> bytes:
+def encoded(saved: SavedHistory) -> bytes:
     """Write it."""
     data: Any = msgspec.msgpack.encode(saved)
     return bytes(data)

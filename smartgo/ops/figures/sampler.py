@@ -20,7 +20,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded
 from smartgo.ops.reading.partial import Missing
-from smartgo.ops.reading.progress import GroupProgress, Progress
+from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
 
@@ -99,7 +99,7 @@ class GroupFigures(msgspec.Struct, rename="camel"):
     progress: Progress
 
 
-class Listener:
+class FigureListener:
     """
     Somebody who wants figures as they come.
 
@@ -113,7 +113,7 @@ class Listener:
         self.groups = tuple(groups)
 
 
-class Sampler:
+class FigureSampler:
     """Takes samples, keeps their history, tells listeners."""
 
     _log = Logger()
@@ -122,7 +122,7 @@ class Sampler:
         self,
         env: IEnvironment,
         view: ClusterView,
-        progress: GroupProgress,
+        progress: ProgressReader,
         history: History,
         path: str,
         looked: Callable[[Sequence[BrokerFigures] | None], object] = lambda brokers: None,
@@ -138,7 +138,7 @@ class Sampler:
         self._looked = looked
         self._rows: list[BrokerFigures] | None = None
         self.history = history
-        self._listeners: list[Listener] = []
+        self._listeners: list[FigureListener] = []
         self._call: IDelayedCall | None = None
         self._busy: Deferred[None] | None = None
         self._stopped = False
@@ -177,7 +177,7 @@ class Sampler:
             self._busy.cancel()
         await self._save()
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: FigureListener) -> None:
         """Tell somebody, from now on."""
         self._listeners.append(listener)
         for group in listener.groups:
@@ -187,7 +187,7 @@ class Sampler:
             self._call.cancel()
             self._later(0.0)
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: FigureListener) -> None:
         """Tell him no more."""
         self._listeners.remove(listener)
 

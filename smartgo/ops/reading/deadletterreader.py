@@ -11,19 +11,19 @@ from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.view import PartialView
-from smartgo.ops.resources.queues import QueueReader
-from smartgo.ops.web.jobs import Job
+from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.web.jobs import RestJob
 from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import dlq_topic
 
 
 class DeadLetters:
-    """The dead letters of groups, as one view sees them. Fails as L{QueueReader} does."""
+    """The dead letters of groups, as one view sees them. Fails as L{ClusterQueueReader} does."""
 
     def __init__(self, view: PartialView) -> None:
         self._view = view
-        self._reader = QueueReader(view)
+        self._reader = ClusterQueueReader(view)
         self._lookup = Lookup(view)
 
     async def queues(self, group: str, broker: str = "") -> Sequence[MessageQueue]:
@@ -50,7 +50,7 @@ class DeadLetters:
         wanted: Filter,
         from_ms: int,
         go_on: Callable[[str, CallFailed], object],
-        job: Job | None = None,
+        job: RestJob | None = None,
     ) -> AsyncGenerator[Found, None]:
         """
         Give out the dead letters that a filter lets in; to be closed by C{aclosing}.

@@ -15,12 +15,12 @@ from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.partial import Partial
 from smartgo.ops.reading.plans import PlanTable
 from smartgo.ops.reading.view import ClusterView, GroupEntry, PartialView
-from smartgo.ops.resources.deliveries import Deliveries
+from smartgo.ops.resources.deliveries import MessageDeliveries
 from smartgo.ops.resources.messages import MessagePath, WhichQuery
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.names import GroupName
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, Call, route
+from smartgo.ops.web.routes import READ, RouteCall, route
 from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumerConnection, ConsumeType, MessageModel
 from smartgo.schema.topics import SCHEDULE_TOPIC, dlq_topic, retry_topic
@@ -100,7 +100,7 @@ class ExplainApi:
         self._plans = plans
 
     @route("GET", "/messages/{id}/explain", scope=READ, path_type=MessagePath, query=ExplainQuery, answer=Explanation)
-    async def explain(self, call: Call[MessagePath, ExplainQuery, None]) -> Explanation:
+    async def explain(self, call: RouteCall[MessagePath, ExplainQuery, None]) -> Explanation:
         """Say why a message did, or did not, reach a group, and by what that is known."""
         query = call.query
         view = self._view.partial(call.missing)
@@ -120,9 +120,9 @@ class Explaining:
 
     def __init__(self, view: PartialView, plans: PlanTable, message: Found, group: str) -> None:
         self._view = view
-        self._reader = QueueReader(view)
+        self._reader = ClusterQueueReader(view)
         self._lookup = Lookup(view)
-        self._deliveries = Deliveries(view)
+        self._deliveries = MessageDeliveries(view)
         self._plans = plans
         self._message = message
         self._topic = message.stored.topic

@@ -6,7 +6,7 @@ from smartgo.client.internal.records import Found
 from smartgo.client.internal.search import KEY_LIMIT, Search, address_in
 from smartgo.errors import BadHeader
 from smartgo.ops.reading.view import PartialView
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.schema.headerfields import INT64_MAX
 
 
@@ -19,7 +19,7 @@ class Lookup:
 
     def __init__(self, view: PartialView) -> None:
         self._search = Search(view.admin.asking)
-        self._reader = QueueReader(view)
+        self._reader = ClusterQueueReader(view)
         self._view = view
 
     async def by_id(self, id: str, topic: str = "", broker: str = "") -> Found:

@@ -50,7 +50,7 @@ class ProgressView(Progress):
     missing: list[MissingBroker] = []
 
 
-class GroupProgress:
+class ProgressReader:
     """Asks how far groups are."""
 
     def __init__(self, clock: IClock, view: ClusterView) -> None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.partial import Missing
-from smartgo.ops.reading.progress import GroupProgress, Progress
+from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
 
 FRESH: Final = 10.0
@@ -16,7 +16,7 @@ FRESH: Final = 10.0
 _AT_ONCE: Final = 4
 
 
-class GroupState(NamedTuple):
+class SurveyedGroup(NamedTuple):
     """How one group is; C{None} where brokers do not tell."""
 
     members: int | None
@@ -24,22 +24,22 @@ class GroupState(NamedTuple):
     progress: Progress | None
 
 
-UNKNOWN: Final = GroupState(None, None, None)
+UNKNOWN: Final = SurveyedGroup(None, None, None)
 
 
 class GroupSurvey:
     """
     Asks how all groups are.
 
-    @ivar all: a L{Cached} of L{GroupState} by group.
+    @ivar all: a L{Cached} of L{SurveyedGroup} by group.
     """
 
-    def __init__(self, clock: IClock, view: ClusterView, progress: GroupProgress) -> None:
+    def __init__(self, clock: IClock, view: ClusterView, progress: ProgressReader) -> None:
         self._view = view
         self._progress = progress
-        self.all: Cached[dict[str, GroupState]] = Cached(clock, self._ask, FRESH)
+        self.all: Cached[dict[str, SurveyedGroup]] = Cached(clock, self._ask, FRESH)
 
-    async def one(self, group: str, view: PartialView) -> GroupState:
+    async def one(self, group: str, view: PartialView) -> SurveyedGroup:
         """Ask how one group is: one that is gone meanwhile, or whose broker does not answer, is unknown."""
         try:
             connection = await view.admin.groups.connections(group)
@@ -47,10 +47,10 @@ class GroupSurvey:
         except CallFailed:
             return UNKNOWN
         if connection is None:
-            return GroupState(0, None, progress)
-        return GroupState(len(connection.connection_set), str(connection.message_model), progress)
+            return SurveyedGroup(0, None, progress)
+        return SurveyedGroup(len(connection.connection_set), str(connection.message_model), progress)
 
-    async def _ask(self, missing: Missing) -> dict[str, GroupState]:
+    async def _ask(self, missing: Missing) -> dict[str, SurveyedGroup]:
         view = self._view.partial(missing, None)
         names = list(await view.groups.get())
         return dict(zip(names, await each(names, lambda name: self.one(name, view), _AT_ONCE), strict=True))

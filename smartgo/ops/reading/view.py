@@ -284,12 +284,12 @@ async def each(items: Iterable[T], ask: Callable[[T], Awaitable[R]], at_once: in
 
     @raise Exception: the first that was raised.
     """
-    gate = DeferredSemaphore(at_once)
+    permits = DeferredSemaphore(at_once)
 
     async def one(item: T) -> R:
         return await ask(item)
 
-    asked = [gate.run(one, item) for item in items]
+    asked = [permits.run(one, item) for item in items]
     try:
         return list(await gatherResults(asked, consumeErrors=True))
     except _FirstError as error:

@@ -13,7 +13,7 @@ from smartgo.ops.security.sessions import COOKIE, SESSION_SECONDS, Session, Sess
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
-from smartgo.ops.web.routes import ADMIN, Call, route
+from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 Scope = Literal["read", "publish", "admin"]
 TokenName = Annotated[
@@ -109,13 +109,13 @@ class AuditQuery(ListQuery, kw_only=True):
 class SessionApi:
     """The session."""
 
-    def __init__(self, gate: RequestGuard, tokens: TokenTable, sessions: SessionTable) -> None:
-        self._gate = gate
+    def __init__(self, guard: RequestGuard, tokens: TokenTable, sessions: SessionTable) -> None:
+        self._guard = guard
         self._tokens = tokens
         self._sessions = sessions
 
     @route("GET", "/session", scope=None, answer=SessionView, remote=False)
-    def show(self, call: Call[None, None, None]) -> SessionView:
+    def show(self, call: RouteCall[None, None, None]) -> SessionView:
         """Say who the asker is."""
         who = call.principal
         session = self._sessions.by_key(who.session) if who.session else None
@@ -136,7 +136,7 @@ class SessionApi:
         remote=False,
         refuses={401: "The token or code is wrong, or was used."},
     )
-    def begin(self, call: Call[None, None, Login]) -> SessionView:
+    def begin(self, call: RouteCall[None, None, Login]) -> SessionView:
         """
         Log in with a token or a one-time code.
 
@@ -144,7 +144,7 @@ class SessionApi:
         """
         begun = self._begun(call.body)
         if begun is None:
-            self._gate.failed(call.address)
+            self._guard.failed(call.address)
             raise Problem(401, "the token or code is wrong, has ended, or was used", "bad-token")
         if call.principal.session:
             self._sessions.end(call.principal.session)
@@ -162,7 +162,7 @@ class SessionApi:
         return None if token is None else self._sessions.begin(token)
 
     @route("DELETE", "/session", scope=None, remote=False)
-    def end(self, call: Call[None, None, None]) -> None:
+    def end(self, call: RouteCall[None, None, None]) -> None:
         """Log out."""
         self._sessions.end(call.principal.session)
         call.cookies.append(_cookie("", 0, call.secure))
@@ -175,7 +175,7 @@ class TokensApi:
         self._tokens = tokens
 
     @route("GET", "/tokens", scope=ADMIN, query=ListQuery, answer=Page[TokenView], remote=False)
-    def list(self, call: Call[None, ListQuery, None]) -> Page[TokenView]:
+    def list(self, call: RouteCall[None, ListQuery, None]) -> Page[TokenView]:
         """List the tokens; sorted by name, createdMs or expiresMs."""
         sorts = {
             "name": lambda one: one.name,
@@ -194,7 +194,7 @@ class TokensApi:
         remote=False,
         refuses={409: "There is one of that name, there are too many, or the first one is not for admin.", **UNKEPT},
     )
-    async def create(self, call: Call[None, None, NewToken]) -> CreatedToken:
+    async def create(self, call: RouteCall[None, None, NewToken]) -> CreatedToken:
         """
         Make a token.
 
@@ -213,7 +213,7 @@ class TokensApi:
         remote=False,
         refuses={404: "There is no such token.", 409: "It comes from the settings.", **UNKEPT},
     )
-    async def delete(self, call: Call[TokenPath, None, None]) -> None:
+    async def delete(self, call: RouteCall[TokenPath, None, None]) -> None:
         """Forget a token; its sessions end too."""
         await self._tokens.delete(call.path.name)
 
@@ -225,7 +225,7 @@ class AuditApi:
         self._audit = audit
 
     @route("GET", "/audit", scope=ADMIN, query=AuditQuery, answer=Page[AuditEntry], remote=False)
-    def list(self, call: Call[None, AuditQuery, None]) -> Page[AuditEntry]:
+    def list(self, call: RouteCall[None, AuditQuery, None]) -> Page[AuditEntry]:
         """
         List what was changed, or tried, the newest first; the newest 2000 entries are kept at hand.
 

@@ -10,12 +10,12 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.health.judgements import Unit
+from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
 from smartgo.ops.alerts.table import Adjusted, Alert, Past, Silence, State, Summary
-from smartgo.ops.alerts.watch import AlertWatch
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
-from smartgo.ops.web.routes import ADMIN, READ, Call, Stream, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 
 _RANKS: Final = {"critical": 2, "warning": 1}
@@ -170,18 +170,18 @@ class SilencePath(msgspec.Struct):
 class AlertsSource:
     """How things are, for one client."""
 
-    def __init__(self, watch: AlertWatch) -> None:
-        self._watch = watch
+    def __init__(self, monitor: AlertMonitor) -> None:
+        self._monitor = monitor
         self._stream: EventStream | None = None
 
     def started(self, stream: EventStream) -> None:
         """Tell him now, and from now on."""
         self._stream = stream
-        self._watch.listen(self._hear)
+        self._monitor.listen(self._hear)
 
     def stopped(self) -> None:
         """He is gone."""
-        self._watch.leave(self._hear)
+        self._monitor.leave(self._hear)
 
     def _hear(self, summary: Summary) -> None:
         if self._stream is not None:
@@ -191,19 +191,19 @@ class AlertsSource:
 class AlertsApi:
     """Alerts."""
 
-    def __init__(self, clock: IClock, watch: AlertWatch) -> None:
+    def __init__(self, clock: IClock, monitor: AlertMonitor) -> None:
         self._clock = clock
-        self._watch = watch
+        self._monitor = monitor
 
     @route("GET", "/alerts", scope=READ, query=AlertsQuery, answer=Page[AlertRow], remote=False)
-    def alerts(self, call: Call[None, AlertsQuery, None]) -> Page[AlertRow]:
+    def alerts(self, call: RouteCall[None, AlertsQuery, None]) -> Page[AlertRow]:
         """
         List alerts: those that fire, that are pending, and that were resolved in the last quarter of an hour.
 
         Sorted by severity (the default, the worst first), state, rule, subject or sinceMs.
         """
         query = call.query
-        rows = [self._row(one) for one in self._watch.table.alerts()]
+        rows = [self._row(one) for one in self._monitor.table.alerts()]
         rows = [
             one
             for one in rows
@@ -214,8 +214,8 @@ class AlertsApi:
         return page_of(rows, query, _SORTS, lambda one: f"{one.rule} {one.subject}", "-severity")
 
     def _row(self, alert: Alert) -> AlertRow:
-        rule = self._watch.table.rule(alert.rule)
-        silence = self._watch.table.silence_of(alert, self._clock.wall_ms())
+        rule = self._monitor.table.rule(alert.rule)
+        silence = self._monitor.table.silence_of(alert, self._clock.wall_ms())
         return AlertRow(
             **msgspec.structs.asdict(alert),
             severity=rule.severity,
@@ -227,38 +227,38 @@ class AlertsApi:
         )
 
     @route("GET", "/alerts/summary", scope=READ, answer=Summary, remote=False)
-    def summary(self, call: Call[None, None, None]) -> Summary:
+    def summary(self, call: RouteCall[None, None, None]) -> Summary:
         """Count alerts."""
-        return self._watch.summary()
+        return self._monitor.summary()
 
-    @route("GET", "/alerts/events", scope=READ, answer=Stream, remote=False)
-    def events(self, call: Call[None, None, None]) -> Any:
+    @route("GET", "/alerts/events", scope=READ, answer=StreamAnswer, remote=False)
+    def events(self, call: RouteCall[None, None, None]) -> Any:
         """
         Count alerts as they come and go (server-sent events).
 
         C{event: alerts} at once and whenever a number changes: critical, warning, silenced, pending.
         """
-        return AlertsSource(self._watch)
+        return AlertsSource(self._monitor)
 
     @route("GET", "/alerts/history", scope=READ, query=ListQuery, answer=Page[PastRow], remote=False)
-    def history(self, call: Call[None, ListQuery, None]) -> Page[PastRow]:
+    def history(self, call: RouteCall[None, ListQuery, None]) -> Page[PastRow]:
         """List alerts that fired, the last 500 of them, the newest first; sorted by firedMs, rule or subject."""
-        rows = [self._past(one) for one in self._watch.table.history]
+        rows = [self._past(one) for one in self._monitor.table.history]
         return page_of(rows, call.query, _PAST_SORTS, lambda one: f"{one.rule} {one.subject}", "-firedMs")
 
     def _past(self, past: Past) -> PastRow:
-        rule = self._watch.table.default(past.rule)
+        rule = self._monitor.table.default(past.rule)
         return PastRow(**msgspec.structs.asdict(past), severity=rule.severity, kind=rule.kind, unit=rule.unit)
 
     # -- rules -------------------------------------------------------------------------------------------------
 
     @route("GET", "/alerts/rules", scope=READ, answer=list[RuleRow], remote=False)
-    def rules(self, call: Call[None, None, None]) -> list[RuleRow]:
+    def rules(self, call: RouteCall[None, None, None]) -> list[RuleRow]:
         """List the rules."""
-        return [self._rule(one) for one in self._watch.table.rules]
+        return [self._rule(one) for one in self._monitor.table.rules]
 
     def _rule(self, rule: Rule) -> RuleRow:
-        default = self._watch.table.default(rule.name)
+        default = self._monitor.table.default(rule.name)
         return RuleRow(
             rule.name,
             rule.severity,
@@ -285,9 +285,9 @@ class AlertsApi:
         remote=False,
         refuses={404: "There is no such rule.", 409: "That rule has no threshold that could be another.", **UNKEPT},
     )
-    async def adjust(self, call: Call[RulePath, None, RuleBody]) -> RuleRow:
+    async def adjust(self, call: RouteCall[RulePath, None, RuleBody]) -> RuleRow:
         """Set how a rule is applied, over restarts too; what is left out is as it came."""
-        table, name, body = self._watch.table, call.path.name, call.body
+        table, name, body = self._monitor.table, call.path.name, call.body
         if name not in RULES:
             raise Problem(404, f"there is no rule {name}", "rule-not-found")
         rule = table.rule(name)
@@ -295,15 +295,15 @@ class AlertsApi:
             raise Problem(409, f"{name} is broken or not, and has no threshold", "no-threshold")
         call.noted["before"] = {"threshold": rule.threshold, "seconds": rule.seconds, "enabled": rule.enabled}
         adjusted = Adjusted(body.threshold, body.seconds, body.enabled)
-        await self._watch.change(lambda table: table.adjust(name, adjusted))
+        await self._monitor.change(lambda table: table.adjust(name, adjusted))
         return self._rule(table.rule(name))
 
     # -- silences ----------------------------------------------------------------------------------------------
 
     @route("GET", "/alerts/silences", scope=READ, answer=list[Silence], remote=False)
-    def silences(self, call: Call[None, None, None]) -> list[Silence]:
+    def silences(self, call: RouteCall[None, None, None]) -> list[Silence]:
         """List the silences in force, the newest first."""
-        return self._watch.table.silences(self._clock.wall_ms())
+        return self._monitor.table.silences(self._clock.wall_ms())
 
     @route(
         "POST",
@@ -315,7 +315,7 @@ class AlertsApi:
         remote=False,
         refuses={404: "There is no such rule.", **UNKEPT},
     )
-    async def silence(self, call: Call[None, None, SilenceBody]) -> Silence:
+    async def silence(self, call: RouteCall[None, None, SilenceBody]) -> Silence:
         """
         Silence alerts that are known: they go on being listed, and count no more among those that fire.
 
@@ -326,7 +326,7 @@ class AlertsApi:
             raise Problem(404, f"there is no rule {body.rule}", "rule-not-found")
         until_ms = now + body.seconds * 1000
         who = call.principal.name
-        return await self._watch.change(
+        return await self._monitor.change(
             lambda table: table.add_silence(body.rule, body.subject, until_ms, who, now, body.comment)
         )
 
@@ -338,10 +338,10 @@ class AlertsApi:
         remote=False,
         refuses={404: "There is no such silence, or no more.", **UNKEPT},
     )
-    async def end(self, call: Call[SilencePath, None, None]) -> None:
+    async def end(self, call: RouteCall[SilencePath, None, None]) -> None:
         """End a silence."""
         try:
-            ended = await self._watch.change(lambda table: table.end_silence(int(call.path.id)))
+            ended = await self._monitor.change(lambda table: table.end_silence(int(call.path.id)))
         except LookupError:
             raise Problem(404, f"there is no silence {call.path.id}, or no more", "silence-not-found") from None
         call.noted["before"] = msgspec.to_builtins(ended)

@@ -20,7 +20,7 @@ from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, READ, Call, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -214,7 +214,7 @@ class ClusterApi:
         self._view = view
 
     @route("GET", "/cluster", scope=READ, answer=ClusterTotals)
-    async def totals(self, call: Call[None, None, None]) -> ClusterTotals:
+    async def totals(self, call: RouteCall[None, None, None]) -> ClusterTotals:
         """Show the cluster in a few numbers."""
         view = self._view.partial(call.missing)
         info = await view.admin.brokers.cluster()
@@ -236,14 +236,14 @@ class ClusterApi:
     # -- brokers -----------------------------------------------------------------------------------------------
 
     @route("GET", "/brokers", scope=READ, query=ListQuery, answer=Page[BrokerRow])
-    async def brokers(self, call: Call[None, ListQuery, None]) -> Page[BrokerRow]:
+    async def brokers(self, call: RouteCall[None, ListQuery, None]) -> Page[BrokerRow]:
         """List broker processes; sorted by name, cluster, address, putTps, getTps, diskRatio or logBytes."""
         return page_of(
             await _rows(self._view.partial(call.missing)), call.query, _BROKER_SORTS, lambda one: one.name, "cluster"
         )
 
     @route("GET", "/brokers/{name}", scope=READ, path_type=BrokerPath, answer=BrokerView, refuses=_NO_BROKER)
-    async def broker(self, call: Call[BrokerPath, None, None]) -> BrokerView:
+    async def broker(self, call: RouteCall[BrokerPath, None, None]) -> BrokerView:
         """Show a broker: its master, with all that it tells about itself."""
         place = await self._view.broker(call.path.name)
         told = (await self._view.runtimes.get()).get(place.address, "it was not asked")
@@ -260,7 +260,7 @@ class ClusterApi:
         answer=Page[NameValue],
         refuses=_NO_BROKER,
     )
-    async def broker_config(self, call: Call[BrokerPath, ListQuery, None]) -> Page[NameValue]:
+    async def broker_config(self, call: RouteCall[BrokerPath, ListQuery, None]) -> Page[NameValue]:
         """List the settings of a broker, as it tells them; C{GET /config} says where ours come from."""
         place = await self._view.broker(call.path.name)
         try:
@@ -279,7 +279,7 @@ class ClusterApi:
         answer=Affected,
         refuses=_NO_BROKER,
     )
-    async def writable(self, call: Call[BrokerPath, None, Writable]) -> Affected:
+    async def writable(self, call: RouteCall[BrokerPath, None, Writable]) -> Affected:
         """
         Take a broker out of use for producers, or bring it back.
 
@@ -290,7 +290,7 @@ class ClusterApi:
         return Affected(await order(place.name))
 
     @route("POST", "/brokers/{name}/clean", scope=ADMIN, path_type=BrokerPath, body=Clean, refuses=_NO_BROKER)
-    async def clean(self, call: Call[BrokerPath, None, Clean]) -> None:
+    async def clean(self, call: RouteCall[BrokerPath, None, Clean]) -> None:
         """Have a broker tidy up now."""
         place = await self._view.broker(call.path.name)
         brokers = self._view.admin.brokers
@@ -300,7 +300,7 @@ class ClusterApi:
     # -- registries --------------------------------------------------------------------------------------------
 
     @route("GET", "/registries", scope=READ, answer=list[RegistryRow])
-    async def registries(self, call: Call[None, None, None]) -> list[RegistryRow]:
+    async def registries(self, call: RouteCall[None, None, None]) -> list[RegistryRow]:
         """List registries, and whether they answer."""
         return await each(self._client.registries, self._registry)
 
@@ -317,7 +317,7 @@ class ClusterApi:
     # -- clients -----------------------------------------------------------------------------------------------
 
     @route("GET", "/clients", scope=READ, query=ClientsQuery, answer=Page[ClientRow])
-    async def clients(self, call: Call[None, ClientsQuery, None]) -> Page[ClientRow]:
+    async def clients(self, call: RouteCall[None, ClientsQuery, None]) -> Page[ClientRow]:
         """List connected clients, one row a group; sorted by clientId, group, role, address or language."""
         query = call.query
         rows = [
@@ -335,7 +335,7 @@ class ClusterApi:
         answer=Page[ClientRow],
         refuses={404: "There is no such client connected."},
     )
-    async def client(self, call: Call[ClientPath, None, None]) -> Page[ClientRow]:
+    async def client(self, call: RouteCall[ClientPath, None, None]) -> Page[ClientRow]:
         """Show the groups of a client; C{GET /groups/{name}/clients/{client}} asks it about itself."""
         members = await self._view.members.get(call.missing)
         rows = [_client_row(one) for one in members if one.client_id == call.path.id]
@@ -355,7 +355,7 @@ class ClusterApi:
             409: "It is connected to brokers of other processes alone: ask the API of each.",
         },
     )
-    async def close(self, call: Call[ClientPath, CloseQuery, None]) -> ClosedClient:
+    async def close(self, call: RouteCall[ClientPath, CloseQuery, None]) -> ClosedClient:
         """
         Close the connections of a client to the broker of this process.
 
@@ -382,7 +382,7 @@ class ClusterApi:
     # -- values of registries ----------------------------------------------------------------------------------
 
     @route("GET", "/kv/{namespace}", scope=READ, path_type=NamespacePath, query=ListQuery, answer=Page[NameValue])
-    async def values(self, call: Call[NamespacePath, ListQuery, None]) -> Page[NameValue]:
+    async def values(self, call: RouteCall[NamespacePath, ListQuery, None]) -> Page[NameValue]:
         """
         List the values of a namespace; none where there is no such namespace.
 
@@ -393,11 +393,11 @@ class ClusterApi:
         return page_of(rows, call.query, {"name": lambda one: one.name}, lambda one: one.name, "name")
 
     @route("GET", "/kv/{namespace}/{key}", scope=READ, path_type=KvPath, answer=NameValue, refuses=_NO_VALUE)
-    async def value(self, call: Call[KvPath, None, None]) -> NameValue:
+    async def value(self, call: RouteCall[KvPath, None, None]) -> NameValue:
         """Show one value; C{***} as in the list."""
         return NameValue(call.path.key, self._shown(call, call.path.key, await self._value(call.path)))
 
-    def _shown(self, call: Call[Any, Any, Any], key: str, value: str) -> str:
+    def _shown(self, call: RouteCall[Any, Any, Any], key: str, value: str) -> str:
         secret = is_secret(call.path.namespace) or is_secret(key)
         return "***" if value and secret and not call.principal.may(ADMIN) else value
 
@@ -408,7 +408,7 @@ class ClusterApi:
         return found
 
     @route("PUT", "/kv/{namespace}/{key}", scope=ADMIN, path_type=KvPath, body=KvBody, answer=NameValue)
-    async def put(self, call: Call[KvPath, None, KvBody]) -> NameValue:
+    async def put(self, call: RouteCall[KvPath, None, KvBody]) -> NameValue:
         """Keep a value at all registries."""
         path = call.path
         call.noted["before"] = await self._view.admin.registries.value(path.namespace, path.key)
@@ -416,7 +416,7 @@ class ClusterApi:
         return NameValue(path.key, call.body.value)
 
     @route("DELETE", "/kv/{namespace}/{key}", scope=ADMIN, path_type=KvPath, refuses=_NO_VALUE)
-    async def delete(self, call: Call[KvPath, None, None]) -> None:
+    async def delete(self, call: RouteCall[KvPath, None, None]) -> None:
         """Remove a value from all registries."""
         call.noted["before"] = await self._value(call.path)
         await self._view.admin.registries.delete(call.path.namespace, call.path.key)

@@ -20,10 +20,10 @@ from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of
 from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.names import GroupPath
 from smartgo.ops.web.pagination import Cursor, ListQuery, Offset, Page, cut, page_of
-from smartgo.ops.web.routes import READ, Call, Lines, route
+from smartgo.ops.web.routes import READ, LinesAnswer, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import DLQ_PREFIX
 
@@ -86,7 +86,7 @@ class DeadApi:
     # -- looking -----------------------------------------------------------------------------------------------
 
     @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
-    async def list(self, call: Call[None, ListQuery, None]) -> Page[DeadRow]:
+    async def list(self, call: RouteCall[None, ListQuery, None]) -> Page[DeadRow]:
         """List groups that have had dead letters; sorted by group, messages, newestMs or oldestMs."""
         view = self._view.partial(call.missing)
         entries = [one for one in (await view.topics.get()).values() if one.kind == TopicKind.DEAD]
@@ -108,11 +108,11 @@ class DeadApi:
         answer=Page[MessageRow],
         refuses=_GONE,
     )
-    async def show(self, call: Call[GroupPath, LettersQuery, None]) -> Page[MessageRow]:
+    async def show(self, call: RouteCall[GroupPath, LettersQuery, None]) -> Page[MessageRow]:
         """List the dead letters of a group."""
         query = call.query
         view = self._view.partial(call.missing)
-        reader = QueueReader(view)
+        reader = ClusterQueueReader(view)
         queues = await DeadLetters(view).queues(call.path.name, query.broker)
         spans = await reader.spans_there(queues, 0, view.missing.note)
         bounds = [(span.queue, span.begin, span.end) for span in spans]
@@ -135,11 +135,11 @@ class DeadApi:
         scope=READ,
         path_type=GroupPath,
         query=ExportQuery,
-        answer=Lines,
+        answer=LinesAnswer,
         names=(ExportedLine, MissingLine),
         refuses=_GONE,
     )
-    async def export(self, call: Call[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:
+    async def export(self, call: RouteCall[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:
         """
         Write the dead letters of a group as JSON lines, as they are read.
 
@@ -176,7 +176,7 @@ async def _row(view: PartialView, entry: TopicEntry) -> DeadRow:
         table = {}  # just gone, or its brokers do not answer
     there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
     oldest: list[Found] = []
-    reader = QueueReader(view)
+    reader = ClusterQueueReader(view)
     for queue, one in there.items():
         try:
             oldest += (await reader.pull(queue, one.min_offset, 1)).messages

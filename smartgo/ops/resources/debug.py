@@ -15,7 +15,7 @@ import msgspec
 
 from smartgo.ops.security.requestguard import is_loopback
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, Call, route
+from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 _KINDS: Final = 50
 _REFUSES: Final = {403: "You are not on this machine, or the scope is missing."}
@@ -28,7 +28,7 @@ class ThreadStack(msgspec.Struct, rename="camel"):
     lines: list[str]
 
 
-class Memory(msgspec.Struct, rename="camel"):
+class ProcessMemory(msgspec.Struct, rename="camel"):
     """
     What fills the memory.
 
@@ -46,7 +46,7 @@ class DebugApi:
     """Stacks and memory. Both hold the reactor up for a moment."""
 
     @route("GET", "/debug/stacks", scope=ADMIN, answer=list[ThreadStack], remote=False, refuses=_REFUSES)
-    def stacks(self, call: Call[None, None, None]) -> list[ThreadStack]:
+    def stacks(self, call: RouteCall[None, None, None]) -> list[ThreadStack]:
         """Say where each thread is."""
         _check_near(call)
         return [
@@ -54,17 +54,17 @@ class DebugApi:
             for number, frame in sys._current_frames().items()
         ]
 
-    @route("GET", "/debug/memory", scope=ADMIN, answer=Memory, remote=False, refuses=_REFUSES)
-    def memory(self, call: Call[None, None, None]) -> Memory:
+    @route("GET", "/debug/memory", scope=ADMIN, answer=ProcessMemory, remote=False, refuses=_REFUSES)
+    def memory(self, call: RouteCall[None, None, None]) -> ProcessMemory:
         """Say what fills the memory."""
         _check_near(call)
         kinds = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
-        return Memory(
+        return ProcessMemory(
             sys.getallocatedblocks(), dict(kinds.most_common(_KINDS)), [one["collections"] for one in gc.get_stats()]
         )
 
 
-def _check_near(call: Call[None, None, None]) -> None:
+def _check_near(call: RouteCall[None, None, None]) -> None:
     """Let those pass who are on this machine. @raise Problem: 403."""
     if not is_loopback(call.address):
         raise Problem(403, "this is for people on this machine", "not-local")

@@ -18,10 +18,10 @@ from smartgo.client.administration.definitions import (
 )
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.security.principals import is_secret
-from smartgo.ops.web.jobs import Job, JobTable, JobView
+from smartgo.ops.web.jobs import JobTable, JobView, RestJob
 from smartgo.ops.web.names import Brokers, Namespace
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, Call, route
+from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, RouteCall, route
 
 ITEMS: Final = 20_000
 """Settings of one import; each has a row of its job."""
@@ -77,7 +77,7 @@ class DefinitionsApi:
         self._jobs = jobs
 
     @route("GET", "/definitions", scope=ADMIN, query=DefinitionsQuery, answer=DefinitionSet)
-    async def export(self, call: Call[None, DefinitionsQuery, None]) -> DefinitionSet:
+    async def export(self, call: RouteCall[None, DefinitionsQuery, None]) -> DefinitionSet:
         """
         Write out the settings of all topics and groups, and values of registries, to be kept or brought in elsewhere.
 
@@ -100,7 +100,7 @@ class DefinitionsApi:
         body_limit=PUBLISH_LIMIT,
         refuses={409: "Too many jobs run."},
     )
-    async def bring(self, call: Call[None, None, DefinitionsOrder]) -> JobView:
+    async def bring(self, call: RouteCall[None, None, DefinitionsOrder]) -> JobView:
         """
         Make what there is in a file of definitions, or give it these settings; a job.
 
@@ -126,7 +126,7 @@ class Import:
         self._wanted = wanted
         self._order = order
 
-    async def run(self, job: Job) -> DefinitionsResult:
+    async def run(self, job: RestJob) -> DefinitionsResult:
         """
         Compare, and write what is to be written; the job has a row for each from the beginning.
 
@@ -147,7 +147,7 @@ class Import:
                 self._view.forget()
         return DefinitionsResult(order.dry_run, counts_of(steps))
 
-    async def _write(self, job: Job, steps: list[Step]) -> None:
+    async def _write(self, job: RestJob, steps: list[Step]) -> None:
         refused = [step.item for step in steps if step.item.outcome == "refused"]
         if refused and not self._order.skip_refused:
             first = f"{refused[0].words}: {refused[0].reason}"

@@ -35,7 +35,7 @@ class GroupDelivery(NamedTuple):
     detail: str | None
 
 
-class Deliveries:
+class MessageDeliveries:
     """Asks about deliveries. Fails as L{smartgo.client.administration.deliveries.Deliveries} does."""
 
     def __init__(self, view: PartialView) -> None:

@@ -10,10 +10,10 @@ from msgspec import Meta
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.ops.figures.sampler import Listener, Sampler
-from smartgo.ops.reading.progress import GroupProgress
+from smartgo.ops.figures.sampler import FigureListener, FigureSampler
+from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.web.names import GroupName, TopicName
-from smartgo.ops.web.routes import READ, Call, Stream, route
+from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 
 _WANTED: Final = 16
@@ -76,15 +76,15 @@ class HistoryView(msgspec.Struct, rename="camel"):
 class FiguresSource:
     """Figures for one client."""
 
-    def __init__(self, sampler: Sampler, topics: Sequence[str], groups: Sequence[str]) -> None:
+    def __init__(self, sampler: FigureSampler, topics: Sequence[str], groups: Sequence[str]) -> None:
         self._sampler = sampler
         self._topics = topics
         self._groups = groups
-        self._listener: Listener | None = None
+        self._listener: FigureListener | None = None
 
     def started(self, stream: EventStream) -> None:
         """Begin to listen."""
-        self._listener = Listener(stream.send, self._topics, self._groups)
+        self._listener = FigureListener(stream.send, self._topics, self._groups)
         self._sampler.listen(self._listener)
 
     def stopped(self) -> None:
@@ -96,13 +96,13 @@ class FiguresSource:
 class EventsApi:
     """Figures."""
 
-    def __init__(self, clock: IClock, sampler: Sampler, progress: GroupProgress) -> None:
+    def __init__(self, clock: IClock, sampler: FigureSampler, progress: ProgressReader) -> None:
         self._clock = clock
         self._sampler = sampler
         self._progress = progress
 
-    @route("GET", "/events", scope=READ, query=EventsQuery, answer=Stream, tag="figures")
-    def events(self, call: Call[None, EventsQuery, None]) -> Any:
+    @route("GET", "/events", scope=READ, query=EventsQuery, answer=StreamAnswer, tag="figures")
+    def events(self, call: RouteCall[None, EventsQuery, None]) -> Any:
         """
         Send figures as they come (server-sent events).
 
@@ -114,7 +114,7 @@ class EventsApi:
         return FiguresSource(self._sampler, query.topic, query.group)
 
     @route("GET", "/history", scope=READ, query=HistoryQuery, answer=HistoryView, remote=False, tag="figures")
-    def history(self, call: Call[None, HistoryQuery, None]) -> HistoryView:
+    def history(self, call: RouteCall[None, HistoryQuery, None]) -> HistoryView:
         """
         Give the points of a series, for charts.
 
@@ -132,6 +132,6 @@ class EventsApi:
         return HistoryView(query.series, found.step_ms, found.at_ms, dict(zip(figures, found.values, strict=True)))
 
     @route("GET", "/history/series", scope=READ, answer=list[str], remote=False, tag="figures")
-    def series(self, call: Call[None, None, None]) -> list[str]:
+    def series(self, call: RouteCall[None, None, None]) -> list[str]:
         """List the series that there are points of."""
         return self._sampler.history.names()

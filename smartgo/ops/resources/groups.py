@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.ops.reading.partial import MissingBroker
-from smartgo.ops.reading.progress import GroupProgress, Progress, ProgressView
-from smartgo.ops.reading.survey import UNKNOWN, GroupState, GroupSurvey
+from smartgo.ops.reading.progress import Progress, ProgressReader, ProgressView
+from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, GroupEntry, each
 from smartgo.ops.resources.topics import Done
 from smartgo.ops.web.names import Brokers, GroupName, GroupPath, MemberPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, READ, Call, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
 from smartgo.schema.topics import RETRY_PREFIX, check_group
 
@@ -216,13 +216,13 @@ class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=Tru
 class GroupsApi:
     """Consumer groups."""
 
-    def __init__(self, view: ClusterView, progress: GroupProgress, survey: GroupSurvey) -> None:
+    def __init__(self, view: ClusterView, progress: ProgressReader, survey: GroupSurvey) -> None:
         self._view = view
         self._progress = progress
         self._survey = survey
 
     @route("GET", "/groups", scope=READ, query=GroupsQuery, answer=Page[GroupRow])
-    async def list(self, call: Call[None, GroupsQuery, None]) -> Page[GroupRow]:
+    async def list(self, call: RouteCall[None, GroupsQuery, None]) -> Page[GroupRow]:
         """
         List groups; sorted by name, retryMax, brokers, lag, lagMs, consumeTps or members.
 
@@ -255,7 +255,7 @@ class GroupsApi:
         status=201,
         refuses={409: "There is one of that name, or a broker declined."},
     )
-    async def create(self, call: Call[None, None, NewGroup]) -> Done:
+    async def create(self, call: RouteCall[None, None, NewGroup]) -> Done:
         """Make a group."""
         body = call.body
         check_group(body.name)
@@ -265,7 +265,7 @@ class GroupsApi:
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/groups/{name}", scope=READ, path_type=GroupPath, answer=GroupView, refuses=_GONE)
-    async def show(self, call: Call[GroupPath, None, None]) -> GroupView:
+    async def show(self, call: RouteCall[GroupPath, None, None]) -> GroupView:
         """Show a group: its settings at each broker, what it wants, and how far it is."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
@@ -296,7 +296,7 @@ class GroupsApi:
         return shown
 
     @route("PUT", "/groups/{name}", scope=ADMIN, path_type=GroupPath, body=GroupBody, answer=Done, refuses=_GONE)
-    async def update(self, call: Call[GroupPath, None, GroupBody]) -> Done:
+    async def update(self, call: RouteCall[GroupPath, None, GroupBody]) -> Done:
         """Replace the settings of a group."""
         self._view.groups.forget()
         entry = await self._view.group(call.path.name)
@@ -331,7 +331,7 @@ class GroupsApi:
         answer=Done,
         refuses=_GONE,
     )
-    async def delete(self, call: Call[GroupPath, DeleteGroupQuery, None]) -> Done:
+    async def delete(self, call: RouteCall[GroupPath, DeleteGroupQuery, None]) -> Done:
         """Delete a group at all brokers."""
         self._view.groups.forget()
         entry = await self._view.group(call.path.name)
@@ -346,7 +346,7 @@ class GroupsApi:
     # -- how far it is -----------------------------------------------------------------------------------------
 
     @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
-    async def progress(self, call: Call[GroupPath, None, None]) -> ProgressView:
+    async def progress(self, call: RouteCall[GroupPath, None, None]) -> ProgressView:
         """Say how far a group is, and when it will be done; from then on its lag is in the history."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
@@ -363,7 +363,7 @@ class GroupsApi:
         answer=Page[TopicLag],
         refuses=_GONE,
     )
-    async def topics(self, call: Call[GroupPath, ListQuery, None]) -> Page[TopicLag]:
+    async def topics(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[TopicLag]:
         """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
         entry = await self._view.partial(call.missing).group(call.path.name)
         found: dict[str, TopicLag] = {}
@@ -383,7 +383,7 @@ class GroupsApi:
         answer=Page[LagRow],
         refuses=_GONE,
     )
-    async def lag(self, call: Call[GroupPath, LagQuery, None]) -> Page[LagRow]:
+    async def lag(self, call: RouteCall[GroupPath, LagQuery, None]) -> Page[LagRow]:
         """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
@@ -422,7 +422,7 @@ class GroupsApi:
         answer=Page[MemberRow],
         refuses=_GONE,
     )
-    async def clients(self, call: Call[GroupPath, ListQuery, None]) -> Page[MemberRow]:
+    async def clients(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[MemberRow]:
         """List the connected consumers of a group; sorted by clientId, address or language."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
@@ -434,7 +434,7 @@ class GroupsApi:
         return page_of(rows, call.query, _MEMBER_SORTS, lambda one: one.client_id, "clientId")
 
     @route("GET", "/groups/{name}/clients/{client}", scope=READ, path_type=MemberPath, answer=MemberView, refuses=_GONE)
-    async def client(self, call: Call[MemberPath, None, None]) -> MemberView:
+    async def client(self, call: RouteCall[MemberPath, None, None]) -> MemberView:
         """Ask a member about itself."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
@@ -480,7 +480,7 @@ def _row(entry: GroupEntry) -> GroupRow:
     )
 
 
-def _filled(row: GroupRow, state: GroupState) -> GroupRow:
+def _filled(row: GroupRow, state: SurveyedGroup) -> GroupRow:
     row.members, row.model, row.progress = state
     return row
 

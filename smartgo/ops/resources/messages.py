@@ -24,12 +24,12 @@ from smartgo.ops.reading.content import (
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.deliveries import Deliveries
-from smartgo.ops.resources.send import Outbox, Sent
+from smartgo.ops.resources.deliveries import MessageDeliveries
+from smartgo.ops.resources.send import Outbox, SentMessage
 from smartgo.ops.web.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Call, Raw, route
+from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Raw, RouteCall, route
 
 Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
 
@@ -146,7 +146,7 @@ class MessagesApi:
     # -- at once -----------------------------------------------------------------------------------------------
 
     @route("GET", "/messages", scope=READ, query=FindQuery, answer=Page[MessageRow], refuses=_GONE)
-    async def find(self, call: Call[None, FindQuery, None]) -> Page[MessageRow]:
+    async def find(self, call: RouteCall[None, FindQuery, None]) -> Page[MessageRow]:
         """List messages of a topic with a key, or a unique id, the oldest first."""
         query = call.query
         if bool(query.key) == bool(query.unique_key):
@@ -159,7 +159,7 @@ class MessagesApi:
         return Page([row_of(one) for one in messages], len(messages))
 
     @route("GET", "/messages/at", scope=READ, query=PlaceQuery, answer=MessageView, refuses=_GONE)
-    async def at(self, call: Call[None, PlaceQuery, None]) -> MessageView:
+    async def at(self, call: RouteCall[None, PlaceQuery, None]) -> MessageView:
         """Show the message at one place of a queue."""
         query = call.query
         return view_of(await self._lookup(call).at(query.topic, query.broker, query.queue_id, query.offset))
@@ -167,7 +167,7 @@ class MessagesApi:
     @route(
         "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE
     )
-    async def show(self, call: Call[MessagePath, WhichQuery, None]) -> MessageView:
+    async def show(self, call: RouteCall[MessagePath, WhichQuery, None]) -> MessageView:
         """Show one message: all its fields, its body in all forms that fit it, its bytes field by field."""
         return view_of(await self._found(call))
 
@@ -181,7 +181,7 @@ class MessagesApi:
         media="application/octet-stream",
         refuses={**_GONE, 409: "Its body cannot be unpacked, or a broker declined."},
     )
-    async def body(self, call: Call[MessagePath, WhichQuery, None]) -> Raw:
+    async def body(self, call: RouteCall[MessagePath, WhichQuery, None]) -> Raw:
         """Give the body of a message, unpacked, as a file."""
         one = await self._found(call)
         name = f'attachment; filename="{one.stored.message_id}.bin"'
@@ -197,19 +197,19 @@ class MessagesApi:
         answer=Page[GroupState],
         refuses=_GONE,
     )
-    async def groups(self, call: Call[MessagePath, StatesQuery, None]) -> Page[GroupState]:
+    async def groups(self, call: RouteCall[MessagePath, StatesQuery, None]) -> Page[GroupState]:
         """Say what became of a message in groups that read its topic; sorted by group. Those of the page are asked."""
         message = await self._found(call)
-        deliveries = Deliveries(self._view.partial(call.missing))
+        deliveries = MessageDeliveries(self._view.partial(call.missing))
         groups = await deliveries.groups(message)
         page = page_of(groups, call.query, {"group": str}, str, "group")
         states = await deliveries.states(message, page.items)
         return Page([GroupState(group, state, detail) for group, state, detail in states], page.total, page.next)
 
-    def _lookup(self, call: Call[Any, Any, Any]) -> Lookup:
+    def _lookup(self, call: RouteCall[Any, Any, Any]) -> Lookup:
         return Lookup(self._view.partial(call.missing))
 
-    async def _found(self, call: Call[MessagePath, Any, Any]) -> Found:
+    async def _found(self, call: RouteCall[MessagePath, Any, Any]) -> Found:
         return await self._lookup(call).by_id(call.path.id, call.query.topic, call.query.broker)
 
     # -- again -------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class MessagesApi:
         answer=Consumed,
         refuses=_GONE,
     )
-    async def consume(self, call: Call[MessagePath, WhichQuery, ConsumeOrder]) -> Consumed:
+    async def consume(self, call: RouteCall[MessagePath, WhichQuery, ConsumeOrder]) -> Consumed:
         """
         Have a connected client of a group consume a message now.
 
@@ -232,7 +232,7 @@ class MessagesApi:
         """
         order = call.body
         one = await self._found(call)
-        result = await Deliveries(self._view.partial(call.missing)).consume(
+        result = await MessageDeliveries(self._view.partial(call.missing)).consume(
             one, order.group, order.client_id, order.seconds
         )
         word = result.consume_result or "CR_RETURN_NULL"
@@ -247,19 +247,19 @@ class MessagesApi:
         path_type=MessagePath,
         query=WhichQuery,
         body=ResendOrder,
-        answer=Sent,
+        answer=SentMessage,
         refuses={
             **_GONE,
             409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined.",
         },
     )
-    async def resend(self, call: Call[MessagePath, WhichQuery, ResendOrder]) -> Sent:
+    async def resend(self, call: RouteCall[MessagePath, WhichQuery, ResendOrder]) -> SentMessage:
         """Send a copy of a message, with an id of its own; all groups of the topic get it."""
         copy = copy_to(await self._inflater.opened(await self._found(call)), call.body.topic)
         await self._outbox.check_open(copy.topic, call.principal)
         if call.body.dry_run:
             await self._outbox.check(copy.topic)
-            return Sent("DRY_RUN", copy.topic)
+            return SentMessage("DRY_RUN", copy.topic)
         sent = await self._outbox.send(copy)
         call.noted["sent"] = sent.offset_id
         return sent

@@ -13,11 +13,11 @@ from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.reading.content import QueueId, QueueOffset
 from smartgo.ops.reading.plans import Plan, PlanTable, State
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.names import BrokerName, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
-from smartgo.ops.web.routes import ADMIN, READ, Call, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 _GONE: Final = {404: "There is no such plan, or no more."}
 _UNKEPT: Final = {507: "The plan could not be written to disk; the detail says whether anything was moved."}
@@ -148,7 +148,7 @@ class OffsetsApi:
             **_UNKEPT,
         },
     )
-    async def reset(self, call: Call[None, None, ResetOrder]) -> PlanView:
+    async def reset(self, call: RouteCall[None, None, ResetOrder]) -> PlanView:
         """
         Move a group in a topic, and keep the plan by which that can be undone; with `dryRun` make the plan alone.
 
@@ -166,7 +166,7 @@ class OffsetsApi:
         return _view(kept)
 
     async def _check_queues(self, order: ResetOrder) -> None:
-        there = {(one.broker_name, one.queue_id) for one in await QueueReader(self._view).queues(order.topic)}
+        there = {(one.broker_name, one.queue_id) for one in await ClusterQueueReader(self._view).queues(order.topic)}
         for one in order.queues or ():
             if (one.broker, one.queue_id) not in there:
                 where = f"topic {order.topic} has no queue {one.queue_id} to read at broker {one.broker}"
@@ -198,13 +198,13 @@ class OffsetsApi:
     # -- plans -------------------------------------------------------------------------------------------------
 
     @route("GET", "/offsets/plans", scope=READ, query=ListQuery, answer=Page[PlanRow], remote=False)
-    def list(self, call: Call[None, ListQuery, None]) -> Page[PlanRow]:
+    def list(self, call: RouteCall[None, ListQuery, None]) -> Page[PlanRow]:
         """List plans, the newest first; sorted by madeMs, group, topic or state."""
         rows = [PlanRow(**_members(one)) for one in self._plans.all()]
         return page_of(rows, call.query, _SORTS, lambda one: f"{one.group} {one.topic} {one.id}", "-madeMs")
 
     @route("GET", "/offsets/plans/{id}", scope=READ, path_type=PlanPath, answer=PlanView, remote=False, refuses=_GONE)
-    def show(self, call: Call[PlanPath, None, None]) -> PlanView:
+    def show(self, call: RouteCall[PlanPath, None, None]) -> PlanView:
         """Show a plan, queue by queue."""
         return _view(self._plans.get(call.path.id))
 
@@ -216,7 +216,7 @@ class OffsetsApi:
         answer=PlanView,
         refuses={**_GONE, 409: "It was applied already, or a broker declined.", **_UNKEPT},
     )
-    async def apply(self, call: Call[PlanPath, None, None]) -> PlanView:
+    async def apply(self, call: RouteCall[PlanPath, None, None]) -> PlanView:
         """
         Do what was planned: each queue goes where the plan says.
 
@@ -242,7 +242,7 @@ class OffsetsApi:
             **_UNKEPT,
         },
     )
-    async def undo(self, call: Call[PlanPath, None, None]) -> PlanView:
+    async def undo(self, call: RouteCall[PlanPath, None, None]) -> PlanView:
         """
         Bring a group back to where it stood before a plan was applied, from wherever it stands now.
 
@@ -262,7 +262,7 @@ class OffsetsApi:
         return _view(kept)
 
     @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses={**_GONE, **UNKEPT})
-    async def delete(self, call: Call[PlanPath, None, None]) -> None:
+    async def delete(self, call: RouteCall[PlanPath, None, None]) -> None:
         """Forget a plan; what it did stays."""
         await self._plans.delete(call.path.id)
 

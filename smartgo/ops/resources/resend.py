@@ -19,11 +19,11 @@ from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.partial import Missing, MissingBroker
 from smartgo.ops.reading.view import ClusterView, PartialView
-from smartgo.ops.resources.send import Keys, Outbox, Properties, Sent, Tag, body_of, check_own
-from smartgo.ops.web.jobs import Job, JobTable, JobView
+from smartgo.ops.resources.send import Keys, Outbox, Properties, SentMessage, Tag, body_of, check_own
+from smartgo.ops.web.jobs import JobTable, JobView, RestJob
 from smartgo.ops.web.names import GroupName, GroupPath
 from smartgo.ops.web.problems import Problem, problem_of
-from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 
 _GONE: Final = {404: "The group has no dead letters, or not this one; or the topic to send to is not there."}
@@ -142,7 +142,7 @@ class ResendApi:
         body_limit=PUBLISH_LIMIT,
         refuses={**_GONE, 409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined."},
     )
-    async def resend(self, call: Call[LetterPath, None, LetterOrder]) -> ResentRow:
+    async def resend(self, call: RouteCall[LetterPath, None, LetterOrder]) -> ResentRow:
         """Send one dead letter again, mended if wanted; it stays where it is."""
         group = call.path.name
         letters = DeadLetters(self._view.partial(call.missing))
@@ -167,7 +167,7 @@ class ResendApi:
         status=202,
         refuses={**_GONE, 409: "Too many jobs run."},
     )
-    async def resend_many(self, call: Call[GroupPath, None, LettersOrder]) -> JobView:
+    async def resend_many(self, call: RouteCall[GroupPath, None, LettersOrder]) -> JobView:
         """
         Send dead letters again: some, or all that are meant; a job.
 
@@ -193,7 +193,7 @@ class Resending:
         order: LettersOrder,
     ) -> None:
         self._brokers = view.missing
-        self._letters = DeadLetters(view)
+        self._dead_letters = DeadLetters(view)
         self._outbox = outbox
         self._inflater = inflater
         self._group = group
@@ -201,7 +201,7 @@ class Resending:
         self._order = order
         self._missing: list[str] = []
 
-    async def run(self, job: Job) -> ResentResult:
+    async def run(self, job: RestJob) -> ResentResult:
         """Send them, and let the job keep what became of each."""
         order = self._order
         found = sent = failed = 0
@@ -217,17 +217,17 @@ class Resending:
                     break
         return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
 
-    def _meant(self, job: Job) -> AsyncGenerator[Found, None]:
+    def _meant(self, job: RestJob) -> AsyncGenerator[Found, None]:
         order = self._order
         wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
-        return self._letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
+        return self._dead_letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
 
-    async def _named(self, job: Job, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
+    async def _named(self, job: RestJob, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
         names = list(dict.fromkeys(ids))
         for number, name in enumerate(names):
             job.progress(number, len(names), "going through the ids")
             try:
-                yield await self._letters.letter(self._group, name)
+                yield await self._dead_letters.letter(self._group, name)
             except Problem as problem:
                 if problem.status != 404:
                     raise
@@ -268,7 +268,7 @@ async def _copy(inflater: Inflater, one: Found, group: str, to: str, mending: Me
     return copy
 
 
-def _resent(one: Found, topic: str, sent: Sent | None, error: str | None = None) -> ResentRow:
+def _resent(one: Found, topic: str, sent: SentMessage | None, error: str | None = None) -> ResentRow:
     stored = one.stored
     return ResentRow(
         one.message_id,

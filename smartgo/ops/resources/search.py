@@ -17,11 +17,11 @@ from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.partial import Missing, MissingBroker
 from smartgo.ops.reading.view import ClusterView, PartialView, each
-from smartgo.ops.resources.queues import QueueReader
-from smartgo.ops.web.jobs import Job, JobTable, JobView
+from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.web.jobs import JobTable, JobView, RestJob
 from smartgo.ops.web.names import TopicName
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, Call, route
+from smartgo.ops.web.routes import READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 
 SEARCH: Final = "search"
@@ -105,7 +105,7 @@ class SearchApi:
         status=202,
         refuses={404: "There is no such topic, or no such queue.", 409: "Too many jobs run."},
     )
-    async def search(self, call: Call[None, None, SearchOrder]) -> JobView:
+    async def search(self, call: RouteCall[None, None, SearchOrder]) -> JobView:
         """
         Search for messages by key, or by reading the topic; a job whose rows are `MessageRow`s.
 
@@ -118,17 +118,17 @@ class SearchApi:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
         # A job takes as long as it takes: its view has no limit for all questions together.
         view = self._view.partial(Missing(), None)
-        queues = await QueueReader(view).queues(order.topic, order.broker, order.queue_id)
-        work = Search(view, self._inflater, order, queues)
+        queues = await ClusterQueueReader(view).queues(order.topic, order.broker, order.queue_id)
+        work = MessageSearch(view, self._inflater, order, queues)
         return self._jobs.start(SEARCH, call.principal, work.run, owner=call.owner)
 
 
-class Search:
+class MessageSearch:
     """One search."""
 
     def __init__(self, view: PartialView, inflater: Inflater, order: SearchOrder, queues: list[MessageQueue]) -> None:
         self._missing = view.missing
-        self._reader = QueueReader(view)
+        self._reader = ClusterQueueReader(view)
         self._lookup = Lookup(view)
         self._order = order
         self._queues = queues
@@ -146,7 +146,7 @@ class Search:
         self._failures: list[CallFailed] = []
         self._ended = ""
 
-    async def run(self, job: Job) -> SearchResult:
+    async def run(self, job: RestJob) -> SearchResult:
         """Search, and let the job keep what is found."""
         order = self._order
         if order.key or order.unique_key or order.offset_id:
@@ -174,7 +174,7 @@ class Search:
             return await self._lookup.by_unique_key(order.topic, order.unique_key, order.broker)
         return await self._lookup.by_key(order.topic, order.key, order.from_ms, order.until_ms)
 
-    async def _scan(self, job: Job) -> str:
+    async def _scan(self, job: RestJob) -> str:
         """Read the topic, some queues at a time; return how that ended."""
         job.progress(0, 0, "looking for the range of time")
         spans = await self._reader.spans_there(self._queues, self._order.from_ms, self._missing.note)
@@ -188,7 +188,7 @@ class Search:
         self._failures.append(error)
         self._missing.note(broker, error)
 
-    async def _scan_queue(self, job: Job, span: Span, total: int) -> None:
+    async def _scan_queue(self, job: RestJob, span: Span, total: int) -> None:
         order = self._order
         doing = f"queue {span.queue.queue_id} of {span.queue.broker_name}"
         at = span.begin

@@ -17,11 +17,11 @@ from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of, shared
 from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.resources.search import SEARCH
 from smartgo.ops.web.jobs import JobPath, JobTable
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, Call, Lines, route
+from smartgo.ops.web.routes import READ, LinesAnswer, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
@@ -59,11 +59,11 @@ class FoundApi:
         scope=READ,
         path_type=JobPath,
         query=FoundQuery,
-        answer=Lines,
+        answer=LinesAnswer,
         names=(FoundLine, MissingLine),
         refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
     )
-    async def export(self, call: Call[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
+    async def export(self, call: RouteCall[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
         """
         Write the messages that a search has found as JSON lines, as they are read again, with their bodies.
 
@@ -81,7 +81,7 @@ class FoundApi:
 
     async def _lines(self, rows: Sequence[MessageRow]) -> AsyncGenerator[FoundLine | MissingLine, None]:
         view = self._view.partial(Missing(), None)
-        reader = QueueReader(view)
+        reader = ClusterQueueReader(view)
         for run in _runs(rows):
             waiting = deque(run)
             try:

@@ -20,7 +20,7 @@ from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.names import BrokerName, TopicName
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, Call, route
+from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 
 GROUP: Final = "smartgo-ops"
@@ -65,7 +65,7 @@ class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     queue: QueueChoice | None = None
 
 
-class Sent(msgspec.Struct, rename="camel"):
+class SentMessage(msgspec.Struct, rename="camel"):
     """
     What became of a message that was sent.
 
@@ -92,7 +92,7 @@ class Outbox:
         self._producer = Producer(client, GROUP)
         self._started = False
 
-    async def send(self, message: Message, queue: QueueChoice | None = None) -> Sent:
+    async def send(self, message: Message, queue: QueueChoice | None = None) -> SentMessage:
         """
         Send a message to a topic that is there.
 
@@ -157,8 +157,8 @@ def check_own(named: dict[str, str]) -> None:
             raise Problem(400, f"property {name!r} is not the application's to set", "invalid-value")
 
 
-def _sent(result: SendResult) -> Sent:
-    return Sent(
+def _sent(result: SendResult) -> SentMessage:
+    return SentMessage(
         result.status.name,
         result.queue.topic,
         result.message_id,
@@ -180,11 +180,11 @@ class SendApi:
         "/send",
         scope=PUBLISH,
         body=SendOrder,
-        answer=Sent,
+        answer=SentMessage,
         body_limit=PUBLISH_LIMIT,
         refuses={404: "There is no such topic, or it has no such queue."},
     )
-    async def send(self, call: Call[None, None, SendOrder]) -> Sent:
+    async def send(self, call: RouteCall[None, None, SendOrder]) -> SentMessage:
         """
         Send a message to a topic that is there.
 

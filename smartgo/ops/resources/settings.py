@@ -14,7 +14,7 @@ from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import REMOTING
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem, problem_of
-from smartgo.ops.web.routes import ADMIN, Call, route
+from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 SettingName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9.]+$")]
 SettingText = Annotated[str, Meta(max_length=1024)]
@@ -23,7 +23,7 @@ SettingText = Annotated[str, Meta(max_length=1024)]
 ChangesChanges = Annotated[dict[SettingName, SettingText], Meta(min_length=1, max_length=32)]
 
 
-class Changes(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class SettingChanges(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
     Settings to change.
 
@@ -92,7 +92,7 @@ class SettingsApi:
         self._node = node
 
     @route("GET", "/config", scope=ADMIN, query=SettingsQuery, answer=Page[SettingValue], remote=False, tag="process")
-    def settings(self, call: Call[None, SettingsQuery, None]) -> Page[SettingValue]:
+    def settings(self, call: RouteCall[None, SettingsQuery, None]) -> Page[SettingValue]:
         """List the settings of this process with where each comes from; sorted by name, table or origin."""
         rows = [] if self._node is None else list(self._node.settings())
         query = call.query
@@ -109,7 +109,7 @@ class SettingsApi:
         "PATCH",
         "/config",
         scope=ADMIN,
-        body=Changes,
+        body=SettingChanges,
         answer=list[ChangedSetting],
         remote=False,
         tag="process",
@@ -120,7 +120,9 @@ class SettingsApi:
             503: _STARTING,
         },
     )
-    def change(self, call: Call[None, None, Changes]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
+    def change(
+        self, call: RouteCall[None, None, SettingChanges]
+    ) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
         """
         Change settings of this process, all or none; answers what they are now.
 
@@ -152,7 +154,7 @@ class SettingsApi:
         remote=False,
         tag="process",
     )
-    def history(self, call: Call[None, ChangesQuery, None]) -> Page[SettingChange]:
+    def history(self, call: RouteCall[None, ChangesQuery, None]) -> Page[SettingChange]:
         """
         List changes of settings, the newest first; sorted by id, atMs, name or who.
 
@@ -180,7 +182,7 @@ class SettingsApi:
             503: _STARTING,
         },
     )
-    def undo(self, call: Call[ChangePath, None, Undo]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
+    def undo(self, call: RouteCall[ChangePath, None, Undo]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
         """
         Take back one change: what was in force before it is again, and so is what was kept over restarts.
 

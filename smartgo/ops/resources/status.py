@@ -13,7 +13,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.health.readiness import PartState
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, Call, Raw, route
+from smartgo.ops.web.routes import READ, Raw, RouteCall, route
 
 _FRESH: Final = 1.0  # seconds
 _REST: Final = 10  # times as long as metrics took, they are shown again
@@ -40,7 +40,7 @@ class StatusApi:
         self._node = node
 
     @route("GET", "/health", scope=None, answer=Health, remote=False, tag="process")
-    def health(self, call: Call[None, None, None]) -> Health:
+    def health(self, call: RouteCall[None, None, None]) -> Health:
         """Say that the process is there and its reactor turns."""
         return Health("up")
 
@@ -53,7 +53,7 @@ class StatusApi:
         tag="process",
         refuses={503: "It does not serve, or not yet."},
     )
-    def ready(self, call: Call[None, None, None]) -> Readiness:
+    def ready(self, call: RouteCall[None, None, None]) -> Readiness:
         """Say whether the process serves: 503 where it does not."""
         checks = [] if self._node is None else list(self._node.checks())
         bad = [one.name for one in checks if not one.well]
@@ -63,7 +63,7 @@ class StatusApi:
         return Readiness(True, shown)
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
-    def figures(self, call: Call[None, None, None]) -> dict[str, float]:
+    def figures(self, call: RouteCall[None, None, None]) -> dict[str, float]:
         """Say figures of this process: reactor stalls, bytes that wait for the disk, and others."""
         return {} if self._node is None else dict(self._node.figures())
 
@@ -78,7 +78,7 @@ class MetricsApi:
         self._stale = 0.0
 
     @route("GET", "/metrics", scope=READ, answer=Raw, media="text/plain", remote=False, tag="process")
-    def metrics(self, call: Call[None, None, None]) -> Raw:
+    def metrics(self, call: RouteCall[None, None, None]) -> Raw:
         """
         Give the metrics in the text form of Prometheus; C{/metrics} gives the same.
 

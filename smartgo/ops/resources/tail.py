@@ -22,10 +22,10 @@ from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, Que
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.names import BrokerName, TopicName
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, Call, Stream, route
+from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
@@ -135,7 +135,7 @@ class TailApi:
         self._inflater = inflater
         self._clock = clock
         self._view = view
-        self._tails: set[Tail] = set()
+        self._tails: set[LiveTail] = set()
 
     @route(
         "GET",
@@ -145,10 +145,10 @@ class TailApi:
         answer=PeekPage,
         refuses={404: "There is no such topic, broker or queue."},
     )
-    async def peek(self, call: Call[None, PeekQuery, None]) -> PeekPage:
+    async def peek(self, call: RouteCall[None, PeekQuery, None]) -> PeekPage:
         """Show a piece of a queue; by default the last one."""
         query = call.query
-        reader = QueueReader(self._view.partial(call.missing))
+        reader = ClusterQueueReader(self._view.partial(call.missing))
         (queue,) = await reader.queues(query.topic, query.broker, query.queue_id)
         low, high = await reader.bounds(queue)
         begin = high - query.count if query.offset is None else query.offset
@@ -169,10 +169,10 @@ class TailApi:
         "/tail",
         scope=READ,
         query=TailQuery,
-        answer=Stream,
+        answer=StreamAnswer,
         refuses={404: "There is no such topic, broker or queue.", 409: "It has too many queues to follow all."},
     )
-    async def tail(self, call: Call[None, TailQuery, None]) -> Tail:
+    async def tail(self, call: RouteCall[None, TailQuery, None]) -> LiveTail:
         """
         Send messages as they come, by server-sent events.
 
@@ -180,7 +180,7 @@ class TailApi:
         """
         query = call.query
         self._check_room(call.owner)
-        reader = QueueReader(self._view)  # not a view's: a tail waits long for messages to come
+        reader = ClusterQueueReader(self._view)  # not a view's: a tail waits long for messages to come
         queues = await reader.queues(query.topic, query.broker, query.queue_id)
         self._check_room(call.owner)  # others may have begun meanwhile
         if len(queues) > QUEUES:
@@ -188,7 +188,7 @@ class TailApi:
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
         wanted = Filter(self._inflater, tag=query.tag, key=query.key, body=query.body)
-        return Tail(self._clock, reader, queues, query, wanted, self._tails, call.owner)
+        return LiveTail(self._clock, reader, queues, query, wanted, self._tails, call.owner)
 
     def _check_room(self, owner: str) -> None:
         wait = {"Retry-After": "5"}
@@ -199,7 +199,7 @@ class TailApi:
 
 
 @implementer(IStreamSource)
-class Tail:
+class LiveTail:
     """
     One tail.
 
@@ -213,11 +213,11 @@ class Tail:
     def __init__(
         self,
         clock: IClock,
-        reader: QueueReader,
+        reader: ClusterQueueReader,
         queues: Sequence[MessageQueue],
         query: TailQuery,
         wanted: Filter,
-        tails: set[Tail],
+        tails: set[LiveTail],
         owner: str = "",
     ) -> None:
         """

@@ -13,11 +13,11 @@ from smartgo.client.internal.route import WRITE as WRITABLE
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.partial import MissingBroker
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.names import Brokers, QueueCount, TopicName, TopicPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import ADMIN, READ, Call, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.topics import check_topic
 
@@ -187,7 +187,7 @@ class TopicsApi:
         self._view = view
 
     @route("GET", "/topics", scope=READ, query=TopicsQuery, answer=Page[TopicRow])
-    async def list(self, call: Call[None, TopicsQuery, None]) -> Page[TopicRow]:
+    async def list(self, call: RouteCall[None, TopicsQuery, None]) -> Page[TopicRow]:
         """List topics; sorted by name, kind, readQueues, writeQueues or brokers."""
         query = call.query
         view = self._view.partial(call.missing)
@@ -213,7 +213,7 @@ class TopicsApi:
         status=201,
         refuses={409: "There is one of that name, or a broker declined."},
     )
-    async def create(self, call: Call[None, None, NewTopic]) -> Done:
+    async def create(self, call: RouteCall[None, None, NewTopic]) -> Done:
         """Make a topic."""
         body = call.body
         check_topic(body.name)
@@ -223,7 +223,7 @@ class TopicsApi:
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/topics/{name}", scope=READ, path_type=TopicPath, answer=TopicView, refuses=_GONE)
-    async def show(self, call: Call[TopicPath, None, None]) -> TopicView:
+    async def show(self, call: RouteCall[TopicPath, None, None]) -> TopicView:
         """Show a topic: its settings at each broker, and how much is in it."""
         view = self._view.partial(call.missing)
         entry = await view.topic(call.path.name)
@@ -253,7 +253,7 @@ class TopicsApi:
         )
 
     @route("PUT", "/topics/{name}", scope=ADMIN, path_type=TopicPath, body=TopicBody, answer=Done, refuses=_GONE)
-    async def update(self, call: Call[TopicPath, None, TopicBody]) -> Done:
+    async def update(self, call: RouteCall[TopicPath, None, TopicBody]) -> Done:
         """Replace the settings of a topic."""
         self._view.topics.forget()
         entry = await self._view.topic(call.path.name)
@@ -276,7 +276,7 @@ class TopicsApi:
             self._view.forget()
 
     @route("DELETE", "/topics/{name}", scope=ADMIN, path_type=TopicPath, answer=Done, refuses=_GONE)
-    async def delete(self, call: Call[TopicPath, None, None]) -> Done:
+    async def delete(self, call: RouteCall[TopicPath, None, None]) -> Done:
         """
         Delete a topic with its messages, at all brokers.
 
@@ -299,7 +299,7 @@ class TopicsApi:
         answer=Page[QueueRow],
         refuses=_GONE,
     )
-    async def queues(self, call: Call[TopicPath, QueuesQuery, None]) -> Page[QueueRow]:
+    async def queues(self, call: RouteCall[TopicPath, QueuesQuery, None]) -> Page[QueueRow]:
         """List the queues of a topic; sorted by queue, messages, maxOffset or lastMs."""
         view = self._view.partial(call.missing)
         entry = await view.topic(call.path.name)
@@ -329,7 +329,7 @@ class TopicsApi:
         answer=Page[str],
         refuses=_GONE,
     )
-    async def groups(self, call: Call[TopicPath, ListQuery, None]) -> Page[str]:
+    async def groups(self, call: RouteCall[TopicPath, ListQuery, None]) -> Page[str]:
         """List the groups that read a topic, or have positions in it."""
         view = self._view.partial(call.missing)
         entry = await view.topic(call.path.name)
@@ -337,7 +337,7 @@ class TopicsApi:
         return page_of(names, call.query, {"name": str}, str, "name")
 
     @route("GET", "/topics/{name}/route", scope=READ, path_type=TopicPath, answer=RouteView, refuses=_GONE)
-    async def where(self, call: Call[TopicPath, None, None]) -> RouteView:
+    async def where(self, call: RouteCall[TopicPath, None, None]) -> RouteView:
         """Show where clients of a topic are sent."""
         found = await self._view.admin.topics.route(call.path.name)
         return RouteView(
@@ -365,7 +365,7 @@ async def _amounts(view: PartialView, topic: str) -> Amounts | None:
 
 async def _add_first(view: PartialView, topic: str, row: QueueRow) -> None:
     try:
-        first = await QueueReader(view).pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
+        first = await ClusterQueueReader(view).pull(MessageQueue(topic, row.broker, row.queue_id), row.min_offset, 1)
     except PeerRefused:
         return  # one that cannot be read does not keep the others from being shown
     except CallFailed as error:

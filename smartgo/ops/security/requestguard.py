@@ -1,5 +1,5 @@
 """
-The gate: where a request may come from, who sent it, and what he may do (reliability X10, X11, X13).
+The guard: where a request may come from, who sent it, and what he may do (reliability X10, X11, X13).
 
 Pure decisions over a request's headers; the tables of tokens and sessions are given to it.
 """
@@ -26,8 +26,8 @@ _CUSTOMER: Final = 64  # bits of an IPv6 address
 _PORTS: Final = {True: 443, False: 80}
 
 
-class Credentials(NamedTuple):
-    """What the gate looks at."""
+class RequestCredentials(NamedTuple):
+    """What a request shows of where it comes from and who sent it."""
 
     changes: bool
     """Whether anything may be changed: no GET or HEAD."""
@@ -80,67 +80,70 @@ class RequestGuard:
 
     # -- where it comes from -----------------------------------------------------------------------------------
 
-    def address(self, knock: Credentials) -> str:
+    def address(self, credentials: RequestCredentials) -> str:
         """Return the address to count by: the peer's, or what a trusted proxy says of it (reliability X13)."""
-        if knock.peer not in self._settings.trusted_proxies:
-            return knock.peer
-        forwarded = (knock.header("X-Forwarded-For") or "").split(",")
+        if credentials.peer not in self._settings.trusted_proxies:
+            return credentials.peer
+        forwarded = (credentials.header("X-Forwarded-For") or "").split(",")
         # The last address that no trusted proxy added is the one that our own proxies vouch for.
         for one in reversed([one.strip() for one in forwarded]):
             if one not in self._settings.trusted_proxies:
-                return one if _is_address(one) else knock.peer
-        return knock.peer
+                return one if _is_address(one) else credentials.peer
+        return credentials.peer
 
-    def check_place(self, knock: Credentials) -> None:
+    def check_place(self, credentials: RequestCredentials) -> None:
         """
         Let a request for us pass that no foreign page made (DNS rebinding, cross-site requests).
 
         @raise Problem: 400 no C{Host}, or several; 403 another's, or another site's page; 429 too many requests.
         """
-        key = self._counted_as(knock)
+        key = self._counted_as(credentials)
         wait = self._requests.wait(key)
         if wait:
             raise _slow_down(wait, "too many requests from this address")
         self._requests.take(key)
-        host = knock.header("Host")
+        host = credentials.header("Host")
         if not host:
             raise Problem(400, "the header Host is missing")
-        if knock.hosts > 1:
+        if credentials.hosts > 1:
             raise Problem(400, "the header Host is there more than once")
-        if not self._is_us(host.lower(), knock):
+        if not self._is_us(host.lower(), credentials):
             raise Problem(403, "this host name is not one of ours; opsHosts names those that are", "host-not-allowed")
-        origin = knock.header("Origin")
-        scheme = "https" if knock.secure else "http"
-        if origin is not None and origin.lower() not in (f"{scheme}://{host.lower()}", *self._proxied(host, knock)):
+        origin = credentials.header("Origin")
+        scheme = "https" if credentials.secure else "http"
+        if origin is not None and origin.lower() not in (
+            f"{scheme}://{host.lower()}",
+            *self._proxied(host, credentials),
+        ):
             raise Problem(403, "the request comes from a page of another origin", "origin-not-allowed")
         # Another site's page may link to us; it may not have us answer again and again, images and frames of it.
-        linked = not knock.changes and knock.header("Sec-Fetch-Dest") == "document"
-        if knock.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not linked:
+        linked = not credentials.changes and credentials.header("Sec-Fetch-Dest") == "document"
+        if credentials.header("Sec-Fetch-Site") in ("cross-site", "same-site") and not linked:
             raise Problem(403, "the request comes from a page of another site", "origin-not-allowed")
 
-    def _counted_as(self, knock: Credentials) -> str:
+    def _counted_as(self, credentials: RequestCredentials) -> str:
         """
         Return whose requests are counted together: a token's, a session's, else an address's.
 
         Others at an address, such as users of this machine, take nothing from those who showed who they are.
         """
-        scheme, _, secret = (knock.header("Authorization") or "").partition(" ")
+        scheme, _, secret = (credentials.header("Authorization") or "").partition(" ")
         token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is not None:
             return f"token {token.name}"
-        session = self._sessions.find(knock.cookie) if knock.cookie else None
-        return counted(self.address(knock)) if session is None else f"session {session.principal().session}"
+        session = self._sessions.find(credentials.cookie) if credentials.cookie else None
+        return counted(self.address(credentials)) if session is None else f"session {session.principal().session}"
 
-    def _proxied(self, host: str, knock: Credentials) -> Iterable[str]:
+    def _proxied(self, host: str, credentials: RequestCredentials) -> Iterable[str]:
         """The origin as a browser sees it that speaks TLS with a trusted proxy."""
-        if knock.peer in self._settings.trusted_proxies:
+        if credentials.peer in self._settings.trusted_proxies:
             yield f"https://{host.lower()}"
 
-    def _is_us(self, host: str, knock: Credentials) -> bool:
-        name, port = _split_host(host, _PORTS[knock.secure])
+    def _is_us(self, host: str, credentials: RequestCredentials) -> bool:
+        name, port = _split_host(host, _PORTS[credentials.secure])
         if host in self._hosts or name in self._hosts:
             return True
-        local, local_port = knock.local
+        local, local_port = credentials.local
         if port != local_port:
             return False
         if name == "localhost":
@@ -150,15 +153,15 @@ class RequestGuard:
 
     # -- who it is ---------------------------------------------------------------------------------------------
 
-    def principal(self, knock: Credentials) -> Principal:
+    def principal(self, credentials: RequestCredentials) -> Principal:
         """
         Return who asks.
 
         @raise Problem: 401 he shows what is no token or session of ours; 403 a session without its CSRF token; 429
             he was wrong too often.
         """
-        address = self.address(knock)
-        bearer = knock.header("Authorization")
+        address = self.address(credentials)
+        bearer = credentials.header("Authorization")
         if bearer is not None:
             scheme, _, secret = bearer.partition(" ")
             token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
@@ -166,19 +169,19 @@ class RequestGuard:
                 self.failed(address)
                 raise Problem(401, "that is no valid token", "bad-token", _CHALLENGE)
             return Principal(token.name, frozenset(token.scopes), token=token.name)
-        if knock.cookie:
-            session = self._sessions.find(knock.cookie)
+        if credentials.cookie:
+            session = self._sessions.find(credentials.cookie)
             if session is not None:
-                if knock.changes and not hmac.compare_digest(
-                    session.csrf.encode(), (knock.header(CSRF_HEADER) or "").encode()
+                if credentials.changes and not hmac.compare_digest(
+                    session.csrf.encode(), (credentials.header(CSRF_HEADER) or "").encode()
                 ):
                     raise Problem(403, f"the header {CSRF_HEADER} is missing or wrong", "csrf")
                 return session.principal()
         scope = self._settings.certificate_scope
-        if knock.certificate is not None and scope is not None:
+        if credentials.certificate is not None and scope is not None:
             scopes = {ADMIN: SCOPES}.get(scope, (scope,))
-            return Principal(f"certificate {knock.certificate}", frozenset(scopes))
-        if not self._tokens.any and is_loopback(knock.peer) and not _may_be_forwarded(knock):
+            return Principal(f"certificate {credentials.certificate}", frozenset(scopes))
+        if not self._tokens.any and is_loopback(credentials.peer) and not _may_be_forwarded(credentials):
             return LOCAL_READER
         return NOBODY
 
@@ -224,15 +227,15 @@ class RequestGuard:
         self._failures.take(counted(address))
 
 
-def _may_be_forwarded(knock: Credentials) -> bool:
+def _may_be_forwarded(credentials: RequestCredentials) -> bool:
     """
     Whether a proxy may stand between: the one who asks may be anywhere then.
 
     One that says so by no header may show it by its HTTP/1.0, or by passing on the name that its own client used.
     """
-    name, _ = _split_host((knock.header("Host") or "").lower(), 0)
+    name, _ = _split_host((credentials.header("Host") or "").lower(), 0)
     local = name == "localhost" or is_loopback(name)
-    return knock.old or not local or any(knock.header(one) is not None for one in _FORWARDED)
+    return credentials.old or not local or any(credentials.header(one) is not None for one in _FORWARDED)
 
 
 def _slow_down(seconds: float, sentence: str) -> Problem:

@@ -28,13 +28,13 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.reading.partial import fill
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
-from smartgo.ops.security.requestguard import Credentials, RequestGuard
+from smartgo.ops.security.requestguard import RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import COOKIE
 from smartgo.ops.web.openapi import PREFIX, document
 from smartgo.ops.web.openapipage import docs_pages
 from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
-from smartgo.ops.web.routes import BODY_LIMIT, Call, Lines, Raw, Route, Stream, routes_of
+from smartgo.ops.web.routes import BODY_LIMIT, LinesAnswer, Raw, RestRoute, RouteCall, StreamAnswer, routes_of
 from smartgo.ops.web.site import REQUEST_SECONDS
 from smartgo.ops.web.streams import Streams
 
@@ -56,7 +56,7 @@ class _Gzip(GzipEncoderFactory):
 _gzip = _Gzip()
 
 
-class Api:
+class RestApplication:
     """
     The routes of some resources.
 
@@ -69,7 +69,7 @@ class Api:
     def __init__(
         self,
         env: IEnvironment,
-        gate: RequestGuard,
+        guard: RequestGuard,
         audit: AuditLog,
         streams: Streams,
         resources: Iterable[object],
@@ -82,7 +82,7 @@ class Api:
         @param seconds: that a resource has for its answer.
         """
         self._env = env
-        self._gate = gate
+        self._guard = guard
         self._audit = audit
         self._streams = streams
         self._seconds = seconds
@@ -93,7 +93,7 @@ class Api:
         self.klein.url_map.strict_slashes = True
         self.klein.handle_errors(HTTPException)(cast("Any", self._not_routed))
         declared = [pair for resource in resources for pair in routes_of(resource)]
-        self.routes: Sequence[Route] = [one for one, _ in declared]
+        self.routes: Sequence[RestRoute] = [one for one, _ in declared]
         for number, (one, method) in enumerate(declared):
             self._add(number, one, method)
         self._add_pages()
@@ -126,7 +126,7 @@ class Api:
         try:
             for part in request.postpath:
                 part.decode()
-            self._gate.check_place(_knock(request))
+            self._guard.check_place(_credentials_of(request))
         except UnicodeDecodeError:
             request.answer_problem(Problem(400, "the URL is not UTF-8"))
             return
@@ -137,7 +137,7 @@ class Api:
 
     # -- routing -----------------------------------------------------------------------------------------------
 
-    def _add(self, number: int, one: Route, method: Callable[[Call[Any, Any, Any]], Any]) -> None:
+    def _add(self, number: int, one: RestRoute, method: Callable[[RouteCall[Any, Any, Any]], Any]) -> None:
         def handle(request: OpsRequest, **path: str) -> Deferred[None]:
             serving = Deferred.fromCoroutine(self._serve(one, method, request, path))
             return _to_its_end(serving) if one.changes else serving
@@ -169,23 +169,23 @@ class Api:
 
     async def _serve(
         self,
-        one: Route,
-        method: Callable[[Call[Any, Any, Any]], Any],
+        one: RestRoute,
+        method: Callable[[RouteCall[Any, Any, Any]], Any],
         request: OpsRequest,
         path: dict[str, str],
     ) -> None:
-        knock = _knock(request)
+        credentials = _credentials_of(request)
         principal = NOBODY
-        call: Call[Any, Any, Any] | None = None
+        call: RouteCall[Any, Any, Any] | None = None
         problem: Problem | None = None
         try:
-            principal = self._gate.principal(knock)
-            self._gate.check_scope(principal, one.scope)
-            call = self._call(one, request, path, principal, knock)
+            principal = self._guard.principal(credentials)
+            self._guard.check_scope(principal, one.scope)
+            call = self._call(one, request, path, principal, credentials)
             result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
             fill(result, call.missing)
             self._succeed(one, request, call, result)
-            if one.answer_type in (Stream, Lines) and not request.finished:
+            if one.answer_type in (StreamAnswer, LinesAnswer) and not request.finished:
                 await request.notifyFinish().addBoth(lambda _: None)
         except CancelledError:
             problem = Problem(408, "the client went away")
@@ -199,22 +199,29 @@ class Api:
                 )
                 problem = Problem(500, "an internal error; the log has it under the request's id")
         if one.audit:
-            self._note(one, request, path, principal, knock, call, problem)
+            self._note(one, request, path, principal, credentials, call, problem)
         if problem is not None:
             request.answer_problem(problem)
 
     def _call(
-        self, one: Route, request: OpsRequest, path: dict[str, str], principal: Principal, knock: Credentials
-    ) -> Call[Any, Any, Any]:
+        self,
+        one: RestRoute,
+        request: OpsRequest,
+        path: dict[str, str],
+        principal: Principal,
+        credentials: RequestCredentials,
+    ) -> RouteCall[Any, Any, Any]:
         query = _query(one.query_type, request)
         body = _body(one.body_type, request)
         names = None if one.path_type is None else _converted(path, one.path_type, "the path")
-        address = self._gate.address(knock)
-        call: Call[Any, Any, Any] = Call(names, query, body, principal, address, request.id, knock.secure)
+        address = self._guard.address(credentials)
+        call: RouteCall[Any, Any, Any] = RouteCall(
+            names, query, body, principal, address, request.id, credentials.secure
+        )
         request.notifyFinish().addBoth(lambda _: setattr(call, "gone", True))
         return call
 
-    def _succeed(self, one: Route, request: OpsRequest, call: Call[Any, Any, Any], result: Any) -> None:
+    def _succeed(self, one: RestRoute, request: OpsRequest, call: RouteCall[Any, Any, Any], result: Any) -> None:
         if request.finished or request._disconnected:
             return
         for name, value in call.headers.items():
@@ -222,11 +229,11 @@ class Api:
         for cookie in call.cookies:
             request.responseHeaders.addRawHeader(b"Set-Cookie", cookie)
         request.setHeader(b"Cache-Control", b"no-store")
-        if one.answer_type in (Stream, Lines) and request.method == b"HEAD":
+        if one.answer_type in (StreamAnswer, LinesAnswer) and request.method == b"HEAD":
             request.finish()
-        elif one.answer_type is Stream:
-            self._streams.begin(request, result, lambda: self._gate.still(call.principal), call.owner)
-        elif one.answer_type is Lines:
+        elif one.answer_type is StreamAnswer:
+            self._streams.begin(request, result, lambda: self._guard.still(call.principal), call.owner)
+        elif one.answer_type is LinesAnswer:
             self._streams.begin_lines(request, result, call.owner)
         elif one.answer_type is None:
             request.setResponseCode(one.status)
@@ -263,12 +270,12 @@ class Api:
 
     def _note(
         self,
-        one: Route,
+        one: RestRoute,
         request: OpsRequest,
         path: dict[str, str],
         principal: Principal,
-        knock: Credentials,
-        call: Call[Any, Any, Any] | None,
+        credentials: RequestCredentials,
+        call: RouteCall[Any, Any, Any] | None,
         problem: Problem | None,
     ) -> None:
         detail: dict[str, Any] = {}
@@ -282,7 +289,7 @@ class Api:
             self._env.clock.wall_ms(),
             request.id,
             principal.name,
-            self._gate.address(knock),
+            self._guard.address(credentials),
             f"{one.method} {one.path}",
             {name: str(shown(value)) for name, value in path.items()},
             detail,
@@ -306,15 +313,15 @@ def _to_its_end(serving: Deferred[None]) -> Deferred[None]:
     return waiter
 
 
-def _started(method: Callable[[Call[Any, Any, Any]], Any], call: Call[Any, Any, Any]) -> Any:
+def _started(method: Callable[[RouteCall[Any, Any, Any]], Any], call: RouteCall[Any, Any, Any]) -> Any:
     result = method(call)
     return Deferred.fromCoroutine(result) if inspect.iscoroutine(result) else result
 
 
-def _knock(request: OpsRequest) -> Credentials:
+def _credentials_of(request: OpsRequest) -> RequestCredentials:
     host: Any = request.getHost()
     cookie = request.getCookie(COOKIE.encode())
-    return Credentials(
+    return RequestCredentials(
         request.method not in (b"GET", b"HEAD"),
         request.header_text,
         None if cookie is None else cookie.decode("latin-1"),

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from smartgo.ops.security.requestguard import counted
 
 
-class Limits(NamedTuple):
+class HttpLimits(NamedTuple):
     """What an operator may say about it."""
 
     connections: int = 512
@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     proxies: Collection[str] = ()
 
 
-class Connection(Protocol):
+class CountedConnection(Protocol):
     """One connection as the table sees it."""
 
     @property
@@ -43,15 +43,15 @@ class Connection(Protocol):
 class ConnectionTable:
     """The connections there are, the one that was silent for longest first. Called on the reactor thread."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
-        self._by_address: dict[str, dict[Connection, None]] = {}
-        self._addresses: dict[Connection, str] = {}
+        self._by_address: dict[str, dict[CountedConnection, None]] = {}
+        self._addresses: dict[CountedConnection, str] = {}
 
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def admit(self, connection: Connection, address: str) -> bool:
+    def admit(self, connection: CountedConnection, address: str) -> bool:
         """
         Take a new connection in; one that asks for nothing is ended for it where there are too many.
 
@@ -70,7 +70,7 @@ class ConnectionTable:
         self._addresses[connection] = key
         return True
 
-    def used(self, connection: Connection) -> None:
+    def used(self, connection: CountedConnection) -> None:
         """Something was asked over a connection: it is the last to give way."""
         key = self._addresses.get(connection)
         if key is not None:
@@ -78,7 +78,7 @@ class ConnectionTable:
             del own[connection]
             own[connection] = None
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: CountedConnection) -> None:
         """A connection is over; harmless where that is known."""
         key = self._addresses.pop(connection, None)
         if key is not None:
@@ -92,7 +92,7 @@ class ConnectionTable:
         by_number = sorted(self._by_address.values(), key=len, reverse=True)
         return any(self._evict(own) for own in by_number)
 
-    def _evict(self, own: dict[Connection, None]) -> bool:
+    def _evict(self, own: dict[CountedConnection, None]) -> bool:
         waiting = [one for one in own if not one.is_served]
         if not waiting:
             return False

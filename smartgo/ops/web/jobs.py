@@ -27,7 +27,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.security.principals import ADMIN, Principal
 from smartgo.ops.web.pagination import ListQuery, Page, cut, page_of
 from smartgo.ops.web.problems import Problem, problem_of
-from smartgo.ops.web.routes import READ, Call, route
+from smartgo.ops.web.routes import READ, RouteCall, route
 
 RUNNING: Final = 8
 """Jobs at once."""
@@ -75,7 +75,7 @@ class JobView(msgspec.Struct, rename="camel"):
     code: str | None
 
 
-class Job:
+class RestJob:
     """
     One job, as its work sees it.
 
@@ -138,7 +138,7 @@ class Job:
         )
 
 
-Work = Callable[[Job], Coroutine[Deferred[Any], Any, Any]]
+Work = Callable[[RestJob], Coroutine[Deferred[Any], Any, Any]]
 
 
 class JobTable:
@@ -148,13 +148,13 @@ class JobTable:
 
     def __init__(self, env: IEnvironment) -> None:
         self._env = env
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, RestJob] = {}
 
     def start(self, kind: str, principal: Principal, work: Work, limit: int = ROWS, owner: str = "") -> JobView:
         """
         Begin a job.
 
-        @param work: is given its L{Job}; what it returns is the result, what it raises the error.
+        @param work: is given its L{RestJob}; what it returns is the result, what it raises the error.
         @param limit: rows that it may have.
         @param owner: who asks, and from where: he may have a share of all jobs.
         @raise Problem: 409, there are too many, or too many of his.
@@ -165,19 +165,19 @@ class JobTable:
             raise Problem(409, f"{RUNNING} jobs run already; wait for one, or cancel one", "too-many-jobs")
         if owner and sum(one.owner == owner for one in running) >= SHARE:
             raise Problem(409, f"{SHARE} jobs of yours run already; wait for one, or cancel one", "too-many-jobs")
-        job = Job(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms(), limit)
+        job = RestJob(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms(), limit)
         job.owner = owner
         self._jobs[job.id] = job
         job.ends = self._env.clock.callLater(SECONDS, self._out_of_time, job)
         job.work = Deferred.fromCoroutine(self._run(job, work))
         return job.view()
 
-    def _out_of_time(self, job: Job) -> None:
+    def _out_of_time(self, job: RestJob) -> None:
         job.ends = None
         job.out_of_time = True
         self.end(job)
 
-    async def _run(self, job: Job, work: Work) -> None:
+    async def _run(self, job: RestJob, work: Work) -> None:
         try:
             job.result = await work(job)
             job.state = "done"
@@ -197,13 +197,13 @@ class JobTable:
         job.ended_ms = self._env.clock.wall_ms()
         job.ended_at = self._env.clock.seconds()
 
-    def _stopped(self, job: Job) -> None:
+    def _stopped(self, job: RestJob) -> None:
         """It was cancelled: because somebody wanted that, or because it took too long."""
         job.state = "failed" if job.out_of_time else "cancelled"
         if job.out_of_time:
             job.error = Problem(504, f"it was not done within {SECONDS / 3600:g} h, and was ended", "job-too-long")
 
-    def get(self, id: str) -> Job:
+    def get(self, id: str) -> RestJob:
         """Return one. @raise Problem: 404, there is none, or no more."""
         self._sweep()
         job = self._jobs.get(id)
@@ -211,12 +211,12 @@ class JobTable:
             raise Problem(404, f"there is no job {id}, or no more", "job-not-found")
         return job
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[RestJob]:
         """Return all of them, in the order in which they began."""
         self._sweep()
         return list(self._jobs.values())
 
-    def end(self, job: Job) -> None:
+    def end(self, job: RestJob) -> None:
         """Cancel a job that runs; forget one that has ended."""
         if job.state == "running" and job.work is not None:
             job.cancelled = True
@@ -268,7 +268,7 @@ class JobsApi:
         self._jobs = jobs
 
     @route("GET", "/jobs", scope=READ, query=JobsQuery, answer=Page[JobView], remote=False)
-    def list(self, call: Call[None, JobsQuery, None]) -> Page[JobView]:
+    def list(self, call: RouteCall[None, JobsQuery, None]) -> Page[JobView]:
         """List jobs that run, or ended within the hour; sorted by begunMs, kind, who or state."""
         rows = [one.view() for one in self._jobs.all() if call.query.state in (None, one.state)]
         sorts = {
@@ -280,7 +280,7 @@ class JobsApi:
         return page_of(rows, call.query, sorts, lambda one: f"{one.kind} {one.id}", "-begunMs")
 
     @route("GET", "/jobs/{id}", scope=READ, path_type=JobPath, answer=JobView, remote=False, refuses=_GONE)
-    def show(self, call: Call[JobPath, None, None]) -> JobView:
+    def show(self, call: RouteCall[JobPath, None, None]) -> JobView:
         """Say how far a job is."""
         return self._jobs.get(call.path.id).view()
 
@@ -294,7 +294,7 @@ class JobsApi:
         remote=False,
         refuses=_GONE,
     )
-    def rows(self, call: Call[JobPath, ListQuery, None]) -> Page[Any]:
+    def rows(self, call: RouteCall[JobPath, ListQuery, None]) -> Page[Any]:
         """Give the rows that a job has found, in the order in which it found them."""
         rows = self._jobs.get(call.path.id).rows
         if call.query.q:
@@ -310,7 +310,7 @@ class JobsApi:
         remote=False,
         refuses=_GONE,
     )
-    def end(self, call: Call[JobPath, None, None]) -> None:
+    def end(self, call: RouteCall[JobPath, None, None]) -> None:
         """
         Cancel a job that runs; forget one that has ended.
 

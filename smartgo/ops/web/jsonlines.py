@@ -43,7 +43,7 @@ class LineStream:
         self._request = request
         self._chunks = chunks
         self._ended = ended
-        self._patience = StallTimer(clock, stuck, self.abort)
+        self._stall_timer = StallTimer(clock, stuck, self.abort)
         self._work: Deferred[None] | None = None
         self._paused: Deferred[None] | None = None
         self._over = False
@@ -89,12 +89,12 @@ class LineStream:
         """The client does not keep up."""
         if self._paused is None:
             self._paused = Deferred()
-            self._patience.begin()
+            self._stall_timer.begin()
 
     def resumeProducing(self) -> None:
         """It does again."""
         paused, self._paused = self._paused, None
-        self._patience.end()
+        self._stall_timer.end()
         if paused is not None and not paused.called:
             paused.callback(None)
 
@@ -103,7 +103,7 @@ class LineStream:
 
     def _close(self, _: object) -> None:
         self._over = True
-        self._patience.close()
+        self._stall_timer.close()
         if self._work is not None:
             self._work.cancel()
         self._request.producer = None

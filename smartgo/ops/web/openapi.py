@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from smartgo.ops.web.problems import TITLES, ProblemBody
-from smartgo.ops.web.routes import Lines, Raw, Route, Stream
+from smartgo.ops.web.routes import LinesAnswer, Raw, RestRoute, StreamAnswer
 
 PREFIX: Final = "/api/v1"
 PROBLEM: Final = "application/problem+json"
@@ -47,7 +47,7 @@ _SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 
-def codes_of(route: Route) -> dict[int, str]:
+def codes_of(route: RestRoute) -> dict[int, str]:
     """Return the error codes that a route can answer, each with when."""
     found = dict(ALWAYS)
     if route.scope is not None or route.changes:
@@ -60,7 +60,7 @@ def codes_of(route: Route) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def document(routes: Iterable[Route], title: str = "smartgo") -> dict[str, Any]:
+def document(routes: Iterable[RestRoute], title: str = "smartgo") -> dict[str, Any]:
     """Return the document as plain values."""
     declared = list(routes)
     types = _types(declared)
@@ -97,11 +97,11 @@ def document(routes: Iterable[Route], title: str = "smartgo") -> dict[str, Any]:
     }
 
 
-def _types(declared: list[Route]) -> list[Any]:
+def _types(declared: list[RestRoute]) -> list[Any]:
     found: list[Any] = [ProblemBody]
     for one in declared:
         for kind in (one.path_type, one.query_type, one.body_type, one.answer_type, *one.names):
-            if kind is not None and kind not in (Raw, Stream, Lines) and _key(kind) not in map(_key, found):
+            if kind is not None and kind not in (Raw, StreamAnswer, LinesAnswer) and _key(kind) not in map(_key, found):
                 found.append(kind)
     return found
 
@@ -110,7 +110,7 @@ def _key(kind: Any) -> str:
     return repr(kind)
 
 
-def _operation(one: Route, by_type: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(one: RestRoute, by_type: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     summary, _, description = _plain(one.about).partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": f"{one.tag}_{one.name}",
@@ -139,18 +139,18 @@ def _operation(one: Route, by_type: Mapping[str, Any], components: Mapping[str, 
     return operation
 
 
-def _responses(one: Route, by_type: Mapping[str, Any]) -> dict[str, Any]:
+def _responses(one: RestRoute, by_type: Mapping[str, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "Done." if one.answer_type is None else "The answer."}
-    if one.answer_type is Stream:
+    if one.answer_type is StreamAnswer:
         success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
-    elif one.answer_type is Lines:
+    elif one.answer_type is LinesAnswer:
         success["content"] = {LINES: {"schema": {"type": "string"}}}
     elif one.answer_type is Raw:
         success["content"] = {one.media: {"schema": {"type": "string"}}}
     elif one.answer_type is not None:
         success["content"] = {one.media: {"schema": by_type[_key(one.answer_type)]}}
     responses = {str(one.status): success}
-    if one.method == "GET" and one.answer_type not in (None, Stream, Lines):
+    if one.method == "GET" and one.answer_type not in (None, StreamAnswer, LinesAnswer):
         responses["304"] = {"description": "The answer is the one that If-None-Match names."}
     problem = {PROBLEM: {"schema": by_type[_key(ProblemBody)]}}
     for status, when in codes_of(one).items():

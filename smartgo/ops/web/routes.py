@@ -7,8 +7,8 @@ How a route is declared: once, and from that come its parsing, its checks and it
     ...         \"\"\"Greet somebody.\"\"\"
     ...         return Greeting(call.path.name)
 
-A resource is any object with methods declared so; L{smartgo.ops.web.application.Api} is made of resources. Structs are
-C{msgspec.Struct}s whose fields say limits and descriptions by C{msgspec.Meta}.
+A resource is any object with methods declared so, and L{smartgo.ops.web.application.RestApplication} is made of them.
+Structs are C{msgspec.Struct}s whose fields say limits and descriptions by C{msgspec.Meta}.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ from smartgo.ops.reading.partial import Missing
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
 from smartgo.ops.security.requestguard import counted
 
-__all__ = ["ADMIN", "NOBODY", "PUBLISH", "READ", "Call", "Lines", "Raw", "Route", "Stream", "route", "routes_of"]
+__all__ = [
+    "ADMIN",
+    "NOBODY",
+    "PUBLISH",
+    "READ",
+    "LinesAnswer",
+    "Raw",
+    "RestRoute",
+    "RouteCall",
+    "StreamAnswer",
+    "route",
+    "routes_of",
+]
 
 BODY_LIMIT: Final = 64 * 1024
 """Bytes of a request's body (reliability L22)."""
@@ -39,7 +51,7 @@ B = TypeVar("B")
 M = TypeVar("M", bound=Callable[..., Any])
 
 
-class Call(Generic[P, Q, B]):
+class RouteCall(Generic[P, Q, B]):
     """
     One request, checked.
 
@@ -84,21 +96,21 @@ class Raw(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Stream:
+class StreamAnswer:
     """
     An answer that goes on: declared by a route whose C{answer} is this. The method returns an
     L{smartgo.ops.web.streams.IStreamSource}.
     """
 
 
-class Lines:
+class LinesAnswer:
     """
     An answer of JSON lines that are made while they are sent: declared by a route whose C{answer} is this. The method
     returns an async generator of bytes; what can be refused is refused before.
     """
 
 
-class Route(NamedTuple):
+class RestRoute(NamedTuple):
     """One declaration."""
 
     method: str
@@ -110,7 +122,7 @@ class Route(NamedTuple):
     query_type: type[msgspec.Struct] | None
     body_type: Any
     answer_type: Any
-    """A type that msgspec writes; C{None} for 204; L{Raw}, L{Stream} or L{Lines}."""
+    """A type that msgspec writes; C{None} for 204; L{Raw}, L{StreamAnswer} or L{LinesAnswer}."""
     names: Sequence[type[msgspec.Struct]]
     """What its description names besides: lines, or a job's rows and result."""
     status: int
@@ -153,7 +165,7 @@ def route(
     """
     Declare a method of a resource to be a route.
 
-    The method takes a L{Call} and returns what C{answer} names, or a Deferred or coroutine of it; it raises
+    The method takes a L{RouteCall} and returns what C{answer} names, or a Deferred or coroutine of it; it raises
     L{Problem<smartgo.ops.web.problems.Problem>} or any of C{smartgo.errors}.
 
     @param method: GET, POST, PUT, PATCH or DELETE; GET changes nothing.
@@ -162,7 +174,7 @@ def route(
     @param path_type: struct of the path's parts, all text.
     @param query: struct of the parameters behind the question mark; unknown ones are refused.
     @param body: type of the JSON body; unknown members are refused if its structs forbid them.
-    @param answer: type of the JSON answer; C{None} answers 204; L{Raw}, L{Stream} or L{Lines} anything else.
+    @param answer: type of the JSON answer; C{None} answers 204; L{Raw}, L{StreamAnswer}, L{LinesAnswer} anything else.
     @param names: structs that the description names in backquotes: lines, or a job's rows and result.
     @param status: of success; by default 200, 201 where C{PUT} or C{POST} ask for it here, 204 without an answer.
     @param refuses: codes that this route may answer beyond the usual ones: code to when.
@@ -175,7 +187,7 @@ def route(
         raise ValueError(f"GET {path}: GET takes nothing and changes nothing (reliability X11)")
 
     def mark(function: M) -> M:
-        declared = Route(
+        declared = RestRoute(
             method,
             path,
             scope,
@@ -200,7 +212,7 @@ def route(
     return mark
 
 
-def routes_of(resource: object) -> Iterator[tuple[Route, Callable[[Call[Any, Any, Any]], Any]]]:
+def routes_of(resource: object) -> Iterator[tuple[RestRoute, Callable[[RouteCall[Any, Any, Any]], Any]]]:
     """Yield the routes that a resource declares, each with its bound method, in the order of the class."""
     names: dict[str, None] = {}
     for kind in type(resource).__mro__:

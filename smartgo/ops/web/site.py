@@ -23,7 +23,7 @@ from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.tls import ServerTLS
-from smartgo.ops.web.connections import ConnectionTable, Limits
+from smartgo.ops.web.connections import ConnectionTable, HttpLimits
 from smartgo.ops.web.httpslayer import HttpsLayer
 from smartgo.ops.web.problems import TITLES, Problem
 from smartgo.ops.web.request import SECURITY_HEADERS, OpsRequest, split_target
@@ -125,7 +125,7 @@ class Channel(HTTPChannel):
         if self._refused:
             return
         self._line_read = False
-        self._stop_watch()
+        self._stop_deadline()
         self._give_room()
         super().allContentReceived()
 
@@ -155,7 +155,7 @@ class Channel(HTTPChannel):
         self._due = None
         self.refuse(408, f"the request was not whole within {REQUEST_SECONDS:g} s")
 
-    def _stop_watch(self) -> None:
+    def _stop_deadline(self) -> None:
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -173,7 +173,7 @@ class Channel(HTTPChannel):
             return
         self._refused = True
         self._stop_first()
-        self._stop_watch()
+        self._stop_deadline()
         self._give_room()
         for request in self.requests:
             request.content = BytesIO()
@@ -223,7 +223,7 @@ class Channel(HTTPChannel):
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Stop all timers."""
         self._stop_first()
-        self._stop_watch()
+        self._stop_deadline()
         self._give_room()
         super().connectionLost(reason)
         factory = self.factory
@@ -251,7 +251,7 @@ class OpsFactory(ServerFactory):
         render: Callable[[OpsRequest], object],
         body_limit: Callable[[bytes, bytes], int],
         tls: ServerTLS | None = None,
-        limits: Limits | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         """
         @param body_limit: how many bytes a body may have, by method and URL.
@@ -261,7 +261,7 @@ class OpsFactory(ServerFactory):
         self.render = render
         self.body_limit = body_limit
         self._tls = tls
-        self.limits = limits or Limits()
+        self.limits = limits or HttpLimits()
         self.table = ConnectionTable(self.limits)
         self.busy = 0
         self.receiving = 0

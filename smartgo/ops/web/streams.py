@@ -73,7 +73,7 @@ class EventStream:
         self._serial = 0
         self._ends = clock.seconds() + LIFETIME
         self._timer: IDelayedCall | None = None
-        self._patience = StallTimer(clock, STUCK_SECONDS, self.abort)
+        self._stall_timer = StallTimer(clock, STUCK_SECONDS, self.abort)
         self.dropped = 0
 
     def begin(self) -> None:
@@ -127,12 +127,12 @@ class EventStream:
     def pauseProducing(self) -> None:
         """The client does not keep up."""
         self._paused = True
-        self._patience.begin()
+        self._stall_timer.begin()
 
     def resumeProducing(self) -> None:
         """It does again."""
         self._paused = False
-        self._patience.end()
+        self._stall_timer.end()
         if self.dropped:
             data = b'event: dropped\ndata: {"count":%d}\n\n' % self.dropped
             self.dropped = 0
@@ -159,7 +159,7 @@ class EventStream:
         if self._over:
             return
         self._over = True
-        self._patience.close()
+        self._stall_timer.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from twisted.internet.defer import Deferred
 
 from smartgo.ops.security.principals import Principal
-from smartgo.ops.web.jobs import Job
+from smartgo.ops.web.jobs import RestJob
 from smartgo.schema.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -46,7 +46,7 @@ PAGES: Final = (
 EVIL: Final = f"<script>{MARK}</script><img src=x onerror='{MARK}'>"
 
 
-async def never(job: Job) -> None:
+async def never(job: RestJob) -> None:
     """A search that goes on until somebody cancels it."""
     job.progress(7, 9, "reading")
     await Deferred()

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.plans import DONE_MS, KEPT, PLANNED_MS
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -64,7 +64,7 @@ class OffsetCase(MessageCase):
 
     def stands(self) -> list[int | None]:
         """Where the group stands in both queues."""
-        reader = QueueReader(self.front.ops.view)
+        reader = ClusterQueueReader(self.front.ops.view)
         found: list[int | None] = []
         for number in (0, 1):
             asked = Deferred.fromCoroutine(reader.committed("audit", MessageQueue("Orders", "broker-a", number)))

@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 
 from smartgo.ops.reading import inflating
 from smartgo.ops.reading.inflating import PER_SECOND, SEARCHED, Searched, search_in
-from smartgo.ops.resources.queues import QueueReader
+from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.security.principals import Principal
-from smartgo.ops.web.jobs import Job
+from smartgo.ops.web.jobs import RestJob
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
@@ -73,13 +73,13 @@ class SearchTests(MessageCase):
         self.cluster.pump(1.0)
         job, _ = self.search(queueId=0)
         asked: list[int] = []
-        pull = QueueReader.pull
+        pull = ClusterQueueReader.pull
 
-        def counted(reader: QueueReader, queue: MessageQueue, offset: int, *more: Any) -> Any:
+        def counted(reader: ClusterQueueReader, queue: MessageQueue, offset: int, *more: Any) -> Any:
             asked.append(offset)
             return pull(reader, queue, offset, *more)
 
-        self.patch(QueueReader, "pull", counted)
+        self.patch(ClusterQueueReader, "pull", counted)
         self.assertEqual(len(self.lines(job)), 40)
         self.assertEqual(asked, [0, 14, 26, 32])  # 256 KiB a pull, and 32 messages a run
         asked.clear()
@@ -115,9 +115,9 @@ class SearchTests(MessageCase):
 
     def test_export_gap(self) -> None:
         """Of messages that lie together the one that is gone is missing, and the others are there."""
-        pull = QueueReader.pull
+        pull = ClusterQueueReader.pull
 
-        async def some(reader: QueueReader, queue: MessageQueue, offset: int, *more: Any) -> Any:
+        async def some(reader: ClusterQueueReader, queue: MessageQueue, offset: int, *more: Any) -> Any:
             pulled = await pull(reader, queue, offset, *more)
             return pulled._replace(messages=[one for one in pulled.messages if one.stored.queue_offset != 1])
 
@@ -126,7 +126,7 @@ class SearchTests(MessageCase):
         self.cluster.pump(1.0)
         job, found = self.search(queueId=0)
         self.assertEqual(found, [0, 2, 4, 6])
-        self.patch(QueueReader, "pull", some)
+        self.patch(ClusterQueueReader, "pull", some)
         self.assertEqual([(one["queueOffset"], one["missing"]) for one in self.lines(job)], [
             (0, False), (1, True), (2, False), (3, False),
         ])  # fmt: skip
@@ -141,7 +141,7 @@ class SearchTests(MessageCase):
             if place == (one.queue_id, one.queue_offset)
         ]
 
-        async def work(job: Job) -> None:
+        async def work(job: RestJob) -> None:
             for one in wanted:
                 job.add(one)
 
@@ -155,7 +155,7 @@ class SearchTests(MessageCase):
         jobs = self.front.ops.jobs
         principal = Principal("boss", frozenset({"admin"}))
 
-        async def work(job: Job) -> None:
+        async def work(job: RestJob) -> None:
             await Deferred()
 
         running, other = jobs.start("search", principal, work), jobs.start("dlq-resend", principal, work)

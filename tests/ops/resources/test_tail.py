@@ -11,8 +11,8 @@ from smartgo.errors import NotConnected, PeerRefused
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.resources import tail
-from smartgo.ops.resources.queues import QueueReader
-from smartgo.ops.resources.tail import QUEUES, SECONDS, SHARE, TAILS, Tail, TailQuery
+from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.resources.tail import QUEUES, SECONDS, SHARE, TAILS, LiveTail, TailQuery
 from smartgo.ops.web.streams import IStreamSource
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.bodies import MessageQueue
@@ -214,8 +214,8 @@ class TailTests(MessageCase):
 
     def test_interface(self) -> None:
         """A tail is what feeds a stream."""
-        reader = QueueReader(self.front.ops.view)
+        reader = ClusterQueueReader(self.front.ops.view)
         queue = MessageQueue("Orders", "broker-a", 0)
         wanted = Filter(Inflater(self.front.env))
-        one = Tail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
+        one = LiveTail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
         self.assertTrue(verifyObject(IStreamSource, one))

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import PeerRefused
 from smartgo.ops.security.principals import ADMIN, READ, Principal
-from smartgo.ops.web.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, SHARE, Job, JobTable
+from smartgo.ops.web.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, SHARE, JobTable, RestJob
 from smartgo.ops.web.problems import Problem
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
@@ -25,7 +25,7 @@ class JobTests(SynchronousTestCase):
         self.jobs = JobTable(self.env)
         self.waiting: list[Deferred[Any]] = []
 
-    async def wait(self, job: Job) -> Any:
+    async def wait(self, job: RestJob) -> Any:
         """Work that waits for the test."""
         self.waiting.append(Deferred())
         job.progress(1, 2, "waiting")
@@ -95,7 +95,7 @@ class JobTests(SynchronousTestCase):
             self.jobs.start("search", SOMEBODY, self.wait)
             self.waiting[-1].callback(None)
         self.assertEqual(len(self.jobs.all()), KEPT)
-        job = Job("1", "search", SOMEBODY, 0)
+        job = RestJob("1", "search", SOMEBODY, 0)
         self.assertTrue(all(job.add(number) for number in range(ROWS)))
         self.assertFalse(job.add(1))
         self.assertTrue(job.view().truncated)
@@ -105,7 +105,7 @@ class JobTests(SynchronousTestCase):
     def test_many_rows(self) -> None:
         """Jobs with many rows are forgotten sooner, the oldest first, and never the last one."""
 
-        async def fill(job: Job) -> None:
+        async def fill(job: RestJob) -> None:
             for number in range(ROWS):
                 job.add(number)
 
@@ -127,13 +127,13 @@ class JobsApiTests(SynchronousTestCase):
         self.front = Front()
         self.addCleanup(self.front.stop)
 
-    async def count(self, job: Job) -> Any:
+    async def count(self, job: RestJob) -> Any:
         """Work that is done at once."""
         for number in range(5):
             job.add({"number": number})
         return {"counted": 5}
 
-    async def wait(self, job: Job) -> Any:
+    async def wait(self, job: RestJob) -> Any:
         """Work that never is."""
         await Deferred()
 

@@ -14,7 +14,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.alerts.growth import Arrivals, led_to
-from smartgo.ops.alerts.table import AlertTable, Event, Summary, read_saved
+from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
@@ -45,7 +45,7 @@ _AT_ONCE: Final = 4
 T = TypeVar("T")
 
 
-class AlertWatch:
+class AlertMonitor:
     """
     Looks, and tells.
 
@@ -237,7 +237,7 @@ class AlertWatch:
             self.save()
         self.tell()
 
-    def _say(self, event: Event) -> None:
+    def _say(self, event: AlertEvent) -> None:
         alert, rule = event.alert, self.table.default(event.alert.rule)
         if event.state == "resolved":
             self._log.info("alert {rule} {subject} is over", rule=alert.rule, subject=alert.subject)

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.ops import LocalNode
-from smartgo.ops.alerts import watch
+from smartgo.ops.alerts import monitor as watch
+from smartgo.ops.alerts.monitor import GONE, AlertMonitor
 from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
-from smartgo.ops.alerts.watch import GONE, AlertWatch
 from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
 from smartgo.ops.reading.survey import UNKNOWN
 from smartgo.schema.message import NewMessage
@@ -38,7 +38,7 @@ class AlertsCase(SynchronousTestCase):
         self.front.stop()
 
     @property
-    def watch(self) -> AlertWatch:
+    def watch(self) -> AlertMonitor:
         """The one who looks."""
         return self.front.ops.alerts
 
