@@ -16,6 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, gatherResults, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
 from smartgo.broker.cluster.registrar import Registrar
@@ -23,7 +24,9 @@ from smartgo.broker.cluster.registration import Identity
 from smartgo.broker.cluster.replication import MasterReplication, Replication, SlaveReplication
 from smartgo.broker.connections import ClientConnections
 from smartgo.broker.figures.runtimeinfo import StoreFacts
-from smartgo.broker.processors.requestcodes import Requests
+from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestprocessors import RequestProcessors
+from smartgo.broker.settings.current import READ_EACH_TIME
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
 from smartgo.broker.tables.adoption import adopt
@@ -51,15 +54,13 @@ def _nothing() -> None:
     """Where there is nothing to stop."""
 
 
+@implementer(IBroker)
 class Broker(Service):
     """
     One broker.
 
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
-    @ivar store, topics, groups, offsets, consumers, producers, stats, group_progress: its parts, for those built on it.
-    @ivar settings: what is in force, and how to change it.
-    @ivar facts: figures of its store.
     """
 
     _log = Logger()
@@ -84,15 +85,15 @@ class Broker(Service):
         @param settings: of the store, in place of those that the configuration stands for.
         @raise SettingError: the configuration is of no use on this machine.
         """
-        self._env = env
+        self.env = env
         self._configuration = configuration
         self._tls = tls
         self._client_tls = client_tls
         self._limits = limits
         self._on_store_failed = on_store_failed
-        self._slave = configuration.broker.is_slave
+        self.is_slave = configuration.broker.is_slave
         settings = settings or store_settings(configuration.store)
-        self._settings_of_store = as_slave(settings, configuration.ha.ha_ack_mode) if self._slave else settings
+        self.store_settings = as_slave(settings, configuration.ha.ha_ack_mode) if self.is_slave else settings
         self._rounds = rounds
         self._dialled = ListenerMux()
         self._client = RemotingClient(env, rounds, listener=self._dialled, tls=client_tls)
@@ -104,6 +105,17 @@ class Broker(Service):
         self._starting: Deferred[None] = succeed(None)
         self._place = AdvertisedAddress(env, configuration)
         self.address = self._place.address
+        config = configuration.broker
+        self.identity = Identity(
+            config.broker_cluster_name,
+            config.broker_name,
+            config.broker_id,
+            self.address,
+            self._place.ha_address,
+            config.advertised_addresses,
+            configuration.ha.ha_advertised_addresses,
+            self._place.store_host,
+        )
         self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
         self.settings = LiveSettings(env.clock, configuration, self._place.settled(), self._changed)
         self._build()
@@ -111,19 +123,19 @@ class Broker(Service):
     # -- what we are made of ---------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        env, configuration = self._env, self._configuration
+        env, configuration = self.env, self._configuration
         config = configuration.broker
-        parts = BrokerTables(env, configuration, self._settings_of_store, self._may_notify)
+        parts = BrokerTables(env, self.settings.current, self.store_settings)
         self.store, self.stats = parts.store, parts.stats
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offsets
-        self.consumers, self.producers, self.hold = parts.consumers, parts.producers, parts.hold
+        self.consumers, self.producers, self.long_polls = parts.consumers, parts.producers, parts.long_polls
         self._group_expiry = parts.group_expiry
         self.delay, self.progress, self.group_progress = parts.delay, parts.progress, parts.group_progress
         self.tables = [*parts.tables, (self._changed, self.settings.load)]
         self.store.when_failed(self._store_failed)
-        following: SlaveReplication | None = None
-        if self._slave:
-            following = SlaveReplication(
+        self._following: SlaveReplication | None = None
+        if self.is_slave:
+            self._following = SlaveReplication(
                 env,
                 configuration,
                 self.store,
@@ -137,7 +149,7 @@ class Broker(Service):
                 self._seek_master,
                 self._client_tls,
             )
-            self.replication: Replication = following
+            self.replication: Replication = self._following
         else:
             self.store.subscribe(self.delay)
             self.replication = MasterReplication(env, configuration, self.store, self._rounds.complaints, self._tls)
@@ -147,15 +159,7 @@ class Broker(Service):
             self._client.ask,
             self.topics,
             lambda: config.namesrv_addr,
-            Identity(
-                config.broker_cluster_name,
-                config.broker_name,
-                config.broker_id,
-                self.address,
-                self._place.ha_address,
-                config.advertised_addresses,
-                configuration.ha.ha_advertised_addresses,
-            ),
+            self.identity,
             period=config.register_name_server_period,
             timeout=config.register_broker_timeout_mills,
             force=config.force_register,
@@ -165,26 +169,23 @@ class Broker(Service):
             on_registered=self.replication.registered,
             on_standing=self.store.hold_back,
         )
-        self._requests = Requests(
-            env,
-            configuration,
-            parts,
-            self._place,
-            self.settings,
-            self.facts.runtime,
-            self.replication.processors,
-            lambda: following is not None and following.deserted,
-            self._announcer.told,
-            self._rounds.budget,
-        )
         self._dialled.add(self._announcer.listener)
         self._rounds.when_stood_still(self._announcer.stood_still)
-        self._requests.follow_settings()
-        self.settings.follow("brokerPermission", self._permit)
+        self._requests = RequestProcessors(self, self.replication.processors)
+        self.settings.allow(*READ_EACH_TIME)
+        self.settings.follow("autoCreateTopicEnable", self.topics.set_auto_create)
+        self.settings.follow("brokerPermission", self._announce_permission)
 
-    def _permit(self, permission: int) -> None:
-        """Take sends and pulls from now on, or not; registries are told at once, so that clients go elsewhere."""
-        self._requests.permit(permission)
+    def registries_informed(self) -> Deferred[None] | None:
+        """See L{IBroker}."""
+        return self._announcer.told()
+
+    def is_without_master(self) -> bool:
+        """See L{IBroker}."""
+        return self._following is not None and self._following.deserted
+
+    def _announce_permission(self, permission: int) -> None:
+        """Tell the registries at once what clients may do, so that these go elsewhere."""
         if self._announcing:
             self.topics.renew()
             self._announcer.register()
@@ -223,12 +224,6 @@ class Broker(Service):
         """What happened to connections since the ports were opened; C{None} before."""
         return None if self._server is None else self._server.rounds.counts
 
-    def _may_notify(self, group: str) -> bool:
-        if not self.settings.configuration.broker.notify_consumer_ids_changed_enable:
-            return False
-        config = self.groups.get(group)
-        return config is None or config.notify_consumer_ids_changed_enable
-
     # -- start -----------------------------------------------------------------------------------------------
 
     def startService(self) -> None:
@@ -255,12 +250,12 @@ class Broker(Service):
         if self._is_stopping():
             return
         self.store.startService()
-        self._env.files.make_directories(posixpath.dirname(self._changed.path))
+        self.env.files.make_directories(posixpath.dirname(self._changed.path))
         self.settings.load()
         self.topics.load()
         self.groups.load()
         self.offsets.load()
-        if self._slave:
+        if self.is_slave:
             self.delay.offsets.update(self.progress.load())
         else:
             await self._start_as_master()
@@ -303,18 +298,18 @@ class Broker(Service):
 
     async def _listen(self) -> None:
         config = self._configuration.broker
-        listener = ClientConnections(self._requests.heartbeat, self.hold)
+        listener = ClientConnections(self._requests.heartbeat, self.long_polls)
         server = RemotingServer(
-            self._env,
+            self.env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
-            Sweeper(self._env.clock, self._rounds.budget, self._rounds.slow),
+            Sweeper(self.env.clock, self._rounds.budget, self._rounds.slow),
             listener,
             self._limits,
             self._tls,
         )
         if config.fast_listen_port is not None:
-            server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.fast)
+            server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher)
         server.rounds.when_stood_still(self._announcer.stood_still)
         self._server = server
         await server.open()
@@ -338,7 +333,7 @@ class Broker(Service):
         farewell = self._step("the registries", self._announcer.stopService if self._announcing else _nothing)
         ports = self._step("the ports", _nothing if self._server is None else self._server.stopService)
         await gatherResults([Deferred.fromCoroutine(farewell), Deferred.fromCoroutine(ports)])
-        self.hold.stop()
+        self.long_polls.stop()
         self._requests.heartbeat.stop()
         self._group_expiry.stop()
         # Side by side: a master that is slow to answer must not keep its slave from stopping.

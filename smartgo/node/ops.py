@@ -216,7 +216,7 @@ def _figures_of(broker: Broker) -> dict[str, float]:
         "storeRefuses": float(broker.store.refusal is not None),
         "putFailures": broker.stats.put_failures,
         "indexBehindBytes": broker.store.index_behind,
-        "heldPulls": broker.hold.count,
+        "heldPulls": broker.long_polls.count,
         "heldPullsLimit": limits.max_held_pulls,
         "connections": broker.connections,
         "connectionsTurnedAway": 0 if counts is None else counts.turned_away,

@@ -294,7 +294,7 @@ class Rewritten(NamedTuple):
     @ivar raw: the stored form.
     @ivar tag_code: for the ConsumeQueue unit.
     @ivar wait: false where the client does not want to wait for flush and replica.
-    @ivar special: there is a DELAY, a TRAN_MSG or an INNER_MULTI_DISPATCH: not a plain send.
+    @ivar special: there is a special property (see L{Rewriter}): not a plain send.
     """
 
     raw: bytes
@@ -316,7 +316,8 @@ class _Plan(NamedTuple):
     special: bool
 
 
-_SPECIAL: Final = frozenset({DELAY, TRAN_MSG, INNER_MULTI_DISPATCH})
+SPECIAL: Final = frozenset({DELAY, TRAN_MSG, INNER_MULTI_DISPATCH})
+"""Properties that make a send one that is not plain."""
 _NAMES: Final = re.compile("\x01[^\x02]+\x02?")
 _NO_PLAN: Final = _Plan(re.compile("(?!)").fullmatch, list, -1, -1, -1, special=False)
 _PLANS: Final = 512
@@ -336,13 +337,17 @@ class Rewriter:
     is tried first. What no plan fits (an empty name or value, a name twice, too long) goes the long way.
     """
 
-    def __init__(self, added: Mapping[str, str], dropped: Collection[str] = (WAIT,)) -> None:
+    def __init__(
+        self, added: Mapping[str, str], dropped: Collection[str] = (WAIT,), special: Collection[str] = ()
+    ) -> None:
         """
         @param added: put into every message, in place of what the client says; such as the cluster's name.
         @param dropped: taken out after that; L{RECORD_CRC} is in any case.
+        @param special: properties beside L{SPECIAL} that make a send one that is not plain.
         @raise ValueError: one of them names a property that the result speaks of.
         """
-        if not {TAGS, KEYS, *_SPECIAL}.isdisjoint([*added, *dropped]) or WAIT in added:
+        self._special = SPECIAL.union(special)
+        if not {TAGS, KEYS, *self._special}.isdisjoint([*added, *dropped]) or WAIT in added:
             raise ValueError("TAGS, KEYS, WAIT and the special properties are the client's")
         self._added = dict(added)
         self._dropped = frozenset({*dropped, RECORD_CRC})
@@ -388,7 +393,7 @@ class Rewriter:
         if len(raw) > SIZE_LIMIT:
             raise MessageIllegal(f"properties of {len(raw)} B exceed the limit of {SIZE_LIMIT} B")
         wait = found.get(WAIT, "true").lower() == "true"
-        return Rewritten(raw, tag_code(found.get(TAGS)), wait, not _SPECIAL.isdisjoint(found))
+        return Rewritten(raw, tag_code(found.get(TAGS)), wait, not self._special.isdisjoint(found))
 
     def _plan(self, text: str) -> Rewritten:
         """Find the plan for a string, or go the long way and perhaps make one for the next."""
@@ -425,5 +430,5 @@ class Rewriter:
             tags=names.index(TAGS) if TAGS in names else -1,
             wait=names.index(WAIT) if WAIT in names else -1,
             keys=names.index(KEYS) if KEYS in names else -1,
-            special=not _SPECIAL.isdisjoint(names),
+            special=not self._special.isdisjoint(names),
         )

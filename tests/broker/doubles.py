@@ -1,18 +1,37 @@
-"""What stands for a connection and for the store in the tests of the broker's tables."""
+"""What stands for a connection, a store and a whole broker in the tests of tables and processors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 from twisted.internet.defer import Deferred, gatherResults, succeed
 from zope.interface import implementer
 
+from smartgo.broker.cluster.registration import Identity
+from smartgo.broker.figures.stats import BrokerStats
+from smartgo.broker.interfaces import IBroker
+from smartgo.broker.settings.current import CurrentSettings
+from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.tables.consumers import ConsumerTable
+from smartgo.broker.tables.groups import GroupTable
+from smartgo.broker.tables.longpolls import LongPollTable
+from smartgo.broker.tables.offsets import OffsetTable
+from smartgo.broker.tables.producers import ProducerTable
+from smartgo.broker.tables.progress import GroupProgress
+from smartgo.broker.tables.topics import TopicTable
+from smartgo.config.loading import Configuration
+from smartgo.env.interfaces import IEnvironment
+from smartgo.net.memorybudget import MemoryBudget
+from smartgo.net.slowturns import SlowTurns
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.headerfields import Header
 from smartgo.schema.message import pack_host
+from smartgo.store.settings import StoreSettings
+from smartgo.tablefile import TableFile
+from tests.fakes import FakeEnvironment
 
 
 @implementer(IPeer)
@@ -102,6 +121,98 @@ class FakeStore:
         for key in [key for key in self.stored if key[0] == topic]:
             del self.stored[key]
         return succeed(None)
+
+
+def configured(**changes: object) -> Configuration:
+    """The defaults, but for settings of any table by the names of their attributes."""
+    configuration = Configuration()
+    for table in ("broker", "store", "limits"):
+        fields = getattr(configuration, table).__struct_fields__
+        ours = {name: changes.pop(name) for name in list(changes) if name in fields}
+        replaced = msgspec.structs.replace(getattr(configuration, table), **ours)
+        configuration = msgspec.structs.replace(configuration, **{table: replaced})
+    if changes:
+        raise AssertionError(f"no settings: {changes}")
+    return configuration
+
+
+def current(**changes: object) -> CurrentSettings:
+    """As L{configured}, for a table."""
+    return CurrentSettings(configured(**changes))
+
+
+def change(settings: CurrentSettings, **changes: object) -> None:
+    """Put other settings in force, the rest being the defaults."""
+    settings.replace(configured(**changes))
+
+
+@implementer(IBroker)
+class FakeBroker:
+    """
+    A broker made of real tables and a L{FakeStore}, with no ports, no registries and no replication.
+
+    Tables may be replaced before it is given to a processor.
+    """
+
+    def __init__(
+        self,
+        env: IEnvironment | None = None,
+        *,
+        sync: bool = False,
+        slave: bool = False,
+        may_notify: Callable[[str], bool] = lambda group: True,
+        table_settings: CurrentSettings | None = None,
+        **settings: object,
+    ) -> None:
+        """
+        @param table_settings: what the tables read, where that differs from what processors read.
+        @param settings: as L{configured} takes them.
+        """
+        self.env: IEnvironment = FakeEnvironment() if env is None else env
+        clock = self.env.clock
+        self.identity = Identity("DefaultCluster", "broker-a", int(slave), "192.0.2.1:10911", "192.0.2.1:10912")
+        self.is_slave = slave
+        self.settings = LiveSettings(clock, configured(broker_name="broker-a", **settings))
+        self.store_settings = StoreSettings(sync_flush=sync)
+        now = self.settings.current if table_settings is None else table_settings
+        self.fake_store = FakeStore()
+        self.topics = TopicTable(clock, TableFile(self.env, "/c/topics.json"), now, sync=sync)
+        self.groups = GroupTable(clock, TableFile(self.env, "/c/groups.json"), now, sync=sync)
+        self.offsets = OffsetTable(clock)
+        self.consumers = ConsumerTable(clock, may_notify)
+        self.producers = ProducerTable(clock)
+        self.long_polls = LongPollTable(clock, now)
+        self.stats = BrokerStats(clock)
+        store: Any = self.fake_store  # it lacks what no table and no administration asks for
+        self.store = store
+        self.group_progress = GroupProgress(
+            clock, self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a"
+        )
+        self.delay: Any = FakeDelay()
+        self.facts: Any = None
+        self.replication: Any = None
+        self.opened = True
+        self.connections = 0
+        self.connection_counts = None
+        self.registries_without_us = 0
+        self.memory_budget = MemoryBudget(clock)
+        self.slow_turns = SlowTurns(clock)
+        self.informed: Deferred[None] | None = None
+
+    def registries_informed(self) -> Deferred[None] | None:
+        """As set."""
+        return self.informed
+
+    def is_without_master(self) -> bool:
+        """Never."""
+        return False
+
+
+class FakeDelay:
+    """How far each delay level was delivered, as set."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
 
 
 def request(code: int, header: Header | None = None, body: Any = b"", **fields: str) -> Command:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.stages.delay import DelayQueues
+from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.delay import DelayLevels
@@ -110,6 +110,6 @@ class BeyondTests(SynchronousTestCase):
         levels = DelayLevels.parse("1s 5s")
         high = cluster.broker.store.bounds(SCHEDULE_TOPIC, 0)[1]
         for offset, beyond in (0, False), (high, False), (high + 1, True):
-            delay = DelayQueues(cluster.env.clock, cluster.broker.store, levels)
+            delay = DelayDelivery(cluster.env.clock, cluster.broker.store, levels)
             self.assertEqual(delay.start({1: offset}), beyond, offset)
             delay.stop()

@@ -168,7 +168,7 @@ class SlaveRoleTests(SynchronousTestCase):
         found: list[object] = []
         cluster.client.ask(BROKER, pull_command("T", 0, 5, sys_flag=6), 30.0).addBoth(found.append)
         cluster.pump(10.0)
-        self.assertEqual((found, cluster.broker.hold.count), ([], 1))
+        self.assertEqual((found, cluster.broker.long_polls.count), ([], 1))
 
 
 class SuggestionTests(SynchronousTestCase):

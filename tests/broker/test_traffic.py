@@ -314,7 +314,7 @@ class PullTests(ClusterCase):
             answers.append
         )
         self.cluster.pump(3.0)
-        self.assertEqual((answers, self.cluster.broker.hold.count), ([], 1))
+        self.assertEqual((answers, self.cluster.broker.long_polls.count), ([], 1))
         self.cluster.send("T", b"second")
         self.assertEqual([(one.code, records(one.body)[0].body) for one in answers], [(0, b"second")])
 
@@ -340,7 +340,7 @@ class PullTests(ClusterCase):
         for _ in range(20):
             hold()
         after, _ = tracemalloc.get_traced_memory()
-        self.assertEqual(self.cluster.broker.hold.count, 22)
+        self.assertEqual(self.cluster.broker.long_polls.count, 22)
         self.assertLess((after - before) / 20, 20_000)
 
     def test_held_to_the_end(self) -> None:
@@ -364,7 +364,7 @@ class PullTests(ClusterCase):
         self.cluster.client.hang_up("127.0.0.1:10911", "test")
         self.cluster.pump()
         self.failureResultOf(waiting, NotConnected)
-        self.assertEqual(self.cluster.broker.hold.count, 0)
+        self.assertEqual(self.cluster.broker.long_polls.count, 0)
 
     def test_fast_port(self) -> None:
         """The fast port answers everything but pulls, which get 3."""

@@ -20,6 +20,7 @@ from smartgo.schema.bodies import DataVersion, RegisterBrokerBody, TopicConfigSe
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import QueryDataVersionRequest, RegisterBrokerRequest, UnregisterBrokerRequest
+from smartgo.schema.message import NO_HOST
 
 MASTER = 0
 """The broker id of a master."""
@@ -39,6 +40,8 @@ class Identity(NamedTuple):
     """Other addresses for clients, as L{smartgo.schema.advertised} has them."""
     ha_advertised: str = ""
     """Other addresses for slaves, likewise."""
+    store_host: bytes = NO_HOST
+    """C{address} as a record stores it, for message ids."""
 
 
 class Announcement:

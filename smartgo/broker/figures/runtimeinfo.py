@@ -5,7 +5,7 @@ from __future__ import annotations
 from smartgo.broker.cluster.replication import Replication
 from smartgo.broker.cluster.replication import facts as replication_facts
 from smartgo.broker.settings.storesettings import size_text
-from smartgo.broker.stages.delay import DelayQueues
+from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.config.settings import StoreConfig
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.record import decode
@@ -21,7 +21,7 @@ class StoreFacts:
         files: IFiles,
         config: StoreConfig,
         store: MessageStore,
-        delay: DelayQueues,
+        delay: DelayDelivery,
         replication: Replication,
     ) -> None:
         self._files = files

@@ -13,11 +13,9 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.producers import Client
-from smartgo.broker.tables.progress import GroupProgress
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, ConsumerNotOnline, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -26,7 +24,6 @@ from smartgo.schema.codes import LanguageCode, RequestCode, ResponseCode, Versio
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumerStatusRequest, ResetOffsetRequest, RunningInfoRequest
 from smartgo.schema.topics import queue_ids
-from smartgo.store.interfaces import IMessageStore
 
 RELAY_TIMEOUT: Final = 10.0
 """Seconds that a consumer gets to answer what is relayed to it."""
@@ -50,23 +47,13 @@ class ClientAdmin(Processor):
 
     _log = Logger()
 
-    def __init__(
-        self,
-        topics: TopicTable,
-        offsets: OffsetTable,
-        consumers: ConsumerTable,
-        store: IMessageStore,
-        progress: GroupProgress,
-        *,
-        slave: bool = False,
-    ) -> None:
-        """@param slave: the offsets are copies of a master's, and are not changed by requests."""
-        self._slave = slave
-        self._topics = topics
-        self._offsets = offsets
-        self._consumers = consumers
-        self._store = store
-        self._progress = progress
+    def __init__(self, broker: IBroker) -> None:
+        self._slave = broker.is_slave
+        self._topics = broker.topics
+        self._offsets = broker.offsets
+        self._consumers = broker.consumers
+        self._store = broker.store
+        self._progress = broker.group_progress
         self._handlers: dict[int, Callable[[IPeer, Command], Deferred[Answer]]] = {
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self._status,

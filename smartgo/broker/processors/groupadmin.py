@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterable
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.figures.stats import BrokerStats
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.producers import Client, ProducerTable
+from smartgo.broker.interfaces import IBroker
+from smartgo.broker.tables.producers import Client
 from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -54,23 +51,13 @@ class GroupAdmin(Processor):
         }
     )
 
-    def __init__(
-        self,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        consumers: ConsumerTable,
-        producers: ProducerTable,
-        stats: BrokerStats,
-        *,
-        slave: bool = False,
-    ) -> None:
-        """@param slave: the tables are copies of a master's, and are not changed by requests."""
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._producers = producers
-        self._stats = stats
-        self._slave = slave
+    def __init__(self, broker: IBroker) -> None:
+        self._groups = broker.groups
+        self._offsets = broker.offsets
+        self._consumers = broker.consumers
+        self._producers = broker.producers
+        self._stats = broker.stats
+        self._slave = broker.is_slave
         self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all,

@@ -17,12 +17,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.queuelocks import ID_LIMIT
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.producers import ProducerTable
-from smartgo.broker.tables.topics import READ, WRITE, TopicTable
-from smartgo.env.interfaces import IClock
+from smartgo.broker.tables.topics import READ, WRITE
 from smartgo.errors import GroupNotExist, RequestRefused, SubscriptionParseFailed
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -61,30 +58,22 @@ class HeartbeatProcessor(Processor):
 
     def __init__(
         self,
-        clock: IClock,
-        producers: ProducerTable,
-        consumers: ConsumerTable,
-        groups: GroupTable,
-        topics: TopicTable,
+        broker: IBroker,
         compile_filter: Callable[[str], object] | None = None,
         expiry: float = EXPIRY,
-        slave: bool = False,
-        groups_a_peer: int = 1024,
     ) -> None:
         """
         @param compile_filter: reads an SQL92 expression or raises L{smartgo.errors.SubscriptionParseFailed}; C{None}
             where the broker does not filter by properties.
         @param expiry: seconds without a heartbeat after which a member is gone.
-        @param slave: groups and retry topics come from the master, and are not brought about here.
-        @param groups_a_peer: how many producer groups, and consumer groups, one connection may be a member of.
         """
-        self._clock = clock
-        self._groups_a_peer = groups_a_peer
-        self._slave = slave
-        self._producers = producers
-        self._consumers = consumers
-        self._groups = groups
-        self._topics = topics
+        self._clock = broker.env.clock
+        self._groups_a_peer = broker.settings.current.limits.max_groups_per_connection
+        self._slave = broker.is_slave
+        self._producers = broker.producers
+        self._consumers = broker.consumers
+        self._groups = broker.groups
+        self._topics = broker.topics
         self._compile_filter = compile_filter
         self._expiry = expiry
         self._timer: IDelayedCall | None = None

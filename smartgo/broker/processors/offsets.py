@@ -10,9 +10,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.topics import TopicTable
+from smartgo.broker.interfaces import IBroker
 from smartgo.errors import QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -28,7 +26,6 @@ from smartgo.schema.headers.offsets import (
     UpdateOffsetRequest,
 )
 from smartgo.schema.responses import offset_response
-from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
@@ -46,20 +43,12 @@ class OffsetProcessor(Processor):
         }
     )
 
-    def __init__(
-        self,
-        offsets: OffsetTable,
-        topics: TopicTable,
-        groups: GroupTable,
-        store: IMessageStore,
-        group_limit: int = 20_000,
-    ) -> None:
-        """@param group_limit: how many groups may have offsets (L18)."""
-        self._groups = groups
-        self._offsets = offsets
-        self._topics = topics
-        self._store = store
-        self._group_limit = group_limit
+    def __init__(self, broker: IBroker) -> None:
+        self._groups = broker.groups
+        self._offsets = broker.offsets
+        self._topics = broker.topics
+        self._store = broker.store
+        self._group_limit = broker.settings.current.limits.max_groups
         self._handlers = {
             RequestCode.QUERY_CONSUMER_OFFSET: self._query,
             RequestCode.UPDATE_CONSUMER_OFFSET: self._update,

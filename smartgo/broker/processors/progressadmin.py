@@ -7,15 +7,13 @@ Rules: docs/spec/broker#offsets and docs/spec/broker#statistics.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.progress import SLICE, GroupProgress, difference
-from smartgo.broker.tables.topics import TopicTable
+from smartgo.broker.interfaces import IBroker
+from smartgo.broker.tables.progress import SLICE, difference
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -31,7 +29,6 @@ from smartgo.schema.headers.groups import (
     CorrectionOffsetRequest,
     TopicsByConsumerRequest,
 )
-from smartgo.store.interfaces import IMessageStore
 
 _ANSWER_LIMIT = FRAME_LIMIT - 4096  # of a body: what clients read of a frame by default, less its header
 _SEPARATORS = re.compile("[;,]")
@@ -54,34 +51,16 @@ class ProgressAdmin(Processor):
         }
     )
 
-    def __init__(
-        self,
-        progress: GroupProgress,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        store: IMessageStore,
-        delayed: Callable[[], Mapping[int, int]],
-        *,
-        address: str,
-        group_limit: int = 20_000,
-        slave: bool = False,
-    ) -> None:
-        """
-        @param delayed: how far each delay level was delivered.
-        @param address: ours, as clients know it.
-        @param group_limit: how many groups may have offsets (L18).
-        @param slave: the offsets are copies of a master's, and are not changed by requests.
-        """
-        self._progress = progress
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._store = store
-        self._delayed = delayed
-        self._address = address
-        self._group_limit = group_limit
-        self._slave = slave
+    def __init__(self, broker: IBroker) -> None:
+        self._progress = broker.group_progress
+        self._topics = broker.topics
+        self._groups = broker.groups
+        self._offsets = broker.offsets
+        self._store = broker.store
+        self._delay = broker.delay
+        self._address = broker.identity.address
+        self._group_limit = broker.settings.current.limits.max_groups
+        self._slave = broker.is_slave
         self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.GET_ALL_CONSUMER_OFFSET: self._all_offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self._all_delays,
@@ -107,7 +86,7 @@ class ProgressAdmin(Processor):
         return request.answer(body=self._offsets.wrapper().encode())
 
     def _all_delays(self, peer: IPeer, request: Command) -> Answer:
-        return request.answer(body=DelayOffsetTable(offset_table=dict(self._delayed())).encode())
+        return request.answer(body=DelayOffsetTable(offset_table=dict(self._delay.offsets)).encode())
 
     def _topics_of(self, peer: IPeer, request: Command) -> Answer:
         group = request.read(TopicsByConsumerRequest).group

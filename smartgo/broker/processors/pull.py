@@ -4,22 +4,16 @@ Pulls (11, 361): checked, read, held when there is nothing yet (docs/spec/broker
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.filter import check_type, tag_filter
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.pace import TokenBucket
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.longpolls import LongPollTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.topics import READ, TopicTable
-from smartgo.env.interfaces import IClock
+from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
     NoPermission,
     RequestRefused,
@@ -38,7 +32,7 @@ from smartgo.schema.message import NewMessage
 from smartgo.schema.properties import encode, tag_code
 from smartgo.schema.responses import pull_response
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
-from smartgo.store.interfaces import IMessageFilter, IMessageStore, ReadLimit, ReadResult, ReadStatus
+from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sys flag."""
@@ -77,66 +71,28 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 
 @implementer(IRequestProcessor)
 class PullProcessor(Processor):
-    """
-    Answers consumers that ask for messages.
-
-    @ivar readable: the broker's permission has the read bit; changed while it runs, as the next two.
-    @ivar long_polling: a pull is held as long as it asks; otherwise for C{short_polling} seconds.
-    """
+    """Answers consumers that ask for messages."""
 
     codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
 
-    def __init__(
-        self,
-        clock: IClock,
-        store: IMessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        consumers: ConsumerTable,
-        hold: LongPollTable,
-        stats: BrokerStats,
-        *,
-        broker: str,
-        broker_name: str,
-        store_host: bytes,
-        readable: bool = True,
-        slave_read: bool = False,
-        long_polling: bool = True,
-        short_polling: float = 1.0,
-        slave: bool = False,
-        correct: bool = True,
-        deserted: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """
-        @param broker: our address, for remarks.
-        @param store_host: our address as a record stores it, for the messages that the broker itself writes.
-        @param readable: the broker's permission has the read bit.
-        @param slave_read: consumers that lag far may be told to ask a slave.
-        @param long_polling: hold a pull as long as it asks; otherwise for C{short_polling} seconds.
-        @param slave: this broker has no say in where groups stand, and writes nothing.
-        @param correct: an offset outside its queue is answered with the nearest that is inside.
-        @param deserted: whether a slave does without its master just now.
-        """
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._hold = hold
-        self._stats = stats
-        self._broker = broker
-        self._broker_name = broker_name
-        self._store_host = store_host
-        self.readable = readable
-        self._slave_read = slave_read
-        self.long_polling = long_polling
-        self.short_polling = short_polling
-        self._slave = slave
-        self._correct = correct
-        self._deserted = deserted
-        self._pace = TokenBucket(clock, _EVENTS_PER_SECOND)
+    def __init__(self, broker: IBroker) -> None:
+        self._settings = settings = broker.settings.current
+        self._clock = broker.env.clock
+        self._store = broker.store
+        self._topics = broker.topics
+        self._groups = broker.groups
+        self._offsets = broker.offsets
+        self._consumers = broker.consumers
+        self._long_polls = broker.long_polls
+        self._stats = broker.stats
+        self._address = broker.identity.address
+        self._broker_name = broker.identity.name
+        self._store_host = broker.identity.store_host
+        self._slave_read = settings.broker.slave_read_enable
+        self._slave = broker.is_slave
+        self._correct = not broker.is_slave or settings.store.offset_check_in_slave
+        self._is_without_master = broker.is_without_master
+        self._pace = TokenBucket(self._clock, _EVENTS_PER_SECOND)
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
@@ -145,7 +101,7 @@ class PullProcessor(Processor):
         @raise RequestRefused: one of the checks of docs/spec/broker#pull failed.
         """
         header: PullRequest = request.read(PullRequest)
-        if not self.readable:
+        if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
         group = self._groups.find(header.consumer_group, peer)
         if not group.consume_enable:
@@ -173,7 +129,7 @@ class PullProcessor(Processor):
             pass  # no room for one more offset: what was pulled is answered all the same
 
     def _unreadable(self) -> NoPermission:
-        return NoPermission(f"the broker[{self._broker}] pulling message is forbidden")
+        return NoPermission(f"the broker[{self._address}] pulling message is forbidden")
 
     def _filter(self, header: PullRequest, group: SubscriptionGroupConfig) -> IMessageFilter | None:
         if header.sys_flag & SUBSCRIPTION:
@@ -240,7 +196,7 @@ class PullProcessor(Processor):
                 next_offset = max(result.minimum, min(header.queue_offset, result.maximum))
                 self._moved(header, next_offset)
             elif code == _MOVED:
-                if may_hold and self._deserted():  # it would ask again at once, and nothing would be different
+                if may_hold and self._is_without_master():  # it would ask again at once, and nothing would be different
                     return self._park(peer, request, header, group, filter)
                 code = _AGAIN
                 suggested = group.broker_id
@@ -265,10 +221,13 @@ class PullProcessor(Processor):
         group: SubscriptionGroupConfig,
         filter: IMessageFilter | None,
     ) -> Deferred[Answer]:
-        seconds = header.suspend_timeout_millis / 1000 if self.long_polling else self.short_polling
+        settings = self._settings.broker
+        seconds = header.suspend_timeout_millis / 1000
+        if not settings.long_polling_enable:
+            seconds = settings.short_polling_time_mills
         header = _needed(header)
         request.trim(header)
-        return self._hold.park(
+        return self._long_polls.park(
             peer,
             header.topic,
             header.queue_id,
@@ -287,7 +246,7 @@ class PullProcessor(Processor):
         filter: IMessageFilter | None,
     ) -> Answer | Deferred[Answer]:
         """Read once more for a pull that was held; the broker may have been closed to readers meanwhile."""
-        if not self.readable:
+        if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
         return self._read(peer, request, header, group, filter, False)
 

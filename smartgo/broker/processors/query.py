@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.clientadmin import relay
 from smartgo.broker.processors.messageat import message_at
-from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.errors import NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -22,7 +22,6 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
 from smartgo.schema.headers.messages import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from smartgo.schema.message import parse_message_id
-from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
@@ -37,24 +36,13 @@ class QueryProcessor(Processor):
         }
     )
 
-    def __init__(
-        self,
-        store: IMessageStore,
-        consumers: ConsumerTable,
-        *,
-        broker_name: str,
-        limit: int = 64,
-        unique_limit: int = 32,
-    ) -> None:
-        """
-        @param limit: messages that a search by key returns, at most.
-        @param unique_limit: those that one by unique key asks for, whatever it says.
-        """
-        self._store = store
-        self._consumers = consumers
-        self._broker_name = broker_name
-        self._limit = limit
-        self._unique_limit = unique_limit
+    def __init__(self, broker: IBroker) -> None:
+        config = broker.settings.current.store
+        self._store = broker.store
+        self._consumers = broker.consumers
+        self._broker_name = broker.identity.name
+        self._limit = config.max_msgs_num_batch
+        self._unique_limit = config.default_query_max_num  # whatever a search by unique key says
         self._answers: Mapping[int, Callable[[Command], Deferred[Answer]]] = {
             RequestCode.QUERY_MESSAGE: lambda request: Deferred.fromCoroutine(self._query(request)),
             RequestCode.VIEW_MESSAGE_BY_ID: lambda request: Deferred.fromCoroutine(self._view(request)),

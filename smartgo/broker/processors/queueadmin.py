@@ -13,8 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.broker.filter import TAG, tag_filter
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.topics import TopicTable
+from smartgo.broker.interfaces import IBroker
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -23,7 +22,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import QueryConsumeQueueRequest
 from smartgo.schema.topics import LMQ_PREFIX
-from smartgo.store.interfaces import IMessageFilter, IMessageStore
+from smartgo.store.interfaces import IMessageFilter
 
 UNITS = 10_000
 """The most units that one request shows."""
@@ -43,14 +42,11 @@ class QueueAdmin(Processor):
 
     _log = Logger()
 
-    def __init__(
-        self, topics: TopicTable, consumers: ConsumerTable, store: IMessageStore, *, slave: bool = False
-    ) -> None:
-        """@param slave: the queues are copies of a master's, and are not removed by requests."""
-        self._topics = topics
-        self._consumers = consumers
-        self._store = store
-        self._slave = slave
+    def __init__(self, broker: IBroker) -> None:
+        self._topics = broker.topics
+        self._consumers = broker.consumers
+        self._store = broker.store
+        self._slave = broker.is_slave
         self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.QUERY_CONSUME_QUEUE: self._units,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_expired,

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from zope.interface import implementer
 
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.tables.shares import Shares, source_of
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, RequestRefused
 from smartgo.net.memorybudget import Kind, MemoryBudget
@@ -50,7 +50,7 @@ class LockTable:
         self._clock = clock
         self._budget = budget
         self._lock_time = lock_time
-        self._shares = Shares(limit)
+        self._shares = Shares(lambda: limit)
         self._groups: dict[str, dict[tuple[str, int], _Lock]] = {}
         self._sweep_at = clock.seconds() + lock_time
 
@@ -135,14 +135,11 @@ class RebalanceProcessor(Processor):
 
     codes = frozenset({RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ})
 
-    def __init__(self, locks: LockTable, topics: TopicTable, broker_name: str) -> None:
-        """
-        @param topics: only queues that exist can be locked, which bounds the table.
-        @param broker_name: ours; queues of other brokers are not for us to lock.
-        """
+    def __init__(self, broker: IBroker, locks: LockTable) -> None:
+        """@param locks: of this broker."""
         self._locks = locks
-        self._topics = topics
-        self._broker_name = broker_name
+        self._topics = broker.topics  # only queues that exist can be locked, which bounds the table
+        self._broker_name = broker.identity.name  # queues of other brokers are not for us to lock
 
     def process(self, peer: IPeer, request: Command) -> Command:
         """

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.broker.figures.stats import BrokerStats
-from smartgo.broker.processors.sendback import RetryTopics
-from smartgo.broker.stages.delay import divert, level_of
-from smartgo.broker.tables.topics import TopicTable
-from smartgo.env.interfaces import IRandom
+from smartgo.broker.interfaces import IBroker, ISendStage
+from smartgo.broker.send import Send
+from smartgo.broker.stages.delay import level_of
+from smartgo.broker.tables.topics import WRITE
 from smartgo.errors import MessageIllegal, NoPermission, RequestRefused, ServiceNotAvailable
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -21,13 +21,12 @@ from smartgo.schema.batch import decode_items
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.delay import DelayLevels
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import Rewriter, encode, join, stored_tag_code
 from smartgo.schema.responses import send_response
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
-from smartgo.store.interfaces import Appended, IMessageStore, PutStatus
+from smartgo.store.interfaces import Appended, PutStatus
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _LONG: Final = int(RequestCode.SEND_MESSAGE)
@@ -49,54 +48,29 @@ def _not_saved(failure: Failure) -> PutStatus:
 
 @implementer(IRequestProcessor)
 class SendProcessor(Processor):
-    """
-    Takes what producers send.
-
-    @ivar writable: the broker's permission has the write bit; changed while it runs, as C{trace_on}.
-    @ivar trace_on: producers are told that traces are wanted.
-    """
+    """Takes what producers send."""
 
     codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
 
-    def __init__(
-        self,
-        store: IMessageStore,
-        topics: TopicTable,
-        retries: RetryTopics,
-        stats: BrokerStats,
-        random: IRandom,
-        levels: DelayLevels,
-        *,
-        cluster: str,
-        broker: str,
-        store_host: bytes,
-        writable: bool = True,
-        region: str = "DefaultRegion",
-        trace_on: bool = True,
-        sync: bool = False,
-    ) -> None:
-        """
-        @param cluster: goes into every message as the property CLUSTER.
-        @param broker: our address, for remarks.
-        @param store_host: the address that message ids lead to, as a record stores it.
-        @param writable: the broker's permission has the write bit; without it order topics are refused.
-        @param sync: an answer may have to wait for the disk (SYNC_FLUSH).
-        """
-        self._store = store
-        self._topics = topics
-        self._retries = retries
-        self._stats = stats
-        self._random = random
-        self._levels = levels
-        self._broker = broker
-        self._store_host = store_host
-        self._id_prefix = store_host.hex().upper()
-        self.writable = writable
-        self._region = region
-        self.trace_on = trace_on
-        self._cluster = cluster
-        self._sync = sync
-        self._rewriter = Rewriter({names.CLUSTER: cluster})
+    def __init__(self, broker: IBroker, stages: Sequence[ISendStage]) -> None:
+        """@param stages: what a message that is not plain passes before it is stored, in this order."""
+        identity, store_settings = broker.identity, broker.store_settings
+        self._settings = broker.settings.current
+        self._store = broker.store
+        self._topics = broker.topics
+        self._stats = broker.stats
+        self._random = broker.env.random
+        self._levels = store_settings.delay_levels
+        self._stages = tuple(stages)
+        self._address = identity.address
+        self._store_host = identity.store_host
+        self._id_prefix = identity.store_host.hex().upper()
+        self._region = self._settings.broker.region_id
+        self._cluster = identity.cluster
+        self._sync = store_settings.sync_flush or self._settings.broker.broker_role == "SYNC_MASTER"
+        self._rewriter = Rewriter(
+            {names.CLUSTER: identity.cluster}, special=frozenset().union(*(stage.properties for stage in stages))
+        )
         self._run_topic = ""  # of the messages stored in this run and not yet counted
         self._run_count = 0
         self._run_size = 0
@@ -123,6 +97,7 @@ class SendProcessor(Processor):
         header: SendRequest = request.read(SendRequest if code == _LONG else SendRequestV2)
         topic = header.topic
         config = self._topics.get(topic)
+        settings = self._settings.broker
         if code == _BATCH:
             return self._batch(peer, request, header, config)
         rewritten = self._rewriter.rewrite(header.properties)
@@ -136,7 +111,7 @@ class SendProcessor(Processor):
             or sys_flag & TRANSACTION_MASK
             or topic[:1] == "%"
             or topic in FORBIDDEN_TO_SEND
-            or not self.writable
+            or not settings.broker_permission & WRITE
         ):
             return self._uncommon(peer, request, header, config)
         message = NewMessage(
@@ -171,7 +146,7 @@ class SendProcessor(Processor):
             queue_id,
             appended.queue_offset,
             self._region,
-            self.trace_on,
+            settings.trace_on,
         )
 
     # -- the answer ------------------------------------------------------------------------------------------
@@ -188,7 +163,7 @@ class SendProcessor(Processor):
             queue_id,
             appended.queue_offset,
             self._region,
-            self.trace_on,
+            self._settings.broker.trace_on,
         )
 
     def _answer_later(self, status: PutStatus, request: Command, appended: Appended, queue_id: int) -> Answer:
@@ -196,7 +171,11 @@ class SendProcessor(Processor):
             return self._answer(request, appended, queue_id)
         # Stored, but weaker than asked: the answer carries the whole header all the same (D2).
         header = SendResponse(
-            self._ids(appended), queue_id, appended.queue_offset, region=self._region, trace_on=self.trace_on
+            self._ids(appended),
+            queue_id,
+            appended.queue_offset,
+            region=self._region,
+            trace_on=self._settings.broker.trace_on,
         )
         return request.answer(status, REMARKS.get(status), header)
 
@@ -228,8 +207,8 @@ class SendProcessor(Processor):
             config = self._topics.create_for_send(
                 topic, header.default_topic, header.default_topic_queue_nums, _UNIT if header.unit_mode else 0, peer
             )
-        if not self.writable and config.order:
-            raise NoPermission(f"the broker[{self._broker}] sending message is forbidden")
+        if not self._settings.broker.broker_permission & WRITE and config.order:
+            raise NoPermission(f"the broker[{self._address}] sending message is forbidden")
         queues = max(config.read_queue_nums, config.write_queue_nums)
         queue_id = header.queue_id
         if queue_id >= queues:
@@ -247,45 +226,24 @@ class SendProcessor(Processor):
         """Store a message that is not a plain send to a known topic."""
         queue_id = self._admit(peer, header, config)
         properties = names.decode_text(header.properties)
-        if header.sys_flag & TRANSACTION_MASK or properties.get(names.TRAN_MSG, "").lower() == "true":
-            raise NoPermission(f"the broker[{self._broker}] sending transaction message is forbidden")
+        properties[names.CLUSTER] = self._cluster  # WAIT stays: what is stored of a delayed or dead message keeps it
         rewritten = self._rewriter.rewrite(header.properties)
-        message = NewMessage(
+        send = Send(
+            peer,
+            request,
+            header,
             header.topic,
             queue_id,
-            request.body,
+            queue_id,
+            properties,
             rewritten.raw,
-            header.flag,
-            header.sys_flag & ~HOSTS_MASK,
-            header.born_timestamp,
-            peer.host,
-            self._store_host,
-            header.reconsume_times,
-            0,
             rewritten.tag_code,
         )
-        # What is stored of a delayed or dead message keeps WAIT, as in RocketMQ.
-        carried = {**properties, names.CLUSTER: self._cluster}
-        level = level_of(properties, self._levels)
-        if header.topic.startswith(RETRY_PREFIX):
-            dead = self._retries.dead_letter_topic(
-                header.topic.removeprefix(RETRY_PREFIX),
-                header.reconsume_times,
-                header.max_reconsume_times,
-                request.version,
-                peer,
-            )
-            if dead is not None:
-                message.topic = dead
-                message.queue_id = queue_id = 0
-                carried[names.DELAY] = "0"
-                message.properties = encode(carried)
-                level = 0
-        if level > 0:
-            message = divert(message, carried, level)
-        appended = self._store.append((message,))
-        self._stats.stored(message.topic, 1, appended.end - appended.offset)
-        return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable())
+        for stage in self._stages:
+            send = stage.apply(send)
+        appended = self._store.append((send.message(self._store_host),))
+        self._stats.stored(send.topic, 1, appended.end - appended.offset)
+        return self._finish(request, appended, send.answered_queue_id, rewritten.wait, self._topics.durable())
 
     def _batch(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None

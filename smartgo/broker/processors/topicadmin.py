@@ -11,10 +11,7 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.figures.stats import BrokerStats
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.topics import TopicTable
+from smartgo.broker.interfaces import IBroker
 from smartgo.errors import RequestRefused, ServiceNotAvailable, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -37,7 +34,6 @@ from smartgo.schema.headers.topics import (
     TopicStatsRequest,
 )
 from smartgo.schema.topics import check_topic, queue_ids
-from smartgo.store.interfaces import IMessageStore
 
 
 @implementer(IRequestProcessor)
@@ -57,30 +53,15 @@ class TopicAdmin(Processor):
         }
     )
 
-    def __init__(
-        self,
-        topics: TopicTable,
-        offsets: OffsetTable,
-        consumers: ConsumerTable,
-        store: IMessageStore,
-        stats: BrokerStats,
-        *,
-        broker_name: str,
-        slave: bool = False,
-        told: Callable[[], Deferred[None] | None] = lambda: None,
-    ) -> None:
-        """
-        @param slave: the tables are copies of a master's, and are not changed by requests.
-        @param told: fires when the registries have heard of what changed; C{None} where they have, or will not.
-        """
-        self._topics = topics
-        self._offsets = offsets
-        self._consumers = consumers
-        self._store = store
-        self._stats = stats
-        self._broker_name = broker_name
-        self._slave = slave
-        self._told = told
+    def __init__(self, broker: IBroker) -> None:
+        self._topics = broker.topics
+        self._offsets = broker.offsets
+        self._consumers = broker.consumers
+        self._store = broker.store
+        self._stats = broker.stats
+        self._broker_name = broker.identity.name
+        self._slave = broker.is_slave
+        self._registries_informed = broker.registries_informed
         self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._update_list,
@@ -123,7 +104,7 @@ class TopicAdmin(Processor):
 
     def _once_settled(self, request: Command) -> Deferred[Answer]:
         """Answer when the change is in the file, whatever the flush mode, and registries give the new routes."""
-        told = self._told()
+        told = self._registries_informed()
         waiting = self._topics.save()
         if told is not None:
             waiting.addCallback(lambda _: told)

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.broker.settings.changes import Asked, Change, Changes, Kept, Who, read_changes, written
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.config.catalog import Setting, find, names_of_paths, show, unknown
 from smartgo.config.loading import Configuration
 from smartgo.config.sources import Origin
@@ -47,7 +48,7 @@ class LiveSettings:
     """
     One broker's settings.
 
-    @ivar configuration: what is in force, origins included; replaced by every change.
+    @ivar current: what is in force, for those who read it each time they need it; the same object for good.
     @ivar version: changes with every change.
     """
 
@@ -67,13 +68,13 @@ class LiveSettings:
         self._clock = clock
         self._settled = dict(settled or {})
         self._file = file
-        self._followers: dict[str, Callable[[Any], object]] = {}
+        self._followers: dict[str, Callable[[Any], object] | None] = {}
         self._hearers: list[Callable[[Asked], object]] = []
         self._given = configuration
         self._changes = Changes({}, [])
         self._durable: dict[str, Kept] = {}  # what the file has of what is kept
         self._restored: list[Planned] = []
-        self.configuration = configuration
+        self.current = CurrentSettings(configuration)
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
 
     def hear(self, take: Callable[[Asked], object]) -> None:
@@ -85,9 +86,23 @@ class LiveSettings:
         for take in self._hearers:
             take(asked)
 
+    def allow(self, *names: str) -> None:
+        """Let settings be changed from now on that everybody reads from L{current} each time."""
+        self._followers.update(dict.fromkeys(names))
+
     def follow(self, name: str, take: Callable[[Any], object]) -> None:
         """Let a setting be changed from now on: C{take} is called with its new value, and must not fail."""
         self._followers[name] = take
+
+    def _tell_follower(self, planned: Planned) -> None:
+        take = self._followers[planned.setting.name]
+        if take is not None:
+            take(planned.value)
+
+    @property
+    def configuration(self) -> Configuration:
+        """What is in force, origins included; every change replaces it."""
+        return self.current.configuration
 
     @property
     def changeable(self) -> list[str]:
@@ -125,7 +140,7 @@ class LiveSettings:
         self._changes = found or Changes({}, [])
         self._durable = dict(self._changes.kept)
         self._restored = []
-        self.configuration = self._given
+        self.current.replace(self._given)
         for key, kept in self._changes.kept.items():
             planned = self._restorable(key, kept)
             if planned is not None:
@@ -157,7 +172,7 @@ class LiveSettings:
     def begin(self) -> None:
         """Tell those who follow of values that were kept; once what they are part of is there."""
         for planned in self._restored:
-            self._followers[planned.setting.name](planned.value)
+            self._tell_follower(planned)
             self._log.info(
                 "{name} is {after}, as it was changed, and not {before}",
                 name=planned.setting.name,
@@ -250,7 +265,7 @@ class LiveSettings:
         )  # fmt: skip
         self._changes.add(change)
         self._put(planned, Origin("request", f"by {who} at {written(now)}"))
-        self._followers[setting.name](planned.value)
+        self._tell_follower(planned)
         self._log.info(
             "{who} changed {name} from {old} to {new}",
             who=str(who),
@@ -320,7 +335,7 @@ class LiveSettings:
         setting = planned.setting
         table = getattr(self.configuration, setting.table)
         changed = {setting.table: msgspec.structs.replace(table, **{setting.attribute: planned.value})}
-        self.configuration = msgspec.structs.replace(self.configuration, **changed)
+        self.current.replace(msgspec.structs.replace(self.configuration, **changed))
         self._put_origin(
             setting.table, setting.name, self._origin(planned, self._changes.kept.get(_key(setting)), otherwise)
         )
@@ -336,7 +351,7 @@ class LiveSettings:
 
     def _put_origin(self, table: str, name: str, origin: Origin) -> None:
         origins = {**self.configuration.origins, (table, name): origin}
-        self.configuration = msgspec.structs.replace(self.configuration, origins=origins)
+        self.current.replace(msgspec.structs.replace(self.configuration, origins=origins))
 
 
 def _key(setting: Setting) -> str:

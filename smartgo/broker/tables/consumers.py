@@ -118,9 +118,9 @@ class ConsumerTable:
         """
         self._clock = clock
         self._may_notify = may_notify
-        self._shares = Shares(limit)
-        self._member_shares = Shares(limit * MEMBERS)
-        self._sizes = Shares(subscriptions_limit)
+        self._shares = Shares(lambda: limit)
+        self._member_shares = Shares(lambda: limit * MEMBERS)
+        self._sizes = Shares(lambda: subscriptions_limit)
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships: dict[IPeer, set[str]] = {}
         self.get: Callable[[str], ConsumerGroup | None] = self._groups.get

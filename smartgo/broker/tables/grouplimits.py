@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import TokenBucket
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -26,12 +27,9 @@ class GroupRoom:
     until they are deleted or the broker is started again.
     """
 
-    def __init__(self, clock: IClock, limit: int, per_second: int) -> None:
-        """
-        @param limit: how many groups there may be.
-        @param per_second: how many a second one address may bring about; this machine's are not counted.
-        """
-        self._limit = limit
+    def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
+        self._limit = settings.limits.max_groups
+        per_second = settings.limits.max_groups_per_second  # of one address; those of this machine are not counted
         self._uses = TokenBucket(clock, per_second, _BURST)
         self._administrators = TokenBucket(clock, per_second, _ADMINISTRATORS_BURST)
         self._sources: dict[str, str] = {}  # group -> the address that brought it about

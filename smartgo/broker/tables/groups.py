@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.broker.pace import TokenBucket
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.slices import in_slices
 from smartgo.broker.tables.grouplimits import GroupRoom
 from smartgo.broker.tables.saving import Saving
@@ -71,7 +72,6 @@ class GroupTable:
 
     @ivar get: C{get(name)} returns the L{SubscriptionGroupConfig} or C{None}, and never creates; a dict lookup.
     @ivar version: changes with every change of the table; slaves compare it.
-    @ivar auto_create: whether a group comes into being when it is first used.
     @ivar unused: groups that were created so and hold nothing yet; read it, do not change it.
     """
 
@@ -81,26 +81,24 @@ class GroupTable:
         self,
         clock: IClock,
         file: TableFile | None = None,
+        settings: CurrentSettings | None = None,
         *,
         sync: bool = False,
-        auto_create: bool = True,
-        limit: int = 20_000,
-        per_second: int = 10,
         slave: bool = False,
     ) -> None:
         """
         @param file: C{subscriptionGroup.json}; C{None} keeps the table in memory alone.
+        @param settings: how many groups there may be (L18), and whether their first use creates them; without them, the
+            defaults.
         @param sync: changes by an administrator are durable before they are answered (D15, SYNC_FLUSH).
-        @param limit: how many groups there may be (L18).
-        @param per_second: how many a second one address may bring about.
         @param slave: the table is a copy of a master's: what is used first here does not come into it.
         """
         self._clock = clock
         self._file = file
         self._sync = sync
         self._slave = slave
-        self.auto_create = auto_create
-        self._room = GroupRoom(clock, limit, per_second)
+        self._settings = CurrentSettings() if settings is None else settings
+        self._room = GroupRoom(clock, self._settings)
         self._log_pace = TokenBucket(clock, 1, _LOGGED_AT_ONCE)
         self._when_unused: Callable[[], object] = lambda: None
         self._coming = 0  # groups of lists that are being created
@@ -109,6 +107,11 @@ class GroupTable:
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "group table")
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
         self.get: Callable[[str], SubscriptionGroupConfig | None] = self._table.get
+
+    @property
+    def auto_create(self) -> bool:
+        """Whether a group comes into being when it is first used."""
+        return self._settings.broker.auto_create_subscription_group
 
     def __contains__(self, name: object) -> bool:
         return name in self._table

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from zope.interface import implementer
 
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import SystemBusy
@@ -139,29 +140,14 @@ class LongPollTable:
     All parked pulls of a broker (limits: reliability L16).
 
     @ivar count: how many are parked.
-    @ivar peer_limit: how many long polls of one connection may be; changed while the broker runs, as the next two.
-    @ivar longest: seconds that a pull is parked at most, whatever it asks for.
-    @ivar short: seconds that a short poll is parked at most.
     """
 
-    def __init__(
-        self,
-        clock: IClock,
-        limit: int = 65536,
-        peer_limit: int = 16384,
-        longest: float = 60.0,
-        short: float = 1.0,
-    ) -> None:
-        """
-        @param limit: how many may be parked in all.
-        @param peer_limit: how many of one connection.
-        """
+    def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
+        """@param settings: how many may be parked, in all and of one connection, and for how long at most."""
         self._clock = clock
-        self._long_polls = Shares(limit)
-        self._short_polls = Shares(limit)
-        self.peer_limit = peer_limit
-        self.longest = longest
-        self.short = short
+        self._settings = settings
+        self._long_polls = Shares(self._limit)
+        self._short_polls = Shares(self._limit)
         self._by_queue: dict[tuple[str, int], _Waiting] = {}
         self._by_peer: dict[IPeer, _Pulls] = {}
         self._buckets: dict[int, dict[Parked, None]] = {}
@@ -170,14 +156,9 @@ class LongPollTable:
         self._timer_bucket = 0
         self.count = 0
 
-    @property
-    def limit(self) -> int:
+    def _limit(self) -> int:
         """How many pulls may be parked in all."""
-        return self._long_polls.limit
-
-    @limit.setter
-    def limit(self, limit: int) -> None:
-        self._long_polls.limit = self._short_polls.limit = limit
+        return self._settings.limits.max_held_pulls
 
     def park(
         self,
@@ -207,7 +188,7 @@ class LongPollTable:
         if short:
             if not self._short_polls.take(pulls.source, places):
                 raise SystemBusy(f"too many pulls wait for messages, {self.count} in all: try again later")
-            seconds = min(seconds, self.short)
+            seconds = min(seconds, self._settings.broker.short_polling_time_mills)
         held = Parked(peer, (topic, queue_id), offset, codes, resume, places, short, self._cancelled)
         self._by_peer[peer] = pulls
         pulls.parked[held] = None
@@ -216,15 +197,14 @@ class LongPollTable:
             waiting = self._by_queue[held.queue] = _Waiting()
         waiting.add(held)
         self.count += 1
-        if seconds > self.longest:
-            seconds = self.longest
-        self._expire_in(held, seconds)
+        self._expire_in(held, min(seconds, self._settings.broker.long_polling_max_time_mills))
         return held.answer
 
     def _take(self, pulls: _Pulls, places: int) -> bool:
         """Take places for a long poll; a connection gets what its address may still have, as an address does of all."""
         taken = pulls.places + places
-        if taken > self.peer_limit or not self._long_polls.take(pulls.source, places, pulls.places):
+        limit = self._settings.limits.max_held_pulls_per_connection
+        if taken > limit or not self._long_polls.take(pulls.source, places, pulls.places):
             return False
         pulls.places = taken
         return True

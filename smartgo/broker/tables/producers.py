@@ -38,8 +38,8 @@ class ProducerTable:
     def __init__(self, clock: IClock, limit: int = 20_000) -> None:
         """@param limit: how many groups there may be at a time; addresses share them."""
         self._clock = clock
-        self._shares = Shares(limit)
-        self._member_shares = Shares(limit * MEMBERS)
+        self._shares = Shares(lambda: limit)
+        self._member_shares = Shares(lambda: limit * MEMBERS)
         self._sources: dict[str, str] = {}  # group -> the address whose share it takes
         self._groups: dict[str, dict[IPeer, Client]] = {}
         self._memberships: dict[IPeer, set[str]] = {}

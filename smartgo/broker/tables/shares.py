@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 _V6_GROUPS: Final = 8  # of 16 bits each
@@ -38,12 +39,12 @@ class Shares:
     Everybody may have as many entries as are still free. So one address gets half of the table at most, two get a third
     each, and whoever comes next finds room: the dynamic threshold by which switches share a buffer among their ports.
 
-    @ivar limit: entries in all; changed while the broker runs.
     @ivar total: entries that are there.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: Callable[[], int]) -> None:
+        """@param limit: how many entries there may be in all; asked each time, so that it may change."""
+        self._limit = limit
         self.total = 0
         self._taken: dict[str, int] = {}
 
@@ -53,7 +54,7 @@ class Shares:
 
     def room(self, source: str) -> int:
         """How many entries somebody may add now."""
-        return max(0, (self.limit - self.total - self.of(source) + 1) // 2)
+        return max(0, (self._limit() - self.total - self.of(source) + 1) // 2)
 
     def take(self, source: str, count: int = 1, own: int = 0) -> bool:
         """
@@ -62,7 +63,7 @@ class Shares:
         @param own: how many of C{source}'s entries are of one connection: it may have as many as C{source} may add.
         """
         taken = self._taken.get(source, 0)
-        free = self.limit - self.total
+        free = self._limit() - self.total
         if taken + 2 * count > free + 1 or own + count > free - taken:
             return False
         self._taken[source] = taken + count

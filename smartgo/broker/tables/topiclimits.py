@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from smartgo.broker.pace import TokenBucket
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -31,22 +32,27 @@ class TopicRoom:
     """
     Counts the topics of one broker.
 
-    @ivar limit: topics that sends may create, and as many again for administrators; changed while the broker runs.
     @ivar explicit: the topics that administrators created.
     """
 
-    def __init__(self, clock: IClock, limit: int, per_second: int, group_limit: int) -> None:
-        """
-        @param per_second: how many a second one address may create; this machine's are not counted.
-        @param group_limit: how many retry and dead letter topics there may be.
-        """
-        self.limit = limit
+    def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
+        self._settings = settings
+        per_second = settings.limits.max_topics_per_second  # of one address; those of this machine are not counted
         self.explicit: dict[str, None] = {}
-        self._group_limit = group_limit
         self._sends = TokenBucket(clock, per_second)
         self._administrators = TokenBucket(clock, per_second, _BURST)
         self._ordinary = 0
         self._of_groups = 0
+
+    @property
+    def limit(self) -> int:
+        """How many topics sends may create, and administrators as many again."""
+        return self._settings.limits.max_topics
+
+    @property
+    def group_limit(self) -> int:
+        """How many retry and dead letter topics there may be."""
+        return 2 * self._settings.limits.max_groups
 
     def count(self, topic: str, by: int) -> None:
         """Count a topic that came (1) or went (-1), unless it is one of the broker's own."""
@@ -77,8 +83,8 @@ class TopicRoom:
 
     def admit_group(self, topic: str) -> None:
         """Let a retry or dead letter topic come about. @raise RequestRefused: there are too many."""
-        if self._of_groups >= self._group_limit:
-            raise RequestRefused(f"topic[{topic}] is not created: more than {self._group_limit} topics of groups")
+        if self._of_groups >= self.group_limit:
+            raise RequestRefused(f"topic[{topic}] is not created: more than {self.group_limit} topics of groups")
 
     def admit(self, topics: Collection[str], peer: IPeer | None) -> None:
         """
@@ -90,8 +96,8 @@ class TopicRoom:
         ordinary = [topic for topic in topics if not of_group(topic)]
         first = next(iter(topics), "")
         group_topics = len(topics) - len(ordinary)
-        if group_topics and self._of_groups + group_topics > self._group_limit:
-            raise RequestRefused(f"topic[{first}] is not created: more than {self._group_limit} topics of groups")
+        if group_topics and self._of_groups + group_topics > self.group_limit:
+            raise RequestRefused(f"topic[{first}] is not created: more than {self.group_limit} topics of groups")
         if ordinary and len(self.explicit) + len(ordinary) > self.limit:
             raise RequestRefused(
                 f"topic[{first}] is not created: administrators may create {self.limit} topics (maxTopics)"

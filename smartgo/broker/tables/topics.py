@@ -18,6 +18,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.slices import in_slices
 from smartgo.broker.tables.removedqueues import RemovedQueues
 from smartgo.broker.tables.saving import Saving
@@ -68,8 +69,6 @@ class TopicTable:
     @ivar get: C{get(name)} returns the L{TopicConfig} or C{None}; a dict lookup, for the hot path.
     @ivar version: changes with every change of the table; registries compare it.
     @ivar room: how many topics there may be, and who may create how many.
-    @ivar queue_limit: queues that a topic may have; changed while the broker runs.
-    @ivar default_queues: queues of a topic that is re-created from what the store has.
     @ivar removed: queues that were taken away on purpose.
     """
 
@@ -79,34 +78,25 @@ class TopicTable:
         self,
         clock: IClock,
         file: TableFile | None = None,
+        settings: CurrentSettings | None = None,
         *,
         fallback: TableFile | None = None,
         sync: bool = False,
-        limit: int = 20_000,
-        per_second: int = 10,
-        group_limit: int = 40_000,
-        queue_limit: int = 1024,
-        default_queues: int = 8,
         log_end: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         @param file: C{topics.json}; C{None} keeps the table in memory alone.
+        @param settings: how many topics and queues there may be (L18), now; without them, the defaults.
         @param fallback: C{topic.json}, read where C{file} holds nothing; never written.
         @param sync: a change counts only once it is durable (D15, SYNC_FLUSH).
-        @param limit: how many ordinary topics sends may bring about (L18).
-        @param per_second: how many a second one address may.
-        @param group_limit: how many retry and dead letter topics there may be.
-        @param queue_limit: the most queues of a topic.
-        @param default_queues: queues of the template topic, and of a topic that is re-created (L{default_queues}).
         @param log_end: returns the physical offset at which the store's log ends.
         """
         self._clock = clock
         self._file = file
         self._fallback = fallback
         self._sync = sync
-        self.room = TopicRoom(clock, limit, per_second, group_limit)
-        self.queue_limit = queue_limit
-        self.default_queues = default_queues
+        self._settings = CurrentSettings() if settings is None else settings
+        self.room = TopicRoom(clock, self._settings)
         self._table: dict[str, TopicConfig] = {}
         self.removed = RemovedQueues(log_end)
         self._system: set[str] = set(SYSTEM_TOPICS)
@@ -115,6 +105,16 @@ class TopicTable:
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "topic table")
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
         self.get: Callable[[str], TopicConfig | None] = self._table.get
+
+    @property
+    def queue_limit(self) -> int:
+        """How many queues a topic may have."""
+        return self._settings.limits.max_queues_per_topic
+
+    @property
+    def default_queues(self) -> int:
+        """How many queues the template topic has, and a topic that is re-created from what the store has."""
+        return self._settings.broker.default_topic_queue_nums
 
     # -- reading -------------------------------------------------------------------------------------------
 

@@ -291,7 +291,7 @@ class BrokerMetrics(Collector):
             family.add_metric((*self._node, *kind), count)
         yield family
         yield self._gauge("smartgo_connections", "Connections to the broker's ports.", broker.connections)
-        yield self._gauge("smartgo_held_pulls", "Pulls that wait for messages.", broker.hold.count)
+        yield self._gauge("smartgo_held_pulls", "Pulls that wait for messages.", broker.long_polls.count)
         counts = broker.connection_counts
         if counts is not None:
             for name, about in (

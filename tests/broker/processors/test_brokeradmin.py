@@ -12,7 +12,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.figures.queuestats import QueueStats
-from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.processors.brokeradmin import CHANGES_LIMIT, BrokerAdmin
 from smartgo.broker.processors.clientadmin import ClientAdmin
 from smartgo.broker.processors.groupadmin import GroupAdmin
@@ -22,12 +21,6 @@ from smartgo.broker.processors.queueadmin import QueueAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
 from smartgo.broker.settings.changes import Asked, Who, written
 from smartgo.broker.settings.live import LiveSettings
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.producers import ProducerTable
-from smartgo.broker.tables.progress import GroupProgress
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import BrokerConfig, StoreConfig, TlsConfig
 from smartgo.errors import BadBody, BadName, ConsumerNotOnline, GroupNotExist, RequestRefused, TopicNotExist
@@ -35,8 +28,7 @@ from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
-from smartgo.tablefile import TableFile
-from tests.broker.doubles import FakePeer, FakeStore, body_of, received, request
+from tests.broker.doubles import FakeBroker, FakePeer, body_of, current, received, request
 from tests.broker.processors.test_heartbeat import GOLDEN, consumer, subscription
 from tests.fakes import FakeEnvironment
 
@@ -49,37 +41,23 @@ class AdminCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
+        self.broker = broker = FakeBroker(
+            self.env, sync=self.sync, slave=self.slave, table_settings=current(), max_groups=3
+        )
         clock = self.env.clock
-        self.topics = TopicTable(clock, TableFile(self.env, "/c/topics.json"), sync=self.sync)
-        self.groups = GroupTable(clock, TableFile(self.env, "/c/groups.json"), sync=self.sync)
-        self.offsets = OffsetTable(clock)
-        self.consumers = ConsumerTable(clock)
-        self.producers = ProducerTable(clock)
-        self.stats = BrokerStats(clock)
-        self.store = FakeStore()
-        store: Any = self.store
-        self.told: Deferred[None] | None = None
-        self.topic_admin = TopicAdmin(
-            self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a", slave=self.slave,
-            told=lambda: self.told,
-        )  # fmt: skip
-        self.group_admin = GroupAdmin(
-            self.groups, self.offsets, self.consumers, self.producers, self.stats, slave=self.slave
-        )
-        progress = GroupProgress(
-            clock, self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a"
-        )
-        self.delayed: dict[int, int] = {}
-        self.progress_admin = ProgressAdmin(
-            progress, self.topics, self.groups, self.offsets, store, lambda: self.delayed,
-            address="192.0.2.1:10911", group_limit=3, slave=self.slave,
-        )  # fmt: skip
-        self.client_admin = ClientAdmin(self.topics, self.offsets, self.consumers, store, progress)
-        self.queue_admin = QueueAdmin(self.topics, self.consumers, store, slave=self.slave)
+        self.topics, self.groups, self.offsets = broker.topics, broker.groups, broker.offsets
+        self.consumers, self.producers, self.stats = broker.consumers, broker.producers, broker.stats
+        self.store = broker.fake_store
+        self.delayed = broker.delay.offsets
+        self.topic_admin = TopicAdmin(broker)
+        self.group_admin = GroupAdmin(broker)
+        self.progress_admin = ProgressAdmin(broker)
+        self.client_admin = ClientAdmin(broker)
+        self.queue_admin = QueueAdmin(broker)
         self.settings = LiveSettings(clock, Configuration(broker=BrokerConfig(broker_name="broker-a")))
-        self.queue_stats = QueueStats(clock, self.topics, store)
+        self.queue_stats = QueueStats(clock, self.topics, broker.store)
         self.broker_admin = BrokerAdmin(self.stats, self.settings, self.queue_stats, remote_config=True)
-        self.heartbeats = HeartbeatProcessor(clock, self.producers, self.consumers, self.groups, self.topics)
+        self.heartbeats = HeartbeatProcessor(broker)
         self.processors: dict[int, Any] = {}
         for processor in (
             self.topic_admin, self.group_admin, self.progress_admin, self.client_admin, self.queue_admin,
@@ -149,7 +127,7 @@ class TopicAdminTests(AdminCase):
 
     def test_create_told(self) -> None:
         """17 is answered when the registries have heard of the topic."""
-        self.told = Deferred()
+        told = self.broker.informed = Deferred()
         answer = self.raw(
             RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", readQueueNums=2, writeQueueNums=2,
             perm=6, topicFilterType="SINGLE_TAG", order="false",
@@ -157,7 +135,7 @@ class TopicAdminTests(AdminCase):
         assert isinstance(answer, Deferred)
         self.assertNoResult(answer)
         self.assertIn("T", self.topics)
-        self.told.callback(None)
+        told.callback(None)
         self.assertEqual(received(self.successResultOf(answer)).code, 0)
 
     def test_create_refused(self) -> None:

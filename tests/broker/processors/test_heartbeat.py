@@ -12,17 +12,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.processors.heartbeat import HeartbeatProcessor, split_tags
-from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.producers import ProducerTable
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import BadBody, BadHeader, BadName, RequestRefused, ServiceNotAvailable, SubscriptionParseFailed
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
 from smartgo.schema.properties import tag_code
-from smartgo.tablefile import TableFile
-from tests.broker.doubles import FakePeer, body_of, received, request
+from tests.broker.doubles import FakeBroker, FakePeer, body_of, received, request
 from tests.fakes import FakeEnvironment
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "wire")
@@ -54,21 +49,16 @@ class HeartbeatCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
-        self.topics = TopicTable(self.env.clock, TableFile(self.env, "/c/topics.json"), sync=self.sync)
-        self.groups = GroupTable(
-            self.env.clock, TableFile(self.env, "/c/groups.json"), sync=self.sync, auto_create=self.auto_create
-        )
-        self.producers = ProducerTable(self.env.clock)
         self.silent: set[str] = set()
-        self.consumers = ConsumerTable(self.env.clock, lambda group: group not in self.silent)
-        self.processor = HeartbeatProcessor(
-            self.env.clock,
-            self.producers,
-            self.consumers,
-            self.groups,
-            self.topics,
-            self.compile_filter if self.filters else None,
+        broker = FakeBroker(
+            self.env,
+            sync=self.sync,
+            may_notify=lambda group: group not in self.silent,
+            auto_create_subscription_group=self.auto_create,
         )
+        self.topics, self.groups = broker.topics, broker.groups
+        self.producers, self.consumers = broker.producers, broker.consumers
+        self.processor = HeartbeatProcessor(broker, self.compile_filter if self.filters else None)
 
     def compile_filter(self, text: str) -> None:
         """Understand everything that does not begin with an exclamation mark."""
@@ -284,7 +274,7 @@ class RefusedTests(HeartbeatCase):
 
     def test_tables_are_bounded(self) -> None:
         """The tables hold so many groups and no more; members of known groups still get in."""
-        self.producers._shares.limit = self.consumers._shares.limit = 1
+        self.producers._shares._limit = self.consumers._shares._limit = lambda: 1
         self.beat(FakePeer(), "c1", [consumer("g")], ["p"])
         for consumers, producers in ([consumer("h")], []), ([], ["q"]):
             with self.assertRaises(RequestRefused):
@@ -293,7 +283,7 @@ class RefusedTests(HeartbeatCase):
 
     def test_groups_are_shared(self) -> None:
         """One address takes half of the groups that may be; what leaves makes room."""
-        self.producers._shares.limit = self.consumers._shares.limit = 10
+        self.producers._shares._limit = self.consumers._shares._limit = lambda: 10
         peers = [FakePeer(f"192.0.2.7:{number + 1}") for number in range(20)]
         answers = []
         for number, peer in enumerate(peers):
@@ -310,7 +300,7 @@ class RefusedTests(HeartbeatCase):
 
     def test_members_are_shared(self) -> None:
         """Members of groups are limited and shared too, however they leave."""
-        self.producers._member_shares.limit = self.consumers._member_shares.limit = 10
+        self.producers._member_shares._limit = self.consumers._member_shares._limit = lambda: 10
         peers = [FakePeer(f"192.0.2.7:{number + 1}") for number in range(6)]
         for peer in peers[:5]:
             for _ in range(3):
@@ -326,7 +316,7 @@ class RefusedTests(HeartbeatCase):
 
     def test_subscriptions_are_shared(self) -> None:
         """The memory of subscriptions is limited and shared; what changes or leaves is counted anew."""
-        self.consumers._sizes.limit = 100_000
+        self.consumers._sizes._limit = lambda: 100_000
         peer = FakePeer()
         tags = "||".join(f"t{number}" for number in range(100))
         many = [subscription(f"T{number}", tags) for number in range(10)]

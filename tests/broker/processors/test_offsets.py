@@ -9,36 +9,26 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.processors.offsets import OffsetProcessor
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import BadHeader, BadName, GroupNotExist, QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from tests.broker.doubles import FakePeer, FakeStore, received, request
-from tests.fakes import FakeClock
+from tests.broker.doubles import FakeBroker, FakePeer, change, current, received, request
 
 
 class OffsetProcessorTests(SynchronousTestCase):
     """Requests 14, 15, 29, 30, 31 and 32."""
 
     def setUp(self) -> None:
-        self.clock = FakeClock()
-        self.topics = TopicTable(self.clock)
+        self.table_settings = current(max_groups=3)
+        self.broker = FakeBroker(max_groups=2, table_settings=self.table_settings)
+        self.topics, self.offsets = self.broker.topics, self.broker.offsets
         self.topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=2))
-        self.offsets = OffsetTable(self.clock)
-        self.store = FakeStore()
+        self.store = self.broker.fake_store
         self.store.stored["T", 0] = (5, [1000, 2000, 3000])
-        self.groups = GroupTable(self.clock, limit=3)
-        self.processor = OffsetProcessor(
-            self.offsets,
-            self.topics,
-            self.groups,
-            self.store,  # type: ignore[arg-type]
-            group_limit=2,
-        )
+        self.groups = self.broker.groups
+        self.processor = OffsetProcessor(self.broker)
         verifyObject(IRequestProcessor, self.processor)
 
     def ask(self, code: int, **fields: Any) -> Command:
@@ -150,9 +140,9 @@ class OffsetProcessorTests(SynchronousTestCase):
         commit("b")
         self.assertEqual((self.groups.names(), list(self.groups.unused)), (["a", "b"], ["a", "b"]))
         self.offsets.remove_group("a")
-        self.groups.auto_create = False
+        change(self.table_settings, auto_create_subscription_group=False, max_groups=3)
         self.assertRaises(GroupNotExist, commit, "c")
-        self.groups.auto_create = True
+        change(self.table_settings, max_groups=3)
         self.assertRaises(BadName, commit, "a/b")
         self.groups.update(SubscriptionGroupConfig(group_name="d"))
         self.assertRaises(RequestRefused, commit, "c")

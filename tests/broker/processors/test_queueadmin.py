@@ -154,6 +154,6 @@ class SettingsTests(SynchronousTestCase):
         """Whether members of a group are told of changes can be changed, too."""
         cluster = Cluster()
         self.addCleanup(cluster.stop)
-        self.assertTrue(cluster.broker._may_notify("g"))
+        self.assertTrue(cluster.broker.consumers._may_notify("g"))
         cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("test"))
-        self.assertFalse(cluster.broker._may_notify("g"))
+        self.assertFalse(cluster.broker.consumers._may_notify("g"))

@@ -6,13 +6,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.processors.queuelocks import LockTable, RebalanceProcessor
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import BadBody, BadName
 from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.codes import RequestCode
-from tests.broker.doubles import FakePeer, body_of, received, request
+from tests.broker.doubles import FakeBroker, FakePeer, body_of, received, request
 from tests.fakes import FakeClock
 
 
@@ -98,11 +97,11 @@ class RebalanceProcessorTests(SynchronousTestCase):
     """Requests 41 and 42."""
 
     def setUp(self) -> None:
-        self.clock = FakeClock()
-        topics = TopicTable(self.clock)
-        topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=2))
+        broker = FakeBroker()
+        self.clock = broker.env.clock
+        broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=2))
         self.locks = LockTable(self.clock, MemoryBudget(self.clock))
-        self.processor = RebalanceProcessor(self.locks, topics, "broker-a")
+        self.processor = RebalanceProcessor(broker, self.locks)
         verifyObject(IRequestProcessor, self.processor)
         self.peer = FakePeer()
 

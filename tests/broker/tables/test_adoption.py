@@ -86,7 +86,7 @@ class AdoptTests(TopicTableCase):
 
     def test_too_many(self) -> None:
         """No topic comes back with more queues than the limit: a queue id beyond it is left alone, with a warning."""
-        table = self.table(queue_limit=16)
+        table = self.table(max_queues_per_topic=16)
         table.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
         with capturedLogs() as logs:
             changed = self.adopted(table, ("T", 16), ("T", 1 << 30), ("U", 65_535), ("V", 3), ("V", 16), ("W", 15))
@@ -100,7 +100,7 @@ class AdoptTests(TopicTableCase):
         """Queues that the table has stay, whatever the limit is now."""
         table = self.table()
         table.update(TopicConfig(topic_name="T", read_queue_nums=32, write_queue_nums=32))
-        table.queue_limit = 16
+        self.change(table, max_queues_per_topic=16)
         self.assertEqual(self.adopted(table, ("T", 31)), {})
 
     def test_shrunk(self) -> None:

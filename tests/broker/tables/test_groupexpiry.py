@@ -11,7 +11,7 @@ from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumerData, SubscriptionGroupConfig
-from tests.broker.doubles import FakePeer, FakeStore
+from tests.broker.doubles import FakePeer, FakeStore, change, current
 from tests.fakes import FakeClock
 
 
@@ -21,7 +21,8 @@ class GroupExpiryTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = FakeClock()
         self.topics = TopicTable(self.clock)
-        self.groups = GroupTable(self.clock)
+        self.settings = current()
+        self.groups = GroupTable(self.clock, settings=self.settings)
         self.offsets = OffsetTable(self.clock)
         self.consumers = ConsumerTable(self.clock)
         self.store = FakeStore()
@@ -99,10 +100,10 @@ class GroupExpiryTests(SynchronousTestCase):
         """While groups do not come about by themselves none is deleted."""
         self.join("g")
         self.consumers.disconnected(self.peer)
-        self.groups.auto_create = False
+        change(self.settings, auto_create_subscription_group=False)
         self.wait(60)
         self.assertIn("g", self.groups)
-        self.groups.auto_create = True
+        change(self.settings)
         self.wait(2)
         self.assertNotIn("g", self.groups)
 

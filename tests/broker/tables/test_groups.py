@@ -11,7 +11,7 @@ from smartgo.broker.tables.groups import BUILT_IN, GroupTable
 from smartgo.errors import BadName, BrokenTable, GroupNotExist, RequestRefused
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.tablefile import TableFile
-from tests.broker.doubles import FakePeer
+from tests.broker.doubles import FakePeer, current
 from tests.fakes import EPOCH_MS, FakeEnvironment
 
 PATH = "/store/config/subscriptionGroup.json"
@@ -25,7 +25,8 @@ class GroupTableTests(SynchronousTestCase):
 
     def table(self, **settings: object) -> GroupTable:
         """A table of our file, loaded, with its built-in groups."""
-        table = GroupTable(self.env.clock, TableFile(self.env, PATH), **settings)  # type: ignore[arg-type]
+        sync = bool(settings.pop("sync", False))
+        table = GroupTable(self.env.clock, TableFile(self.env, PATH), current(**settings), sync=sync)
         table.load()
         table.create_built_in()
         return table
@@ -55,7 +56,7 @@ class GroupTableTests(SynchronousTestCase):
 
     def test_not_found(self) -> None:
         """With auto-creation off an unknown group is refused with 26, save the broker's own."""
-        table = self.table(auto_create=False)
+        table = self.table(auto_create_subscription_group=False)
         with self.assertRaises(GroupNotExist) as caught:
             table.find("g")
         self.assertEqual(caught.exception.code, 26)
@@ -76,7 +77,7 @@ class GroupTableTests(SynchronousTestCase):
 
     def test_limit(self) -> None:
         """There is a limit; known groups can still be changed at it, and a deleted one makes room."""
-        table = self.table(limit=len(BUILT_IN) + 1)
+        table = self.table(max_groups=len(BUILT_IN) + 1)
         table.find("g")
         for create in (table.find, lambda name: table.update(SubscriptionGroupConfig(group_name=name))):
             with self.assertRaises(RequestRefused) as caught:
@@ -88,7 +89,7 @@ class GroupTableTests(SynchronousTestCase):
 
     def test_shared(self) -> None:
         """By using groups one address brings about half of those that may be at most; others find room."""
-        table = self.table(limit=100)
+        table = self.table(max_groups=100)
         local, other = FakePeer("127.0.0.1:5"), FakePeer("127.0.0.2:5")
 
         def fill(peer: FakePeer, name: str) -> int:
@@ -134,7 +135,7 @@ class GroupTableTests(SynchronousTestCase):
 
     def test_administrators(self) -> None:
         """Administrators elsewhere create a thousand groups at once and leave a tenth of the room."""
-        table = self.table(limit=2000)
+        table = self.table(max_groups=2000)
         peer, local = FakePeer(), FakePeer("127.0.0.1:5")
         for number in range(1000):
             table.update(SubscriptionGroupConfig(group_name=f"g{number}"), peer)
@@ -148,7 +149,7 @@ class GroupTableTests(SynchronousTestCase):
 
     def test_list(self) -> None:
         """A list of groups is done whole or not at all, and keeps its room while others come."""
-        table = self.table(limit=2000)
+        table = self.table(max_groups=2000)
         local = FakePeer("127.0.0.1:5")
         version = table.version
         configs = [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(1200)]

@@ -15,6 +15,7 @@ from smartgo.errors import SystemBusy
 from smartgo.remoting.dispatch import LongPoll
 from smartgo.remoting.interfaces import Answer
 from smartgo.schema.properties import tag_code
+from tests.broker.doubles import change, current
 from tests.fakes import FakeClock
 
 
@@ -35,9 +36,15 @@ class PullHoldTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A hold on a clock that stands still."""
         self.clock = FakeClock()
-        self.hold = LongPollTable(self.clock, limit=100, peer_limit=4)
+        self.settings = current()
+        self.limit(100, 4)
+        self.hold = LongPollTable(self.clock, self.settings)
         self.peer: Any = Peer()
         self.resumed: list[str] = []
+
+    def limit(self, pulls: int, of_connection: int) -> None:
+        """Let so many be held."""
+        change(self.settings, max_held_pulls=pulls, max_held_pulls_per_connection=of_connection)
 
     def park(
         self, name: str, queue: int = 0, offset: int = 5, seconds: float = 15.0, tag: str = "", peer: Any = None
@@ -81,7 +88,7 @@ class PullHoldTests(SynchronousTestCase):
                 looks.append(other)
                 return True
 
-        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        self.limit(10_000, 5_000)
         waiting = [
             self.hold.park(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"") for _ in range(500)
         ]
@@ -141,7 +148,7 @@ class PullHoldTests(SynchronousTestCase):
 
     def test_cost(self) -> None:
         """Parking and expiry look at few buckets, however many pulls with time-outs of their own are parked."""
-        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        self.limit(10_000, 5_000)
         waiting = [self.park(str(number), seconds=number * 0.5) for number in range(1000)]
         self.assertLess(len(self.hold._buckets), 125)
         for _ in range(130):
@@ -156,7 +163,7 @@ class PullHoldTests(SynchronousTestCase):
         random = Random(11)
         waiting: dict[int, tuple[float, Deferred[Answer]]] = {}
         answered: list[int] = []
-        self.hold.limit, self.hold.peer_limit = 10_000, 5_000
+        self.limit(10_000, 5_000)
         peers = [Peer() for _ in range(5)]
         for number in range(2000):
             seconds = random.choice((0.0, 0.3, 1.0, 4.0, 15.0, 90.0))
@@ -198,7 +205,7 @@ class PullHoldTests(SynchronousTestCase):
 
     def test_shared(self) -> None:
         """Few connections cannot take all places: others of their address find some, other addresses more."""
-        self.hold.limit, self.hold.peer_limit = 1000, 1000
+        self.limit(1000, 1000)
 
         def fill(peer: Peer) -> int:
             count = 0
@@ -215,7 +222,7 @@ class PullHoldTests(SynchronousTestCase):
 
     def test_tags_take_places(self) -> None:
         """A pull whose filter has many tags takes more places, as its filter takes more memory."""
-        self.hold.limit, self.hold.peer_limit = 1000, 10
+        self.limit(1000, 10)
         tags = TagFilter(frozenset(range(100)))  # 7 places
         first = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
         second = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
@@ -224,7 +231,7 @@ class PullHoldTests(SynchronousTestCase):
 
     def test_too_many_short_polls(self) -> None:
         """Short polls have a limit too; past it the broker says that it is busy, and has kept nothing."""
-        self.hold.limit = 9
+        self.limit(9, 4)
         long_polls, short_polls = 3, 5
         for number in range(long_polls + short_polls):
             self.park(str(number))
@@ -235,7 +242,7 @@ class PullHoldTests(SynchronousTestCase):
 
     def test_disconnected(self) -> None:
         """The pulls of a connection that ended are forgotten at once, short polls too."""
-        self.hold.peer_limit = 1
+        self.limit(100, 1)
         for number in range(3):
             self.park(str(number)).addErrback(lambda failure: failure.trap(CancelledError))
         self.peer.open = False

@@ -25,21 +25,21 @@ class SharesTests(SynchronousTestCase):
 
     def test_one(self) -> None:
         """One alone gets half, the next half of what is left, and whoever comes then finds room still."""
-        table = Shares(1000)
+        table = Shares(lambda: 1000)
         self.assertEqual([self.fill(table, name) for name in "abcd"], [500, 250, 125, 63])
         self.assertEqual(table.total, 938)
         self.assertTrue(table.take("e"))
 
     def test_side_by_side(self) -> None:
         """Those who fill it at the same time get the same."""
-        table = Shares(1000)
+        table = Shares(lambda: 1000)
         while any([table.take("a"), table.take("b")]):
             pass
         self.assertEqual((table.of("a"), table.of("b")), (334, 333))
 
     def test_smallest(self) -> None:
         """A limit of one lets one in."""
-        table = Shares(1)
+        table = Shares(lambda: 1)
         self.assertEqual([table.take("a"), table.take("a"), table.take("b")], [True, False, False])
         table.give_back("a")
         self.assertTrue(table.take("b"))
@@ -49,7 +49,7 @@ class SharesTests(SynchronousTestCase):
         random = Random(5)
         for _ in range(300):
             limit, before, count = random.randrange(40), random.randrange(20), random.randrange(1, 20)
-            together, single = Shares(limit), Shares(limit)
+            together, single = Shares(limit.__int__), Shares(limit.__int__)
             for table in together, single:
                 for _ in range(before):
                     table.take("a")
@@ -62,7 +62,7 @@ class SharesTests(SynchronousTestCase):
 
     def test_given_back(self) -> None:
         """What is given back is free for all; nothing is left of who has nothing."""
-        table = Shares(10)
+        table = Shares(lambda: 10)
         self.assertTrue(table.take("a", 5))
         table.give_back("a", 2)
         self.assertEqual((table.of("a"), table.total), (3, 3))
@@ -71,9 +71,10 @@ class SharesTests(SynchronousTestCase):
 
     def test_lowered(self) -> None:
         """A limit that falls below what there is lets nobody in until enough has gone."""
-        table = Shares(10)
+        limits = [10]
+        table = Shares(lambda: limits[-1])
         table.take("a", 5)
-        table.limit = 4
+        limits.append(4)
         self.assertEqual((table.take("b"), table.room("b")), (False, 0))
 
 

@@ -17,7 +17,7 @@ from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, TopicConfig
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.tablefile import TableFile
-from tests.broker.doubles import FakePeer
+from tests.broker.doubles import FakePeer, change, current
 from tests.fakes import EPOCH_MS, FakeEnvironment
 
 PATH = "/store/config/topics.json"
@@ -40,8 +40,21 @@ class TopicTableCase(SynchronousTestCase):
 
     def bare(self, **settings: object) -> TopicTable:
         """A table of our files, not loaded."""
-        settings.setdefault("fallback", TableFile(self.env, OLD_PATH))
-        return TopicTable(self.env.clock, TableFile(self.env, PATH), **settings)  # type: ignore[arg-type]
+        sync = bool(settings.pop("sync", False))
+        log_end = settings.pop("log_end", lambda: 0)
+        assert callable(log_end)
+        return TopicTable(
+            self.env.clock,
+            TableFile(self.env, PATH),
+            current(**settings),
+            fallback=TableFile(self.env, OLD_PATH),
+            sync=sync,
+            log_end=log_end,
+        )
+
+    def change(self, table: TopicTable, **settings: object) -> None:
+        """Put other settings in force for a table."""
+        change(table._settings, **settings)
 
     def put(self, path: str, content: str) -> None:
         """Write a file."""
@@ -180,7 +193,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_number(self) -> None:
         """Beyond the limit of topics sends create no more; retry topics and administrators are not stopped by it."""
-        table = self.table(limit=2)
+        table = self.table(max_topics=2)
         for name in ("A", "B"):
             table.create_for_send(name, "TBW102", 1, 0, self.peer)
         with self.assertRaises(RequestRefused) as caught:
@@ -207,7 +220,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_loopback(self) -> None:
         """Clients on this machine create as many topics a second as they like, up to the limit."""
-        table = self.table(limit=100)
+        table = self.table(max_topics=100)
         for local in ("127.0.0.1:5", "[::1]:5"):
             for number in range(50):
                 table.create_for_send(f"A{number}-{len(local)}", "TBW102", 1, 0, FakePeer(local))
@@ -222,7 +235,7 @@ class CreateForSendTests(TopicTableCase):
 
     def test_group_topics(self) -> None:
         """Retry and dead letter topics have a limit of their own, whoever creates them, and a pace for sends."""
-        table = self.table(group_limit=20)
+        table = self.table(max_groups=10)
         for number in range(10):
             table.create_for_send(f"%DLQ%g{number}", "TBW102", 1, 0, self.peer)
         self.assertRaises(RequestRefused, table.create_for_send, "%RETRY%g", None, 1, 0, self.peer)
@@ -296,7 +309,7 @@ class AdministratorTests(TopicTableCase):
 
     def test_room_of_sends(self) -> None:
         """Topics of administrators do not take the room of sends; deleted ones make room, and restarts forget none."""
-        table = self.table(limit=3)
+        table = self.table(max_topics=3)
         local = FakePeer("127.0.0.1:5")
         for number in range(3):
             table.update(TopicConfig(topic_name=f"A{number}"), local)
@@ -307,7 +320,7 @@ class AdministratorTests(TopicTableCase):
         for number in range(2):
             table.create_for_send(f"S{number}", "TBW102", 1, 0, self.peer)
         self.successResultOf(table.stop())
-        again = self.table(limit=3)
+        again = self.table(max_topics=3)
         self.assertRaises(RequestRefused, again.update, TopicConfig(topic_name="A3"), local)
         again.create_for_send("S2", "TBW102", 1, 0, self.peer)
         self.assertRaises(RequestRefused, again.create_for_send, "S3", "TBW102", 1, 0, self.peer)
@@ -317,7 +330,7 @@ class AdministratorTests(TopicTableCase):
     def test_own_topics_are_not_counted(self) -> None:
         """The broker's own topics take nobody's room, before a restart or after it."""
         for _ in range(2):
-            table = self.table(limit=1)
+            table = self.table(max_topics=1)
             self.assertEqual(table.room._ordinary, 0)
             self.successResultOf(table.save())
 
@@ -356,7 +369,7 @@ class AdministratorTests(TopicTableCase):
 
     def test_list_all_or_nothing(self) -> None:
         """Where one topic of a list is not allowed, or there is no room for all, nothing is changed."""
-        table = self.table(limit=700)
+        table = self.table(max_topics=700)
         local = FakePeer("127.0.0.1:5")
         version = table.version
         configs = [TopicConfig(topic_name=f"L{number}") for number in range(600)]
@@ -389,10 +402,10 @@ class AdministratorTests(TopicTableCase):
         local = FakePeer("127.0.0.1:5")
         topics = {f"%RETRY%g{number}": {"readQueueNums": 1, "writeQueueNums": 1} for number in range(3)}
         self.put(PATH, msgspec.json.encode({"topicConfigTable": topics}).decode())
-        table = self.table(group_limit=2, limit=5)
+        table = self.table(max_groups=1, max_topics=5)
         self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="%RETRY%new"), local)
         self.successResultOf(self.changed(table, 3, local))
-        table.room.limit = 1
+        self.change(table, max_groups=1, max_topics=1)
         self.assertRaises(RequestRefused, table.update, TopicConfig(topic_name="T"), local)
         self.successResultOf(self.changed(table, 3, local))
         table.delete("%RETRY%g0")

@@ -1,0 +1,70 @@
+"""All request processors of one broker, and the dispatchers of its two ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smartgo.broker.figures.queuestats import QueueStats
+from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.brokeradmin import BrokerAdmin
+from smartgo.broker.processors.clientadmin import ClientAdmin
+from smartgo.broker.processors.groupadmin import GroupAdmin
+from smartgo.broker.processors.heartbeat import HeartbeatProcessor
+from smartgo.broker.processors.masteronly import MasterOnly
+from smartgo.broker.processors.offsets import OffsetProcessor
+from smartgo.broker.processors.progressadmin import ProgressAdmin
+from smartgo.broker.processors.pull import PullProcessor
+from smartgo.broker.processors.query import QueryProcessor
+from smartgo.broker.processors.queueadmin import QueueAdmin
+from smartgo.broker.processors.queuelocks import LockTable, RebalanceProcessor
+from smartgo.broker.processors.requestcodes import MAIN_PORT_ALONE
+from smartgo.broker.processors.send import SendProcessor
+from smartgo.broker.processors.sendback import SendBackProcessor
+from smartgo.broker.processors.topicadmin import TopicAdmin
+from smartgo.broker.stages.sendstages import send_stages
+from smartgo.remoting.buglog import BugLog
+from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.interfaces import IRequestProcessor
+
+
+class RequestProcessors:
+    """
+    The processors of one broker; L{smartgo.broker.processors.requestcodes} says which request each of them answers.
+
+    @ivar heartbeat: hears when a connection ends, and is stopped with the broker.
+    @ivar dispatcher: of the main port.
+    @ivar second_dispatcher: of the second port.
+    """
+
+    def __init__(self, broker: IBroker, more: Sequence[IRequestProcessor]) -> None:
+        """@param more: processors of replication."""
+        clock, limits = broker.env.clock, broker.settings.current.limits
+        self.heartbeat = HeartbeatProcessor(broker)
+        taking_messages: Sequence[IRequestProcessor] = (
+            (MasterOnly(broker),)
+            if broker.is_slave
+            else (SendProcessor(broker, send_stages(broker)), SendBackProcessor(broker))
+        )
+        processors: Sequence[IRequestProcessor] = (
+            *taking_messages,
+            *more,
+            PullProcessor(broker),
+            OffsetProcessor(broker),
+            QueryProcessor(broker),
+            self.heartbeat,
+            RebalanceProcessor(broker, LockTable(clock, broker.memory_budget, limit=limits.max_queue_locks)),
+            TopicAdmin(broker),
+            GroupAdmin(broker),
+            ProgressAdmin(broker),
+            ClientAdmin(broker),
+            QueueAdmin(broker),
+            BrokerAdmin(
+                broker.stats,
+                broker.settings,
+                QueueStats(clock, broker.topics, broker.store),
+                (broker.facts.runtime,),
+            ),
+        )
+        bugs = BugLog()
+        self.dispatcher = Dispatcher(processors, faults=bugs)
+        self.second_dispatcher = Dispatcher(processors, without=MAIN_PORT_ALONE, faults=bugs)

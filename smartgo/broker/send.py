@@ -1,0 +1,51 @@
+"""One message on its way from a producer into the store, decoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.command import Command
+from smartgo.schema.headers.send import SendRequest
+from smartgo.schema.message import HOSTS_MASK, NewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """
+    A message that was admitted and is not stored yet; a stage makes another with C{dataclasses.replace}.
+
+    @ivar topic: where it will be stored; a stage may change it, as the next.
+    @ivar properties: by name, with CLUSTER, and with WAIT as the producer set it: what a rewritten message carries.
+    @ivar stored_properties: as they will be stored; a stage that changes C{properties} encodes them into this.
+    @ivar answered_queue_id: the queue id that the producer is told.
+    """
+
+    peer: IPeer
+    request: Command
+    header: SendRequest
+    topic: str
+    queue_id: int
+    answered_queue_id: int
+    properties: Mapping[str, str]
+    stored_properties: bytes
+    tag_code: int
+
+    def message(self, store_host: bytes) -> NewMessage:
+        """Return what the store appends."""
+        header = self.header
+        return NewMessage(
+            self.topic,
+            self.queue_id,
+            self.request.body,
+            self.stored_properties,
+            header.flag,
+            header.sys_flag & ~HOSTS_MASK,
+            header.born_timestamp,
+            self.peer.host,
+            store_host,
+            header.reconsume_times,
+            0,
+            self.tag_code,
+        )
