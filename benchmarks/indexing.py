@@ -20,7 +20,7 @@ from twisted.internet import reactor
 
 from smartgo.env.real import RealEnvironment
 from smartgo.schema import indexkeys
-from smartgo.schema.index import FIRST_ENTRY, Geometry, Header
+from smartgo.schema.index import FIRST_ENTRY, Geometry, IndexHeader
 from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import encode as encode_properties
 from smartgo.schema.record import encode
@@ -132,9 +132,9 @@ def _round(folder: Path, log: memoryview, messages: int, size: int) -> list[floa
     ready = geometry.entry_at(FIRST_ENTRY + 5 * messages)
     mapping.reserve(0, ready)
     mapping.populate(0, ready)
-    file = IndexFile(path, geometry, Header(), 0)
+    file = IndexFile(path, geometry, IndexHeader(), 0)
     file.open(mapping.view)
-    file.begin_after(Header())
+    file.begin_after(IndexHeader())
     file.make_ready(ready)
     walk = find = put = 0.0
     clock = time.process_time

@@ -15,7 +15,7 @@ from smartgo.client.administration.asking import Asking, OnMissing
 from smartgo.client.administration.brokers import Brokers
 from smartgo.client.administration.clients import Clients
 from smartgo.client.administration.definitions import Definitions
-from smartgo.client.administration.deliveries import Deliveries
+from smartgo.client.administration.deliveries import DeliveryTracking
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.groups import lag_of as lag_of
 from smartgo.client.administration.messages import Messages
@@ -42,7 +42,7 @@ class Admin:
     @ivar positions: L{Positions}: to move groups.
     @ivar registries: L{Registries}: settings by namespace and key.
     @ivar messages: L{Messages}: single ones.
-    @ivar deliveries: L{Deliveries}: what groups make of them.
+    @ivar deliveries: L{DeliveryTracking}: what groups make of them.
     @ivar definitions: L{Definitions}: settings, out of a cluster and into it.
     """
 
@@ -66,4 +66,4 @@ class Admin:
         self.definitions = Definitions(strict, topics, groups, Registries(strict))
         self.registries = Registries(asking)
         self.messages = Messages(asking, self.topics)
-        self.deliveries = Deliveries(asking, self.topics, self.groups)
+        self.deliveries = DeliveryTracking(asking, self.topics, self.groups)

@@ -21,7 +21,7 @@ from twisted.logger import Logger
 
 from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
-from smartgo.client.internal.route import RouteTable, parse_registries
+from smartgo.client.internal.route import RouteCache, parse_registries
 from smartgo.client.internal.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
@@ -114,7 +114,7 @@ class Client:
             tls,
             reaches=None if reaches is None else lambda place: place in self.registries or reaches(place),
         )
-        self.routes = RouteTable(env, self.remoting, self.registries)
+        self.routes = RouteCache(env, self.remoting, self.registries)
         self.routes.on_change = self._route_changed
         self._loop = LoopingCall(self.heartbeat)
         self._loop.clock = env.clock

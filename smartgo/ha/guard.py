@@ -18,7 +18,7 @@ from smartgo.env.interfaces import IRandom
 from smartgo.errors import NoPermission
 from smartgo.schema.command import Command
 from smartgo.schema.hatransfer import TICKET_WORD_SIZE
-from smartgo.schema.signature import ACCESS_KEY, SIGNATURE, Credentials
+from smartgo.schema.signature import ACCESS_KEY, SIGNATURE, AccessKey
 
 CHALLENGE_LIFE: Final = 60.0
 """Seconds that a challenge counts: a slave that follows asks every 5 s."""
@@ -62,7 +62,7 @@ class Words:
 class Guard:
     """A master's: hears slaves at the main port, and tells the port for slaves whom to let in."""
 
-    def __init__(self, clock: IReactorTime, random: IRandom, credentials: Credentials) -> None:
+    def __init__(self, clock: IReactorTime, random: IRandom, credentials: AccessKey) -> None:
         """@param credentials: the key that slaves have to have."""
         self._credentials = credentials
         self._challenges = Words(clock, random, CHALLENGE_LIFE)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from smartgo.errors import NoPermission
 from smartgo.remoting.origin import Networks, is_this_machine
-from smartgo.schema.advertised import Asker
+from smartgo.schema.advertised import ConnectionEnds
 
 
 class Access:
@@ -25,11 +25,11 @@ class Access:
         self._admins = Networks(admin_allow)
         self._brokers = Networks(broker_allow)
 
-    def is_admin(self, asker: Asker) -> bool:
+    def is_admin(self, asker: ConnectionEnds) -> bool:
         """Whether an administrator may ask from there."""
         return is_this_machine(asker) or asker.ip in self._admins
 
-    def check_admin(self, asker: Asker, what: str) -> None:
+    def check_admin(self, asker: ConnectionEnds, what: str) -> None:
         """
         Let administrators pass.
 
@@ -39,7 +39,7 @@ class Access:
         if not self.is_admin(asker):
             raise NoPermission(f"{asker.ip} may not {what} at this registry: adminAllow does not name it")
 
-    def check_broker(self, asker: Asker) -> None:
+    def check_broker(self, asker: ConnectionEnds) -> None:
         """
         Let brokers pass.
 

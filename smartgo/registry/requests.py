@@ -30,8 +30,8 @@ from smartgo.errors import (
 )
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.registry.access import Access
+from smartgo.registry.brokerregistrations import BrokerRegistrations
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
-from smartgo.registry.registrar import Registrar
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.listeners import NullListener
@@ -75,7 +75,7 @@ class RegistryProcessor(Processor):
         routes: RouteTable,
         kv: KvConfig,
         config: RegistryConfig,
-        registrar: Registrar,
+        registrar: BrokerRegistrations,
         access: Access,
         remote_config: bool = False,
     ) -> None:

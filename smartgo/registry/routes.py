@@ -22,7 +22,7 @@ from smartgo.registry.absent import AbsentMasters
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
 from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull, is_plain
 from smartgo.registry.topicqueues import TopicQueues
-from smartgo.schema.advertised import Advertised, Asker
+from smartgo.schema.advertised import Advertised, ConnectionEnds
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, TopicRouteData
 
 EXPIRY = 120.0
@@ -259,7 +259,7 @@ class RouteTable:
 
     # -- what anybody asks ---------------------------------------------------------------------------------
 
-    def route(self, topic: str, asker: Asker | None = None) -> TopicRouteData | None:
+    def route(self, topic: str, asker: ConnectionEnds | None = None) -> TopicRouteData | None:
         """
         Return who serves a topic, brokers in the order of their names; C{None} where nobody does.
 
@@ -275,11 +275,11 @@ class RouteTable:
             filter_server_table={},
         )
 
-    def told(self, address: str, asker: Asker | None) -> str:
+    def told(self, address: str, asker: ConnectionEnds | None) -> str:
         """Return which address of a registered broker an asker is told: of those it advertises, or this usual one."""
         return _fitting(self._live[address].advertised, asker) or address
 
-    def told_ha(self, address: str, asker: Asker) -> str:
+    def told_ha(self, address: str, asker: ConnectionEnds) -> str:
         """Return where an asker is told to replicate from that broker, likewise; may be empty."""
         seen = self._live[address]
         return _fitting(seen.ha_advertised, asker) or seen.ha_address
@@ -313,7 +313,7 @@ class RouteTable:
         names = {name: None for cluster, members in self._clusters.items() for name in (cluster, *members)}
         return list(names), next(iter(self._live), None)
 
-    def cluster_info(self, asker: Asker | None = None) -> ClusterInfo:
+    def cluster_info(self, asker: ConnectionEnds | None = None) -> ClusterInfo:
         """Return all brokers by name, and all names by cluster; C{asker} as for L{route}."""
         return ClusterInfo(
             broker_addr_table={name: self._broker_data(name, asker) for name in sorted(self._brokers)},
@@ -425,7 +425,7 @@ class RouteTable:
     def _master_of(self, seen: _Live) -> str | None:
         return None if seen.broker_id == MASTER else self._brokers[seen.name].addresses.get(MASTER)
 
-    def _broker_data(self, name: str, asker: Asker | None) -> BrokerData:
+    def _broker_data(self, name: str, asker: ConnectionEnds | None) -> BrokerData:
         broker = self._brokers[name]
         addresses = {number: self.told(broker.addresses[number], asker) for number in sorted(broker.addresses)}
         return BrokerData(cluster=broker.cluster, broker_name=name, broker_addrs=addresses)
@@ -435,7 +435,7 @@ class RouteTable:
         return BrokerSeen(one.cluster, one.name, one.broker_id, one.address, one.ha_address, age)
 
 
-def _fitting(advertised: Advertised, asker: Asker | None) -> str | None:
+def _fitting(advertised: Advertised, asker: ConnectionEnds | None) -> str | None:
     return advertised.best(asker) if asker is not None and advertised.text else None
 
 

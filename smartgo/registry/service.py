@@ -15,9 +15,9 @@ from smartgo.config.settings import RegistryConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BrokenTable
 from smartgo.registry.access import Access
+from smartgo.registry.brokerregistrations import BrokerRegistrations
 from smartgo.registry.kvconfig import KvConfig
 from smartgo.registry.leases import KEY_SIZE, LeaseKey, Leases, read_key
-from smartgo.registry.registrar import Registrar
 from smartgo.registry.requests import RegistryListener, RegistryProcessor
 from smartgo.registry.routes import EXPIRY, RouteTable
 from smartgo.remoting.interfaces import IPeer
@@ -62,7 +62,7 @@ class RegistryService(Service):
         self._leases = Leases(env.random.token(KEY_SIZE), wall_ms)
         self.routes = RouteTable(self._awake, EXPIRY, config.max_route_topics, config.max_route_brokers, wall_ms)
         access = Access(config.admin_allow, config.broker_allow)
-        registrar = Registrar(env, self.routes, self.kv, access, self._leases)
+        registrar = BrokerRegistrations(env, self.routes, self.kv, access, self._leases)
         self.processor = RegistryProcessor(env.clock, self.routes, self.kv, config, registrar, access, remote_config)
         self.listener = RegistryListener(self.routes)
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 
 from smartgo.remoting.interfaces import IPeer
-from smartgo.schema.advertised import Asker
+from smartgo.schema.advertised import ConnectionEnds
 
 
 class Networks:
@@ -44,15 +44,15 @@ def is_loopback(ip: str) -> bool:
     return ip in _LOOPBACK
 
 
-def is_this_machine(asker: Asker) -> bool:
+def is_this_machine(asker: ConnectionEnds) -> bool:
     """Whether a connection comes from the machine that it arrives at."""
     return is_loopback(asker.ip) or asker.ip == asker.at_ip != ""
 
 
-def asker(peer: IPeer) -> Asker:
+def asker(peer: IPeer) -> ConnectionEnds:
     """Return both ends of a connection."""
     host, _, _ = peer.address.rpartition(":")
-    return Asker(host.strip("[]"), peer.local_ip, peer.local_port)
+    return ConnectionEnds(host.strip("[]"), peer.local_ip, peer.local_port)
 
 
 def is_local(peer: IPeer) -> bool:

@@ -31,7 +31,7 @@ HA_FIELD: Final = "smartgoAdvertisedHa"
 _ALL_BITS: Final = 128
 
 
-class Asker(NamedTuple):
+class ConnectionEnds(NamedTuple):
     """Both ends of a connection to a registry, as that sees them."""
 
     ip: str
@@ -52,7 +52,7 @@ class _Rule(NamedTuple):
     network: IPv4Network | IPv6Network | None
     address: str
 
-    def fits(self, asker: Asker, ip: IPv4Address | IPv6Address | None) -> bool:
+    def fits(self, asker: ConnectionEnds, ip: IPv4Address | IPv6Address | None) -> bool:
         """Whether it is for this one."""
         if self.network is not None:
             return ip is not None and ip in self.network
@@ -97,7 +97,7 @@ class Advertised:
         rules.sort(key=lambda rule: -rule.weight)
         return cls(rules, ";".join(names))
 
-    def best(self, asker: Asker) -> str | None:
+    def best(self, asker: ConnectionEnds) -> str | None:
         """Return the C{host:port} that this one is told; C{None}: the broker's usual one."""
         try:
             ip = ipaddress.ip_address(asker.ip)

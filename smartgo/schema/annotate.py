@@ -24,7 +24,7 @@ _BITS: Final = (
 _TRANSACTION: Final[Mapping[int, str]] = {0x4: "prepared", 0x8: "committed", 0xC: "rolled back"}
 
 
-class Field(NamedTuple):
+class AnnotatedField(NamedTuple):
     """
     One field of a record.
 
@@ -58,13 +58,13 @@ class Field(NamedTuple):
         return str(value)
 
 
-def fields_of(record: bytes) -> Iterator[Field]:
+def fields_of(record: bytes) -> Iterator[AnnotatedField]:
     """Yield the fields of a whole record in their order; together they are all its bytes."""
     values = RECORD.parse(record)
     at = 0
     for part in RECORD.subcons:
         size = part.sizeof(**values)
-        yield Field(part.name, at, size, record[at : at + size], values[part.name])
+        yield AnnotatedField(part.name, at, size, record[at : at + size], values[part.name])
         at += size
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from construct import Construct
 
 from smartgo.errors import SettingError
-from smartgo.schema.fixed import Field, flatten, runs
+from smartgo.schema.fixed import SchemaField, flatten, runs
 from smartgo.schema.message import HOSTS_MASK
 from smartgo.schema.properties import java_hash
 from smartgo.schema.record import (
@@ -338,12 +338,12 @@ def _powers(np: Any, count: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _rows(schema: Construct, known: tuple[tuple[str, Any], ...]) -> list[tuple[dtype[Any], Field | None]]:
+def _rows(schema: Construct, known: tuple[tuple[str, Any], ...]) -> list[tuple[dtype[Any], SchemaField | None]]:
     """Return the runs of a schema's fields, each as the type of an array's items."""
     return [(_row(run), variable) for run, variable in runs(flatten(schema, dict(known)))]
 
 
-def _row(fields: Sequence[Field]) -> dtype[Any]:
+def _row(fields: Sequence[SchemaField]) -> dtype[Any]:
     columns: list[Any] = []
     for field in fields:
         if field.code in _CODES:

@@ -22,10 +22,10 @@ from smartgo.schema.commandjson import HOT_HEADERS, JsonHeader, decode_json, enc
 from smartgo.schema.commandlayout import BINARY, FIELD_LIMIT, HEADER_LIMIT, JSON, OPAQUE, prefix_struct, word_struct
 from smartgo.schema.commandlayout import ONE_WAY as ONE_WAY
 from smartgo.schema.commandlayout import RESPONSE as RESPONSE
-from smartgo.schema.commandrecall import Memory
 from smartgo.schema.headerfields import Header, from_fields, to_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
+from smartgo.schema.headertemplates import HeaderTemplateCache
 from smartgo.schema.requests import send_header
 from smartgo.schema.responses import offset_response as offset_response
 from smartgo.schema.responses import pull_response as pull_response
@@ -40,8 +40,8 @@ _unpack_word = word_struct.unpack_from
 _pack_prefix = prefix_struct.pack
 _decode_hot = hot_decoder.decode
 _int = int.from_bytes
-_memory = Memory()
-_recall = _memory.recall
+_templates = HeaderTemplateCache()
+_find_template = _templates.find
 _SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError)
 
 
@@ -236,23 +236,23 @@ def _decode_other(frame: bytes, word: int) -> Command:
     if word >> 24 != BINARY:
         raise BadHeaderLength(word, HEADER_LIMIT)
     raw = frame[4:end]
-    found = _recall(raw)
+    found = _find_template(raw)
     if found is None:
-        return _long_way(raw, frame[end:])
+        return _decode_in_full(raw, frame[end:])
     (code, flag, language, version, _), header = found
     opaque = _int(raw[OPAQUE], "big", signed=True)
     return Command(code, opaque, flag, language, version, None, BINARY, frame[end:], header, raw, None, decode_binary)
 
 
-def _long_way(raw: bytes, body: bytes) -> Command:
-    """Read a binary header, and remember a hot request's for the next like it."""
+def _decode_in_full(raw: bytes, body: bytes) -> Command:
+    """Decode a binary header in full; one of a frequent request becomes a template."""
     command = _command(decode_binary(raw), BINARY, body, raw)
     header_type = HOT_HEADERS.get(command.code)
     if header_type is not None and not command.flag & RESPONSE:
         with suppress(BadHeader):  # whoever reads it will be told
             command.header = from_fields(command.fields, header_type)
             said = (command.code, command.flag, command.language, command.version)
-            _memory.remember(raw, said, command.fields, command.header)
+            _templates.add(raw, said, command.fields, command.header)
     return command
 
 

@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, Any] = {}
 _PLAIN = {"l": "i", "L": "I"}  # construct's letters for 32 bits, which are 64 wide in native layouts
 
 
-class Field(NamedTuple):
+class SchemaField(NamedTuple):
     """
     One field of a flattened schema.
 
@@ -32,7 +32,7 @@ class Field(NamedTuple):
     length: Callable[[Mapping[str, Any]], Any] | None = None
 
 
-def flatten(schema: Construct, known: Mapping[str, Any] = _NOTHING) -> list[Field]:
+def flatten(schema: Construct, known: Mapping[str, Any] = _NOTHING) -> list[SchemaField]:
     """
     List the fields of a big-endian record schema, in order.
 
@@ -59,10 +59,10 @@ def fixed(schema: Construct, known: Mapping[str, Any] = _NOTHING) -> struct.Stru
     return struct.Struct(">" + "".join(codes))
 
 
-def runs(fields: Iterable[Field]) -> list[tuple[list[Field], Field | None]]:
+def runs(fields: Iterable[SchemaField]) -> list[tuple[list[SchemaField], SchemaField | None]]:
     """Group fields: each run of fixed ones with the field of varying length that ends it, C{None} for the last."""
-    groups: list[tuple[list[Field], Field | None]] = []
-    run: list[Field] = []
+    groups: list[tuple[list[SchemaField], SchemaField | None]] = []
+    run: list[SchemaField] = []
     for field in fields:
         if field.length is None:
             run.append(field)
@@ -74,7 +74,7 @@ def runs(fields: Iterable[Field]) -> list[tuple[list[Field], Field | None]]:
     return groups
 
 
-def _walk(schema: Construct, name: str, known: Mapping[str, Any]) -> list[Field]:
+def _walk(schema: Construct, name: str, known: Mapping[str, Any]) -> list[SchemaField]:
     if isinstance(schema, Renamed):
         return _walk(schema.subcon, f"{name}.{schema.name}" if name else schema.name, known)
     if isinstance(schema, Struct):
@@ -84,14 +84,14 @@ def _walk(schema: Construct, name: str, known: Mapping[str, Any]) -> list[Field]
     if isinstance(schema, FormatField):
         if schema.fmtstr[0] != ">" and schema.length != 1:
             raise ValueError(f"field {name} is not big-endian")
-        return [Field(name, _PLAIN.get(schema.fmtstr[1:], schema.fmtstr[1:]))]
+        return [SchemaField(name, _PLAIN.get(schema.fmtstr[1:], schema.fmtstr[1:]))]
     if isinstance(schema, Bytes):
         if not callable(schema.length):
-            return [Field(name, f"{schema.length}s")]
+            return [SchemaField(name, f"{schema.length}s")]
         try:
-            return [Field(name, f"{schema.length(known)}s")]
+            return [SchemaField(name, f"{schema.length(known)}s")]
         except KeyError:
-            return [Field(name, "", schema.length)]
+            return [SchemaField(name, "", schema.length)]
     raise ValueError(f"field {name or schema!r}: no packer can be derived from {type(schema).__name__}")
 
 

@@ -64,7 +64,7 @@ _LONGEST: Final = 0x7FFFFFFF
 _NAME: Final = re.compile("[0-9]{17}")
 
 
-class Header(NamedTuple):
+class IndexHeader(NamedTuple):
     """The header, decoded; a new file's is all zero but for C{index_count}."""
 
     begin_ms: int = 0
@@ -75,7 +75,7 @@ class Header(NamedTuple):
     index_count: int = FIRST_ENTRY
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview, at: int = 0) -> Header:
+    def unpack(cls, data: bytes | memoryview, at: int = 0) -> IndexHeader:
         """
         Read the header that starts at byte C{at}.
 
@@ -191,7 +191,7 @@ def chain(view: bytes | memoryview, geometry: Geometry, wanted: int) -> Iterator
     @param view: the whole file.
     @param wanted: the hash, as of L{key_hash}.
     """
-    count = Header.unpack(view).index_count
+    count = IndexHeader.unpack(view).index_count
     (number,) = slot_struct.unpack_from(view, geometry.slot_at(wanted))
     before = min(count, geometry.entries)
     while FIRST_ENTRY <= number < before:

@@ -15,7 +15,7 @@ from typing import Any
 from construct import Construct
 
 from smartgo.errors import BadRecord
-from smartgo.schema.fixed import Field, flatten, runs
+from smartgo.schema.fixed import SchemaField, flatten, runs
 
 
 class RowCodec:
@@ -74,6 +74,8 @@ class RowCodec:
         return b"".join(parts)
 
 
-def _step(run: list[Field], variable: Field | None) -> tuple[struct.Struct, tuple[str, ...], Field | None]:
+def _step(
+    run: list[SchemaField], variable: SchemaField | None
+) -> tuple[struct.Struct, tuple[str, ...], SchemaField | None]:
     packer = struct.Struct(">" + "".join([field.code for field in run]))
     return packer, tuple([field.name for field in run]), variable

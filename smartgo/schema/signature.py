@@ -19,7 +19,7 @@ ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 
 
-class Credentials:
+class AccessKey:
     """
     A key and its secret, which is shown to nobody.
 

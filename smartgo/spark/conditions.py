@@ -41,7 +41,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Member:
+class OneOf:
     """A column that is to be one of some numbers."""
 
     column: str
@@ -59,7 +59,7 @@ class Conditions:
     """
 
     topics: frozenset[str] | None = None
-    numbers: tuple[Comparison | Member, ...] = ()
+    numbers: tuple[Comparison | OneOf, ...] = ()
     first_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     topic_pattern: re.Pattern[str] | None = None
@@ -80,7 +80,7 @@ class Conditions:
         kept = wanted if self.topics is None else wanted & self.topics
         return replace(self, topics=kept)
 
-    def and_number(self, condition: Comparison | Member) -> Conditions:
+    def and_number(self, condition: Comparison | OneOf) -> Conditions:
         """Return these conditions and one more."""
         return replace(self, numbers=(*self.numbers, condition))
 
@@ -90,7 +90,7 @@ class Conditions:
         for each in self.numbers:
             if each.column != column:
                 continue
-            if isinstance(each, Member):
+            if isinstance(each, OneOf):
                 low, high = max(low, min(each.values, default=high)), min(high, max(each.values, default=low))
             elif each.operator in ("==", ">", ">="):
                 low = max(low, each.value + (each.operator == ">"))
@@ -129,8 +129,8 @@ class Conditions:
         return mask
 
 
-def _holds(condition: Comparison | Member, column: Any) -> Any:
-    if isinstance(condition, Member):
+def _holds(condition: Comparison | OneOf, column: Any) -> Any:
+    if isinstance(condition, OneOf):
         return np.isin(column, list(condition.values))
     return _COMPARE[condition.operator](column, condition.value)
 
@@ -144,7 +144,7 @@ def of_options(options: ReadOptions) -> Conditions:
         topic_pattern=options.topic_pattern,
     )
     if options.queues is not None:
-        found = found.and_number(Member("queue_id", options.queues))
+        found = found.and_number(OneOf("queue_id", options.queues))
     if options.starting_ms is not None:
         found = found.and_number(Comparison("store_timestamp", ">=", options.starting_ms))
     if options.ending_ms is not None:

@@ -51,7 +51,7 @@ class SmartgoDataSource(DataSource):
         options = parse(self.options)
         _check_batch(options)
         columns = arrow_columns(schema, options)
-        return FilteringReader(columns, options) if options.filter_pushdown else Reader(columns, options)
+        return FilteringReader(columns, options) if options.filter_pushdown else BatchReader(columns, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the columns of C{schema} as messages come."""
@@ -97,7 +97,7 @@ def _check_batch(options: ReadOptions) -> None:
         raise SettingError("option endingOffsets: a batch read that ends at the earliest offset finds nothing")
 
 
-class Reader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """Reads a table once."""
 
     def __init__(self, columns: pa.Schema, options: ReadOptions) -> None:
@@ -117,7 +117,7 @@ class Reader(DataSourceReader):
         return read_part(partition.value, self._columns, self._options, self._conditions)
 
 
-class FilteringReader(Reader):
+class FilteringReader(BatchReader):
     """
     Takes filters from Spark; the session must have C{spark.sql.python.filterPushdown.enabled} set.
 

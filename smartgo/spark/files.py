@@ -50,7 +50,7 @@ def read_whole(path: str, limit: int) -> bytes | None:
         return None
 
 
-class Reader:
+class FileReader:
     """
     A file and a buffer of its own, used over and over: what is read is gone with the next read.
 

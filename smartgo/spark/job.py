@@ -112,12 +112,12 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
-        from smartgo.spark.jobrun import Job, JobFailed
+        from smartgo.spark.jobrun import JobFailed, ReportJob
     except ImportError as error:
         package = str(error.name).partition(".")[0]
         raise SettingError(f'{package} is not installed: pip install "smartgo[spark]"') from None
     check_java()
-    job = Job(given.stores, given.out, given.starting, given.ending, given.keys, say)
+    job = ReportJob(given.stores, given.out, given.starting, given.ending, given.keys, say)
     runs_already = SparkSession.getActiveSession() is not None  # called from a program, it is the program's to stop
     if not runs_already:
         say("starting Spark")

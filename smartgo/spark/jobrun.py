@@ -25,7 +25,7 @@ class JobFailed(SmartgoError):
     """Spark could not do it; the message is the first line of what it says."""
 
 
-class Job:
+class ReportJob:
     """Counts what is in some stores."""
 
     def __init__(

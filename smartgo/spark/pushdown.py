@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from smartgo.spark.conditions import NUMBERS, Comparison, Conditions, Member, Operator
+from smartgo.spark.conditions import NUMBERS, Comparison, Conditions, OneOf, Operator
 
 _OPERATORS: Final[dict[type[Filter], Operator]] = {
     EqualTo: "==",
@@ -58,7 +58,7 @@ def _take_in(conditions: Conditions, column: str, given: Iterable[Any]) -> Condi
     values = [value for value in given if value is not None]
     if column == "store_timestamp" or not all(type(value) is int for value in values):
         return conditions
-    return conditions.and_number(Member(column, frozenset(values)))
+    return conditions.and_number(OneOf(column, frozenset(values)))
 
 
 def _take_comparison(conditions: Conditions, column: str, operator: Operator, value: Any) -> Conditions:
@@ -68,7 +68,7 @@ def _take_comparison(conditions: Conditions, column: str, operator: Operator, va
         whole, rest = divmod(value - _EPOCH, _MILLISECOND)
         if rest:  # between two milliseconds: the store counts no finer
             if operator == "==":
-                return conditions.and_number(Member(column, frozenset()))
+                return conditions.and_number(OneOf(column, frozenset()))
             return conditions.and_number(Comparison(column, "<=" if operator in ("<", "<=") else ">", whole))
         return conditions.and_number(Comparison(column, operator, whole))
     if type(value) is not int:

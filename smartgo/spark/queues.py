@@ -68,7 +68,7 @@ class QueueFile:
     """
 
     def __init__(self, file: NamedFile) -> None:
-        self._reader = files.Reader(file.path)
+        self._reader = files.FileReader(file.path)
         self._units = file.size // UNIT_SIZE
         self.used = self._units
         self.used = self.first(lambda unit: unit.size <= 0)

@@ -110,7 +110,7 @@ class _Reading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the range."""
-        reader = files.Reader(self._part.path)
+        reader = files.FileReader(self._part.path)
         try:
             for found in self._found(reader):
                 if isinstance(found, Damage):
@@ -123,7 +123,7 @@ class _Reading:
 
     # -- finding records ---------------------------------------------------------------------------------------
 
-    def _found(self, reader: files.Reader) -> Iterator[Piece | Damage]:
+    def _found(self, reader: files.FileReader) -> Iterator[Piece | Damage]:
         part = self._part
         steps = None
         if self._options.use_queues and not self._conditions.is_empty:
@@ -253,7 +253,7 @@ class _Reading:
         if self._torn is not None and self._options.fail_on_corrupt:
             raise LogDamaged(self._torn)
 
-    def _settle(self, reader: files.Reader) -> None:
+    def _settle(self, reader: files.FileReader) -> None:
         """Find out whether the wrong checksums at the end of this range are the end of the log."""
         if self._torn is not None and self._options.fail_on_corrupt:
             part = self._part
@@ -274,14 +274,14 @@ class _Reading:
                 )
 
 
-def _is_sound(step: Located | LogRange, part: LogRange, reader: files.Reader) -> bool:
+def _is_sound(step: Located | LogRange, part: LogRange, reader: files.FileReader) -> bool:
     """Tell whether a gap begins where the queues say: a unit with a wrong size would have it begin inside a record."""
     if isinstance(step, Located) or not step.is_aligned or step.begin == part.begin:
         return True
     return Walk(step, reader).begins_well()
 
 
-def _pick(located: Located, part: LogRange, reader: files.Reader) -> Iterator[Piece | int]:
+def _pick(located: Located, part: LogRange, reader: files.FileReader) -> Iterator[Piece | int]:
     """Read records at known places; the physical offset of the first that is not there ends it."""
     offsets, sizes = located
     ends = offsets + sizes

@@ -127,7 +127,7 @@ def _number(given: Mapping[str, str], name: str, default: int, highest: int) -> 
     return int(text)
 
 
-class Sent(WriterCommitMessage):
+class TaskResult(WriterCommitMessage):
     """
     What a task did.
 
@@ -151,7 +151,7 @@ class _Writer:
         columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         self._shape = Shape(columns, self._settings.topic)
 
-    def write(self, iterator: Iterator[RecordBatch]) -> Sent:
+    def write(self, iterator: Iterator[RecordBatch]) -> TaskResult:
         """
         Send all rows of a task; returns when brokers have stored them all.
 
@@ -235,7 +235,7 @@ class _Loop:
         return future
 
 
-def send_all(messages: Iterator[Outgoing], settings: Settings) -> Sent:
+def send_all(messages: Iterator[Outgoing], settings: Settings) -> TaskResult:
     """
     Send messages from a thread that is not the reactor's; returns when all are stored.
 
@@ -257,7 +257,7 @@ def send_all(messages: Iterator[Outgoing], settings: Settings) -> Sent:
             rows += waiting.popleft().result()
     finally:
         loop.begin(task.close).result()
-    return Sent(rows, requests)
+    return TaskResult(rows, requests)
 
 
 async def _made(env: IEnvironment, settings: Settings) -> Task:

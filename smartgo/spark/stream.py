@@ -1,4 +1,4 @@
-"""C{spark.readStream.format("smartgo")}: the skin between Spark's streams and L{smartgo.spark.following}."""
+"""C{spark.readStream.format("smartgo")}: the skin between Spark's streams and L{smartgo.spark.storefollower}."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from smartgo.spark.following import Following, check_stream
+from smartgo.spark.logfollower import DataLost
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.reader import read_messages
-from smartgo.spark.tail import DataLost
+from smartgo.spark.storefollower import StoreFollower, check_stream
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -32,7 +32,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_stream(options)
         self._columns = columns
         self._options = options
-        self._following = Following(options)
+        self._following = StoreFollower(options)
         # Where a micro-batch begins is in its offsets; only where to begin in single queues is left to say. The
         # ConsumeQueues of a store that is written to are behind its log.
         beginning = options.starting if options.starting.by_queue else Position("earliest")

@@ -16,7 +16,7 @@ from numpy import ndarray
 from smartgo.errors import SettingError
 from smartgo.schema.columns import table
 from smartgo.schema.consumequeue import PREFILL, UNIT, UNIT_SIZE
-from smartgo.schema.index import ENTRY, ENTRY_SIZE, FIRST_ENTRY, HEADER_SIZE, SLOT_SIZE, Geometry, Header
+from smartgo.schema.index import ENTRY, ENTRY_SIZE, FIRST_ENTRY, HEADER_SIZE, SLOT_SIZE, Geometry, IndexHeader
 from smartgo.spark import files
 from smartgo.spark.arrays import constant, numbers
 from smartgo.spark.columns import TIMESTAMP
@@ -124,7 +124,7 @@ def _plan_queues(store: Store, conditions: Conditions) -> Iterator[QueueFiles]:
 
 def _read_queues(part: QueueFiles, columns: pa.Schema, conditions: Conditions) -> Iterator[pa.RecordBatch]:
     for path, topic, queue_id, base in part.files:
-        reader = files.Reader(path)
+        reader = files.FileReader(path)
         try:
             at = 0
             for low, high in files.data_ranges(path, 0, files.size(path)):
@@ -168,7 +168,7 @@ def _plan_index(store: Store, path: str, options: ReadOptions) -> Iterator[Index
     head = files.read_at(path, 0, HEADER_SIZE)
     if len(head) < HEADER_SIZE:
         return
-    header = Header.unpack(head)
+    header = IndexHeader.unpack(head)
     geometry = _geometry(path, size, options.index_slots)
     end = min(header.index_count, geometry.entries)
     for begin in range(FIRST_ENTRY, end, _UNITS):
@@ -190,7 +190,7 @@ def _geometry(path: str, size: int, slots: int | None) -> Geometry:
 
 
 def _read_index(part: IndexPart, columns: pa.Schema, conditions: Conditions) -> Iterator[pa.RecordBatch]:
-    reader = files.Reader(part.path)
+    reader = files.FileReader(part.path)
     try:
         for first in range(part.begin, part.end, _ROWS):
             count = min(_ROWS, part.end - first)

@@ -84,7 +84,7 @@ class Walk:
     @ivar at: physical offset after what was given out.
     """
 
-    def __init__(self, part: LogRange, reader: files.Reader) -> None:
+    def __init__(self, part: LogRange, reader: files.FileReader) -> None:
         self._part = part
         self._reader = reader
         self._stored_ms = 0

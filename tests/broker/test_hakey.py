@@ -22,14 +22,14 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.hatransfer import report_struct
 from smartgo.schema.headers.ha import TailAnswer, TailRequest
-from smartgo.schema.signature import Credentials
+from smartgo.schema.signature import AccessKey
 from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
 from tests.broker.fakecluster import BROKER, send_command
 from tests.remoting.doubles import rounds_of
 
 SECRET = "a-secret-of-ours"
 KEY = {"haAccessKey": "smartgo-ha", "haSecretKey": SECRET}
-CREDENTIALS = Credentials(KEY["haAccessKey"], SECRET)
+CREDENTIALS = AccessKey(KEY["haAccessKey"], SECRET)
 CHALLENGE = "c0" * 24
 
 
@@ -160,7 +160,7 @@ class KeyTests(PairCase):
 class RemoteTailTests(PairCase):
     """What a slave makes of answers."""
 
-    def remote(self, credentials: Credentials | None, *answers: Command) -> tuple[RemoteTail, list[Command]]:
+    def remote(self, credentials: AccessKey | None, *answers: Command) -> tuple[RemoteTail, list[Command]]:
         """Return who asks masters that answer so, and what they will have been asked."""
         asked: list[Command] = []
         left = list(answers)
@@ -171,7 +171,7 @@ class RemoteTailTests(PairCase):
 
         return RemoteTail(answer, credentials), asked
 
-    def ask(self, credentials: Credentials | None, *answers: Command) -> tuple[Any, list[Command]]:
+    def ask(self, credentials: AccessKey | None, *answers: Command) -> tuple[Any, list[Command]]:
         """Ask who answers so; return what came of it, and what was asked."""
         tail, asked = self.remote(credentials, *answers)
         told: list[Any] = []

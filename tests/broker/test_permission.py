@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
-from smartgo.client.internal.route import Route, route_of
+from smartgo.client.internal.route import TopicRoute, route_of
 from smartgo.schema.bodies import TopicConfig, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -28,7 +28,7 @@ class PermissionTests(SynchronousTestCase):
         (broker or self.cluster.broker).settings.change([("brokerPermission", str(permission))], Who("boss"))
         self.cluster.pump(0.1)
 
-    def route(self, topic: str) -> Route:
+    def route(self, topic: str) -> TopicRoute:
         """What clients make of what the registry says."""
         request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
         found: list[Command] = []

@@ -18,7 +18,7 @@ from smartgo.client.client import Client
 from smartgo.errors import BadBody, BadName, CallFailed, NotConnected, PeerRefused, SettingError
 from smartgo.schema.bodies import (
     BrokerData,
-    Connection,
+    ConnectedClient,
     ConsumerConnection,
     MessageQueue,
     QueueData,
@@ -277,7 +277,7 @@ class Members:
     def connections_by_broker(self, group: str) -> Deferred[dict[str, ConsumerConnection]]:
         """One member at one broker."""
         wants = {"T": SubscriptionData(topic="T", sub_string="*")}
-        return succeed({"b": ConsumerConnection([Connection(client_id="c")], wants)})
+        return succeed({"b": ConsumerConnection([ConnectedClient(client_id="c")], wants)})
 
 
 class OldBrokerTests(SynchronousTestCase):

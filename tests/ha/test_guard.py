@@ -16,7 +16,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.hatransfer import TICKET_MARK, report_struct, ticket_struct
 from smartgo.schema.headers.ha import TailRequest
-from smartgo.schema.signature import Credentials
+from smartgo.schema.signature import AccessKey
 from tests.fakes import FakeClock, FakeRandom
 from tests.ha.fakes import FakeLog
 from tests.ha.pair import PairCase, noise
@@ -24,7 +24,7 @@ from tests.ha.test_master import MasterCase
 from tests.ha.test_slave import SlaveCase
 from tests.ha.test_transfer import pieces
 
-KEY = Credentials("smartgo-ha", "a secret of ours")
+KEY = AccessKey("smartgo-ha", "a secret of ours")
 WORD = bytes(range(24))
 
 report = report_struct.pack
@@ -80,14 +80,14 @@ class GuardTests(SynchronousTestCase):
         self.clock = FakeClock()
         self.guard = Guard(self.clock, FakeRandom(), KEY)
 
-    def question(self, challenge: str | None, key: Credentials | None = KEY) -> Command:
+    def question(self, challenge: str | None, key: AccessKey | None = KEY) -> Command:
         """A question as it arrives."""
         request = Command.request(RequestCode.GET_LOG_TAIL, TailRequest(begin=0, end=9, challenge=challenge))
         if key is not None:
             key.sign(request)
         return decode(encode(request)[4:])
 
-    def check(self, challenge: str | None, key: Credentials | None = KEY) -> bool:
+    def check(self, challenge: str | None, key: AccessKey | None = KEY) -> bool:
         """Ask it."""
         return self.guard.check(self.question(challenge, key), challenge)
 
@@ -110,7 +110,7 @@ class GuardTests(SynchronousTestCase):
         error = self.assertRaises(NoPermission, self.check, challenge, None)
         self.assertIn("give the slave the master's haAccessKey and haSecretKey", str(error))
         remarks = set()
-        for other in (Credentials("smartgo-ha", "another secret"), Credentials("other-key", "a secret of ours")):
+        for other in (AccessKey("smartgo-ha", "another secret"), AccessKey("other-key", "a secret of ours")):
             remarks.add(str(self.assertRaises(NoPermission, self.check, challenge, other)))
         self.assertEqual(len(remarks), 1)
         self.assertIn("haSecretKey are not the master's", remarks.pop())

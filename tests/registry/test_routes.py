@@ -12,12 +12,12 @@ from smartgo.errors import BadName
 from smartgo.registry.interfaces import IRoutes
 from smartgo.registry.registration import NameTaken, Registration, TableFull
 from smartgo.registry.routes import EXPIRY, RouteTable
-from smartgo.schema.advertised import Asker
+from smartgo.schema.advertised import ConnectionEnds
 from smartgo.schema.bodies import DataVersion, QueueData, TopicConfig
 
 A1, A2, A3 = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 HA1, HA2 = "10.0.0.1:10912", "10.0.0.2:10912"
-ASKER = Asker("10.0.0.2", "10.0.0.9", 9876)
+ASKER = ConnectionEnds("10.0.0.2", "10.0.0.9", 9876)
 
 
 def topic(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> TopicConfig:

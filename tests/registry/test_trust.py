@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.settings import RegistryConfig
 from smartgo.errors import NoPermission
-from smartgo.registry import registrar
+from smartgo.registry import brokerregistrations as registrar
 from smartgo.registry.registration import AddressHeld, TableFull
 from smartgo.registry.requests import TooManyChanges
 from smartgo.registry.service import RegistryService

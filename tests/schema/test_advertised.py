@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.advertised import LIMIT, Advertised, Asker
+from smartgo.schema.advertised import LIMIT, Advertised, ConnectionEnds
 
 
 class AdvertisedTests(SynchronousTestCase):
     def best(self, text: str, ip: str, at: str = "10.0.0.5", port: int = 9876) -> str | None:
         """What an asker is told."""
-        return Advertised.parse(text).best(Asker(ip, at, port))
+        return Advertised.parse(text).best(ConnectionEnds(ip, at, port))
 
     def test_longest_prefix(self) -> None:
         """Of networks that fit the longest prefix counts, in whatever order they are; none fits: nothing."""

@@ -17,7 +17,7 @@ from smartgo.schema.index import (
     SLOT_SIZE,
     Entry,
     Geometry,
-    Header,
+    IndexHeader,
     chain,
     entry_struct,
     file_name,
@@ -49,11 +49,11 @@ class LayoutTests(SynchronousTestCase):
         """Schema and packers agree on random headers and entries."""
         random = Random(10)
         for _ in range(100):
-            header = Header._make(
+            header = IndexHeader._make(
                 [*(random.getrandbits(60) for _ in range(4)), random.getrandbits(31), random.getrandbits(31)]
             )
             self.assertEqual(HEADER.build(header._asdict()), header.pack())
-            self.assertEqual(Header.unpack(b"x" + header.pack(), 1), header)
+            self.assertEqual(IndexHeader.unpack(b"x" + header.pack(), 1), header)
             entry = Entry(
                 random.getrandbits(31), random.getrandbits(60), random.getrandbits(31), random.getrandbits(31)
             )
@@ -62,7 +62,7 @@ class LayoutTests(SynchronousTestCase):
 
     def test_new_header(self) -> None:
         """A new file counts from 1 and has begun at nothing."""
-        self.assertEqual(Header().pack(), bytes(36) + b"\0\0\0\1")
+        self.assertEqual(IndexHeader().pack(), bytes(36) + b"\0\0\0\1")
 
     def test_full(self) -> None:
         """A file takes one key less than it has entries, as entry 0 is not used."""
@@ -126,7 +126,7 @@ class ChainTests(SynchronousTestCase):
     def made(self, entries: list[Entry], newest: int) -> bytes:
         """A file with these entries, numbered from 1, and one slot set."""
         data = bytearray(GEOMETRY.size)
-        data[:HEADER_SIZE] = Header(index_count=1 + len(entries)).pack()
+        data[:HEADER_SIZE] = IndexHeader(index_count=1 + len(entries)).pack()
         slot_struct.pack_into(data, GEOMETRY.slot_at(5), newest)
         for number, entry in enumerate(entries, 1):
             entry_struct.pack_into(data, GEOMETRY.entry_at(number), *entry)
@@ -152,7 +152,7 @@ class ChainTests(SynchronousTestCase):
             data = self.made(entries, newest)
             self.assertEqual([entry.offset for entry in chain(data, GEOMETRY, 5)], offsets)
         full = bytearray(self.made([], 0x7FFFFFF0))
-        full[:HEADER_SIZE] = Header(index_count=0x7FFFFFFF).pack()
+        full[:HEADER_SIZE] = IndexHeader(index_count=0x7FFFFFFF).pack()
         self.assertEqual(list(chain(bytes(full), GEOMETRY, 5)), [])
 
     def test_golden(self) -> None:
@@ -168,10 +168,10 @@ class ChainTests(SynchronousTestCase):
             indexed: list[tuple[int, int]] = []
             for file, data in files:
                 self.assertEqual(hashlib.sha256(data).hexdigest(), manifest[file]["sha256"])
-                header = Header.unpack(data)
+                header = IndexHeader.unpack(data)
                 self.assertEqual(
                     header,
-                    Header(
+                    IndexHeader(
                         manifest[file]["beginTimestamp"],
                         manifest[file]["endTimestamp"],
                         manifest[file]["beginPhyOffset"],
@@ -181,7 +181,7 @@ class ChainTests(SynchronousTestCase):
                     ),
                 )
                 parsed = HEADER.parse(data)
-                self.assertEqual(header, Header(**{field: parsed[field] for field in Header._fields}))
+                self.assertEqual(header, IndexHeader(**{field: parsed[field] for field in IndexHeader._fields}))
                 self.assertEqual(len(data), GEOMETRY.size)
                 slots = [slot_struct.unpack_from(data, GEOMETRY.slot_at(slot))[0] for slot in range(GEOMETRY.slots)]
                 self.assertEqual(sum(slot > 0 for slot in slots), header.used_slots)

@@ -6,9 +6,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.headers.ha import TailRequest
-from smartgo.schema.signature import Credentials
+from smartgo.schema.signature import AccessKey
 
-KEY = Credentials("RocketMQ", "12345678")
+KEY = AccessKey("RocketMQ", "12345678")
 
 
 def received(request: Command) -> Command:
@@ -57,7 +57,7 @@ class CredentialsTests(SynchronousTestCase):
         request = signed(a="1")
         request.body = b"hello"
         self.assertFalse(KEY.signed(request))
-        for other in (Credentials("RocketMQ", "12345679"), Credentials("Rocket", "12345678")):
+        for other in (AccessKey("RocketMQ", "12345679"), AccessKey("Rocket", "12345678")):
             self.assertFalse(other.signed(signed(a="1")))
         self.assertFalse(KEY.signed(Command.request(310)))
 

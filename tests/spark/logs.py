@@ -125,7 +125,7 @@ def patch(path: str, at: int, data: bytes) -> None:
 def write_index(path: str, begin_ms: int, entries: Iterable[index.Entry], geometry: index.Geometry) -> None:
     """Write an index file that has some entries."""
     packed = [entry.pack() for entry in entries]
-    header = index.Header(begin_ms=begin_ms, index_count=len(packed) + 1).pack()
+    header = index.IndexHeader(begin_ms=begin_ms, index_count=len(packed) + 1).pack()
     data = header.ljust(geometry.entry_at(1), b"\0") + b"".join(packed)
     write(path, data.ljust(geometry.size, b"\0"))
 

@@ -14,12 +14,12 @@ from smartgo.schema.record import encode_blank
 from smartgo.spark import files, job
 from smartgo.spark.columns import MESSAGES
 from smartgo.spark.conditions import Conditions
-from smartgo.spark.following import Following
+from smartgo.spark.logfollower import DataLost
 from smartgo.spark.options import parse
 from smartgo.spark.reader import LogDamaged
+from smartgo.spark.storefollower import StoreFollower
 from smartgo.spark.stores import find_stores
 from smartgo.spark.tables import plan_table, read_part
-from smartgo.spark.tail import DataLost
 from tests.spark.logs import LogWriter, rows
 from tests.spark.session import SparkTestCase
 from tests.spark.test_job import run
@@ -60,7 +60,7 @@ class GapTests(Case):
 
     def check_stream(self) -> None:
         """Fail unless a stream over the store ends with an error."""
-        following = Following(parse({"path": self.root}))
+        following = StoreFollower(parse({"path": self.root}))
         begin = following.initial()
         self.assertRaises(DataLost, lambda: following.ranges(begin, following.settled()))
 
@@ -153,7 +153,7 @@ class GapTests(Case):
     def test_stream_goes_on(self) -> None:
         """With failOnDataLoss=false a stream goes on, and says what it passed over."""
         os.remove(self.log(2 * SIZE))
-        following = Following(parse({"path": self.root, "failOnDataLoss": "false"}))
+        following = StoreFollower(parse({"path": self.root, "failOnDataLoss": "false"}))
         begin = following.initial()
         parts = following.ranges(begin, following.settled())
         self.assertNotIn(2 * SIZE, [part.base for part in parts])

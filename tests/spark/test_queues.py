@@ -16,7 +16,7 @@ from smartgo.errors import SettingError
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from smartgo.schema.message import NewMessage
 from smartgo.spark import files, pushdown
-from smartgo.spark.conditions import Comparison, Conditions, Member, Operator, of_options
+from smartgo.spark.conditions import Comparison, Conditions, OneOf, Operator, of_options
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import parse
 from smartgo.spark.partitions import plan
@@ -65,13 +65,13 @@ class LocateTests(Case):
             assert found is not None
             self.assertTrue(any(isinstance(one, Located) for one in found))
         read: list[int] = []
-        original = files.Reader.read
+        original = files.FileReader.read
 
-        def counting(reader: files.Reader, at: int, count: int) -> memoryview:
+        def counting(reader: files.FileReader, at: int, count: int) -> memoryview:
             read.append(count)
             return original(reader, at, count)
 
-        with patched.object(files.Reader, "read", counting), patched("smartgo.spark.reader._NEAR", 64):
+        with patched.object(files.FileReader, "read", counting), patched("smartgo.spark.reader._NEAR", 64):
             self.assertEqual(self.found(topic("Few")), self.expected)
             few = sum(read)
             read.clear()
@@ -251,7 +251,7 @@ class LocateTests(Case):
                 mine = [one for one in messages if one["topic"] == each]
                 self.assertEqual(self.found(topic(each)), [one["physicalOffset"] for one in mine])
                 for queue_id in {one["queueId"] for one in mine}:
-                    conditions = topic(each).and_number(Member("queue_id", frozenset([queue_id])))
+                    conditions = topic(each).and_number(OneOf("queue_id", frozenset([queue_id])))
                     expected = [one["physicalOffset"] for one in mine if one["queueId"] == queue_id]
                     self.assertEqual(self.found(conditions), expected)
 
@@ -357,7 +357,7 @@ class ConditionTests(Case):
     def test_nothing_wanted(self) -> None:
         """Conditions that exclude each other leave nothing."""
         self.assertEqual(self.found(topic("Few").and_topics(["Many"])), [])
-        self.assertEqual(self.found(Conditions().and_number(Member("queue_id", frozenset()))), [])
+        self.assertEqual(self.found(Conditions().and_number(OneOf("queue_id", frozenset()))), [])
 
 
 class PushdownTests(SynchronousTestCase):
@@ -382,7 +382,7 @@ class PushdownTests(SynchronousTestCase):
             found.numbers,
             (
                 Comparison("queue_id", "==", 3),
-                Member("queue_id", frozenset([3])),
+                OneOf("queue_id", frozenset([3])),
                 Comparison("queue_offset", ">", 5),
                 Comparison("physical_offset", "<=", 9),
                 Comparison("store_timestamp", ">=", NOW_MS),

@@ -269,10 +269,10 @@ class WriterTests(SynchronousTestCase):
         """A writer travels to a worker, and sends the rows of its task there."""
         asked: list[list[Outgoing]] = []
 
-        def send_all(messages: Iterator[Outgoing], settings: Settings) -> sink.Sent:
+        def send_all(messages: Iterator[Outgoing], settings: Settings) -> sink.TaskResult:
             self.assertEqual((settings.registry, settings.batch_rows), ("h:1", 7))
             asked.append(list(messages))
-            return sink.Sent(len(asked[-1]), 1)
+            return sink.TaskResult(len(asked[-1]), 1)
 
         self.patch(sink, "send_all", send_all)
         options = {"registry": "h:1", "topic": "T", "batchRows": "7"}

@@ -15,12 +15,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.record import scan
 from smartgo.spark.columns import MESSAGES
+from smartgo.spark.logfollower import DataLost
 from smartgo.spark.options import parse
 from smartgo.spark.stream import StreamReader
-from smartgo.spark.tail import DataLost
 from tests import golden_store
 from tests.spark.session import SparkTestCase
-from tests.spark.test_following import DiskLog
+from tests.spark.test_storefollower import DiskLog
 
 SCHEMA = "store string, physical_offset bigint, topic string, body binary"
 

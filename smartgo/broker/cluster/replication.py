@@ -31,7 +31,7 @@ from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import parse_address
-from smartgo.schema.signature import Credentials
+from smartgo.schema.signature import AccessKey
 from smartgo.store.messagestore import MessageStore
 
 THIS_MACHINE: Final = ("127.0.0.0/8", "::1/128")
@@ -117,11 +117,11 @@ def allowed(config: HaConfig) -> tuple[str, ...]:
     return config.ha_allow or (THIS_MACHINE if is_loopback(config.ha_bind_address) else ())
 
 
-def credentials(config: HaConfig) -> Credentials | None:
+def credentials(config: HaConfig) -> AccessKey | None:
     """The key for replication, where there is one."""
     if config.ha_access_key is None or config.ha_secret_key is None:
         return None
-    return Credentials(config.ha_access_key, config.ha_secret_key)
+    return AccessKey(config.ha_access_key, config.ha_secret_key)
 
 
 class MasterReplication:

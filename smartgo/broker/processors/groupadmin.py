@@ -18,7 +18,7 @@ from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import (
-    Connection,
+    ConnectedClient,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
@@ -165,9 +165,9 @@ class GroupAdmin(Processor):
             raise RequestRefused("can't modify subscription groups on a slave, ask the master")
 
 
-def _connections(members: Iterable[Client]) -> list[Connection]:
+def _connections(members: Iterable[Client]) -> list[ConnectedClient]:
     return [
-        Connection(
+        ConnectedClient(
             client_id=member.client_id,
             client_addr=member.peer.address,
             language=_language(member.language),

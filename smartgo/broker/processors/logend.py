@@ -27,7 +27,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.hatransfer import TAIL_LIMIT, TICKET_WORD_SIZE
 from smartgo.schema.headers.ha import CHALLENGE, TailAnswer, TailRequest
 from smartgo.schema.message import unpack_host
-from smartgo.schema.signature import Credentials
+from smartgo.schema.signature import AccessKey
 from smartgo.store.interfaces import IReplicatedLog
 
 TIMEOUT: Final = 5.0
@@ -101,7 +101,7 @@ class RemoteTail:
 
     _log = Logger()
 
-    def __init__(self, ask: Ask, credentials: Credentials | None = None) -> None:
+    def __init__(self, ask: Ask, credentials: AccessKey | None = None) -> None:
         """@param credentials: our key, for masters that ask for one."""
         self._ask_at = ask
         self._credentials = credentials

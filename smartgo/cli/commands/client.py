@@ -12,9 +12,9 @@ from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
-from smartgo.client.administration.clients import Member
+from smartgo.client.administration.clients import GroupMember
 
-_COLUMNS: Columns[Member] = {
+_COLUMNS: Columns[GroupMember] = {
     "client": lambda row: row.client_id,
     "role": lambda row: row.role,
     "group": lambda row: row.group,
@@ -56,7 +56,7 @@ def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str
 
     async def work(session: ClusterSession) -> None:
         clients = session.admin.clients
-        rows: list[Member] = []
+        rows: list[GroupMember] = []
         if role != "consumer":
             rows += [one for one in await clients.producers() if group in (None, one.group)]
         if role != "producer":

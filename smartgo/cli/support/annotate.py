@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from smartgo.cli.support.output import moment
-from smartgo.schema.annotate import Field, fields_of
+from smartgo.schema.annotate import AnnotatedField, fields_of
 
 _PREVIEW: Final = 48  # bytes of a long field that are shown
 _TEXTS: Final = frozenset({"topic", "body"})
@@ -34,7 +34,7 @@ def annotated(record: bytes) -> list[FieldRow]:
     return [_row(field) for field in fields_of(record)]
 
 
-def _row(field: Field) -> FieldRow:
+def _row(field: AnnotatedField) -> FieldRow:
     more = " ..." if field.size > _PREVIEW else ""
     words = field.in_words(_PREVIEW)
     if field.name.endswith("_ms") and isinstance(field.value, int):

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.session import ClusterSession, pause
 from smartgo.cli.support.texts import moment_ms
-from smartgo.client.internal.reading import QueueReader, Span
+from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.internal.records import readable
 from smartgo.client.internal.subscription import subscription, wanted
 from smartgo.client.messages import ReceivedMessage
@@ -63,7 +63,7 @@ class TopicReader:
         self._there = session
         self._topic = topic
         self._puller = PullConsumer(session.client, TOOLS_GROUP)
-        self._reader = QueueReader(session.client, self._address)
+        self._reader = QueueQueries(session.client, self._address)
 
     async def spans(
         self, begin: QueuePosition, end: QueuePosition | None = None, only: Collection[tuple[str, int]] = ()

@@ -316,7 +316,7 @@ class StoreCheck:
                     "its size fits neither maxHashSlotNum and maxIndexNum as they are set, nor RocketMQ's own",
                 )
                 continue
-            count = index.Header.unpack(self._files.read_at(path, 0, index.HEADER_SIZE)).index_count
+            count = index.IndexHeader.unpack(self._files.read_at(path, 0, index.HEADER_SIZE)).index_count
             if not index.FIRST_ENTRY <= count <= geometry.entries:
                 self._find("repair", path, f"its header counts {count} entries, of {geometry.entries}")
                 continue

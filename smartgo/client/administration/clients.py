@@ -6,12 +6,12 @@ import msgspec
 
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.groups import Groups
-from smartgo.schema.bodies import Connection, ProducerConnection, ProducerTableInfo
+from smartgo.schema.bodies import ConnectedClient, ProducerConnection, ProducerTableInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.consumers import ProducerConnectionRequest
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """
     One client in one group.
 
@@ -40,16 +40,16 @@ class Clients:
         self._groups = groups
 
     @deferred
-    async def producers(self) -> list[Member]:
+    async def producers(self) -> list[GroupMember]:
         """Return all connected producers, of brokers that tell; those before 4.9.2 do not."""
         answers = await self._asking.bodies(
             ProducerTableInfo, await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO, unable={}
         )
-        found: dict[tuple[str, str], Member] = {}
+        found: dict[tuple[str, str], GroupMember] = {}
         for broker, answer in answers.items():
             for group, members in answer.data.items():
                 for one in members:
-                    member = Member(
+                    member = GroupMember(
                         client_id=one.client_id,
                         role="producer",
                         group=group,
@@ -63,7 +63,7 @@ class Clients:
         return [found[key] for key in sorted(found)]
 
     @deferred
-    async def producers_of(self, group: str) -> list[Connection]:
+    async def producers_of(self, group: str) -> list[ConnectedClient]:
         """Return the connected producers of one group."""
         answers = await self._asking.bodies(
             ProducerConnection,
@@ -76,7 +76,7 @@ class Clients:
         return [found[name] for name in sorted(found)]
 
     @deferred
-    async def consumers(self, group: str | None = None) -> list[Member]:
+    async def consumers(self, group: str | None = None) -> list[GroupMember]:
         """
         Return all connected consumers.
 
@@ -88,11 +88,11 @@ class Clients:
             found += await self._consumers_of(name)
         return found
 
-    async def _consumers_of(self, group: str) -> list[Member]:
-        found: dict[str, Member] = {}
+    async def _consumers_of(self, group: str) -> list[GroupMember]:
+        found: dict[str, GroupMember] = {}
         for broker, connection in (await self._groups.connections_by_broker(group)).items():
             for one in connection.connection_set:
-                member = Member(
+                member = GroupMember(
                     client_id=one.client_id,
                     role="consumer",
                     group=group,
@@ -105,12 +105,12 @@ class Clients:
         return [found[name] for name in sorted(found)]
 
     @deferred
-    async def all(self) -> list[Member]:
+    async def all(self) -> list[GroupMember]:
         """Return all clients: the producers, then the consumers."""
         return [*await self.producers(), *await self.consumers()]
 
 
-def _also(known: Member | None, member: Member) -> Member:
+def _also(known: GroupMember | None, member: GroupMember) -> GroupMember:
     """Return what is known of a client, with what one more broker tells of it."""
     if known is None:
         return member

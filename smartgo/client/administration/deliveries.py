@@ -59,7 +59,7 @@ class Track(msgspec.Struct, frozen=True):
     detail: str | None = None
 
 
-class Deliveries:
+class DeliveryTracking:
     """Questions and orders about a message and groups. Fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, topics: Topics, groups: Groups) -> None:

@@ -10,9 +10,9 @@ from twisted.internet.defer import succeed
 
 from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
-from smartgo.client.internal.reading import QueueReader
-from smartgo.client.internal.records import Found, readable
-from smartgo.client.internal.search import Search, address_in
+from smartgo.client.internal.reading import QueueQueries
+from smartgo.client.internal.records import FoundMessage, readable
+from smartgo.client.internal.search import MessageSearch, address_in
 from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
@@ -25,7 +25,7 @@ class Messages:
     def __init__(self, asking: Asking, topics: Topics) -> None:
         self._asking = asking
         self._topics = topics
-        self._search = Search(asking)
+        self._search = MessageSearch(asking)
 
     # -- one -------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ class Messages:
         """Return the bytes of a stored message, as L{smartgo.schema.record} tells them. Fails as L{by_id} does."""
         return (await self._stored(offset_id)).raw
 
-    async def _stored(self, offset_id: str) -> Found:
+    async def _stored(self, offset_id: str) -> FoundMessage:
         place = address_in(offset_id)
         table = (await self._asking.cluster()).broker_addr_table
         brokers = {name: place for name, data in sorted(table.items()) if place in data.broker_addrs.values()}
@@ -86,7 +86,7 @@ class Messages:
         places = await self._topics.places(queue.topic)
         if queue.broker_name not in places:
             raise NoSuchMessage(f"broker {queue.broker_name} has no topic {queue.topic}")
-        reader = QueueReader(self._asking.client, lambda broker: succeed(places[broker]))
+        reader = QueueQueries(self._asking.client, lambda broker: succeed(places[broker]))
         return _opened(await reader.at(queue, offset))
 
     # -- several ---------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Messages:
     @deferred
     async def by_key(self, topic: str, key: str, begin_ms: int = 0, end_ms: int = INT64_MAX) -> list[ReceivedMessage]:
         """
-        Return messages of a topic that have a key, oldest first; not more of a broker than L{Search} says.
+        Return messages of a topic that have a key, oldest first; not more of a broker than L{MessageSearch} says.
 
         @param begin_ms: stored at this time or later; C{end_ms} or earlier; wall clock.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
@@ -108,7 +108,7 @@ class Messages:
         return readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
 
 
-def _opened(one: Found) -> ReceivedMessage:
+def _opened(one: FoundMessage) -> ReceivedMessage:
     """Return a message as consumers get it. @raise CallFailed: its body cannot be unpacked."""
     try:
         return received(one.stored, one.broker)

@@ -20,7 +20,7 @@ from smartgo.client.internal.offsets import IOffsetStore
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.rebalance import sorted_ids
-from smartgo.client.internal.route import Route
+from smartgo.client.internal.route import TopicRoute
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import BadBody, CallFailed, PeerRefused
@@ -145,7 +145,7 @@ class Assignment:
             mine = self._settings.strategy.allocate(self._group, self._client.id, route.subscribe, members)
             await self._settle(topic, mine)
 
-    async def _members(self, route: Route) -> list[str] | None:
+    async def _members(self, route: TopicRoute) -> list[str] | None:
         """The group's members as a broker of the topic knows them, sorted; C{None} where none of them tells."""
         names = sorted(route.brokers)
         first = self._client.env.random.below(len(names)) if names else 0

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.queues import Queues
 from smartgo.client.client import Client
-from smartgo.client.internal.records import Found, all_of
+from smartgo.client.internal.records import FoundMessage, all_of
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.pullconsumer import (
     ANSWER,
@@ -36,7 +36,7 @@ from smartgo.schema.message import COMPRESSED
 class Pulled(NamedTuple):
     """What a pull brought."""
 
-    messages: list[Found]
+    messages: list[FoundMessage]
     next_offset: int
     minimum: int
     maximum: int
@@ -50,7 +50,7 @@ class Span(NamedTuple):
     end: int
 
 
-class QueueReader:
+class QueueQueries:
     """
     Asks brokers about queues and what is in them.
 
@@ -117,7 +117,7 @@ class QueueReader:
         messages = all_of(answer.body, queue.broker_name) if status is PullStatus.FOUND else []
         return Pulled(messages, place.next_begin_offset, place.min_offset, place.max_offset)
 
-    async def at(self, queue: MessageQueue, offset: int) -> Found:
+    async def at(self, queue: MessageQueue, offset: int) -> FoundMessage:
         """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""
         pulled = await self.pull(queue, offset, 1)
         for one in pulled.messages:
@@ -144,18 +144,18 @@ class QueueReader:
                 await deferLater(self._client.env.clock, 0)
             yield pulled._replace(messages=last)
 
-    async def piece(self, queue: MessageQueue, begin: int, end: int) -> list[Found]:
+    async def piece(self, queue: MessageQueue, begin: int, end: int) -> list[FoundMessage]:
         """Return what lies between two offsets of a queue."""
-        found: list[Found] = []
+        found: list[FoundMessage] = []
         async with aclosing(self.scan(Span(queue, begin, end))) as pulls:
             async for pulled in pulls:
                 found += pulled.messages
         return found
 
 
-def _portions(messages: list[Found]) -> list[list[Found]]:
+def _portions(messages: list[FoundMessage]) -> list[list[FoundMessage]]:
     """Cut messages into portions of which only the last one of each is compressed; there is always one portion."""
-    found: list[list[Found]] = [[]]
+    found: list[list[FoundMessage]] = [[]]
     for number, one in enumerate(messages, 1):
         found[-1].append(one)
         if one.stored.sys_flag & COMPRESSED and number < len(messages):

@@ -13,7 +13,7 @@ from smartgo.schema.message import StoredMessage
 from smartgo.schema.record import decode
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message that was found."""
 
     broker: str
@@ -47,15 +47,15 @@ class Found(NamedTuple):
         return MessageQueue(self.stored.topic, self.broker, self.stored.queue_id)
 
 
-def found(raw: bytes, broker: str) -> Found:
+def found(raw: bytes, broker: str) -> FoundMessage:
     """Return a message of the bytes that a broker gave. @raise CallFailed: they are no message."""
     try:
-        return Found(broker, raw, decode(raw))
+        return FoundMessage(broker, raw, decode(raw))
     except BadRecord as error:
         raise CallFailed(f"broker {broker} gave a record that cannot be read: {error}") from None
 
 
-def decoded(body: bytes, broker: str) -> list[Found]:
+def decoded(body: bytes, broker: str) -> list[FoundMessage]:
     """Return the messages of an answer; the first that cannot be read ends them."""
     messages = []
     at = 0
@@ -64,12 +64,12 @@ def decoded(body: bytes, broker: str) -> list[Found]:
             stored = decode(body, at)
         except BadRecord:
             break
-        messages.append(Found(broker, body[at : at + stored.size], stored))
+        messages.append(FoundMessage(broker, body[at : at + stored.size], stored))
         at += stored.size
     return messages
 
 
-def all_of(body: bytes, broker: str) -> list[Found]:
+def all_of(body: bytes, broker: str) -> list[FoundMessage]:
     """Return the messages of an answer, as L{decoded}. @raise CallFailed: there is something in it, but no message."""
     messages = decoded(body, broker)
     if body and not messages:
@@ -77,7 +77,7 @@ def all_of(body: bytes, broker: str) -> list[Found]:
     return messages
 
 
-def readable(found: Iterable[Found]) -> list[ReceivedMessage]:
+def readable(found: Iterable[FoundMessage]) -> list[ReceivedMessage]:
     """Return messages as consumers get them; one whose body cannot be unpacked is left out, with a warning."""
     messages = [received_if_readable(one.stored, one.broker) for one in found]
     return [one for one in messages if one is not None]

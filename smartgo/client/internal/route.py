@@ -40,7 +40,7 @@ _DIGITS: Final = 9  # of a number of queues; more are far beyond what any topic 
 NEW_TOPIC_QUEUES: Final = 4
 
 
-class Route(msgspec.Struct, frozen=True):
+class TopicRoute(msgspec.Struct, frozen=True):
     """
     Where one topic's queues are.
 
@@ -89,13 +89,13 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
     )
 
 
-def route_of(topic: str, data: TopicRouteData) -> Route:
+def route_of(topic: str, data: TopicRouteData) -> TopicRoute:
     """Return the route that the registry's data mean for a topic."""
     brokers = {one.broker_name: dict(one.broker_addrs) for one in data.broker_datas if one.broker_addrs}
-    return Route(publish_queues(topic, data), subscribe_queues(topic, data), brokers)
+    return TopicRoute(publish_queues(topic, data), subscribe_queues(topic, data), brokers)
 
 
-def template_route(topic: str, data: TopicRouteData) -> Route:
+def template_route(topic: str, data: TopicRouteData) -> TopicRoute:
     """
     Return the route for a topic that does not exist yet, from the template's: a send will create it with at most
     L{NEW_TOPIC_QUEUES} queues at each broker. There is nothing to read.
@@ -103,7 +103,7 @@ def template_route(topic: str, data: TopicRouteData) -> Route:
     for one in data.queue_datas:
         one.read_queue_nums = one.write_queue_nums = min(NEW_TOPIC_QUEUES, one.read_queue_nums)
     route = route_of(topic, data)
-    return Route(route.publish, (), route.brokers)
+    return TopicRoute(route.publish, (), route.brokers)
 
 
 def parse_registries(text: str) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def parse_registries(text: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in text.replace(",", ";").split(";") if one.strip())
 
 
-class RouteTable:
+class RouteCache:
     """
     Routes of the topics that are in use.
 
@@ -127,12 +127,12 @@ class RouteTable:
         self._clock = env.clock
         self._random = env.random
         self._registries = RegistryCalls(client, registries, env.random)
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, TopicRoute] = {}
         self._templates: set[str] = set()  # topics whose route is the template's
         self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
         self._wanted: dict[str, None] = {}
         self._deaf = False  # no registry answered the last time
-        self._asking: dict[str, list[Deferred[Route]]] = {}
+        self._asking: dict[str, list[Deferred[TopicRoute]]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = LoopingCall(self.refresh)
         self._loop.clock = env.clock
@@ -164,7 +164,7 @@ class RouteTable:
 
     # -- what is known ---------------------------------------------------------------------------------------
 
-    def known(self, topic: str) -> Route | None:
+    def known(self, topic: str) -> TopicRoute | None:
         """Return the route of a topic that exists, if it has been asked for and found."""
         return None if topic in self._templates else self._routes.get(topic)
 
@@ -202,7 +202,7 @@ class RouteTable:
         """Take L{want} back."""
         self._wanted.pop(topic, None)
 
-    def find(self, topic: str) -> Deferred[Route]:
+    def find(self, topic: str) -> Deferred[TopicRoute]:
         """
         Return the route of a topic, known or asked for now. Cancelling is not supported.
 
@@ -211,10 +211,10 @@ class RouteTable:
         """
         return Deferred.fromCoroutine(self._find(topic))
 
-    async def _find(self, topic: str) -> Route:
+    async def _find(self, topic: str) -> TopicRoute:
         return self.known(topic) or await self._ask(topic)
 
-    def find_for_sending(self, topic: str) -> Deferred[Route]:
+    def find_for_sending(self, topic: str) -> Deferred[TopicRoute]:
         """
         Return the route of a topic, or of the template where there is no such topic: the first send creates it.
 
@@ -223,7 +223,7 @@ class RouteTable:
         """
         return Deferred.fromCoroutine(self._find_for_sending(topic))
 
-    async def _find_for_sending(self, topic: str) -> Route:
+    async def _find_for_sending(self, topic: str) -> TopicRoute:
         route = self._routes.get(topic)
         if route is not None:
             return route
@@ -280,15 +280,15 @@ class RouteTable:
         self._gather_brokers()
         self.on_change(topic)
 
-    async def _ask(self, topic: str) -> Route:
+    async def _ask(self, topic: str) -> TopicRoute:
         """Ask for a topic; those who ask meanwhile get the same answer."""
         waiting = self._asking.get(topic)
         if waiting is not None:
-            waiter: Deferred[Route] = Deferred()
+            waiter: Deferred[TopicRoute] = Deferred()
             waiting.append(waiter)
             return await waiter
         waiting = self._asking[topic] = []
-        result: Route | Failure
+        result: TopicRoute | Failure
         try:
             result = route_of(topic, await self._data(topic))
             self._templates.discard(topic)
@@ -303,7 +303,7 @@ class RouteTable:
             for waiter in waiting:
                 waiter.callback(result)
 
-    def _learn(self, topic: str, route: Route) -> None:
+    def _learn(self, topic: str, route: TopicRoute) -> None:
         if self._routes.get(topic) == route:
             return
         self._routes[topic] = route

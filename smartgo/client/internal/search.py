@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from smartgo.client.administration.asking import Asking
-from smartgo.client.internal.records import Found, all_of, found
+from smartgo.client.internal.records import FoundMessage, all_of, found
 from smartgo.errors import CallFailed
 from smartgo.schema import properties
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -27,7 +27,7 @@ UNIQUE_LIMIT: Final = 32
 _SECOND: Final = 1000  # ms: an entry of the index may look that much older than it is
 
 
-class Search:
+class MessageSearch:
     """
     Asks brokers, given by name with their addresses, all at once.
 
@@ -38,7 +38,7 @@ class Search:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
 
-    async def by_offset_id(self, id: str, brokers: Mapping[str, str]) -> Found | None:
+    async def by_offset_id(self, id: str, brokers: Mapping[str, str]) -> FoundMessage | None:
         """
         Return the message that has this offset id; C{None}: no broker has it.
 
@@ -64,7 +64,7 @@ class Search:
 
     async def by_key(
         self, topic: str, key: str, brokers: Mapping[str, str], begin_ms: int = 0, end_ms: int = INT64_MAX
-    ) -> list[Found]:
+    ) -> list[FoundMessage]:
         """
         Return messages of a topic that have a key, oldest first, L{KEY_LIMIT} of each broker at most.
 
@@ -75,14 +75,14 @@ class Search:
             brokers, header, lambda one: key in one.keys and begin_ms <= one.stored.stored_ms <= end_ms
         )
 
-    async def by_unique_key(self, topic: str, id: str, brokers: Mapping[str, str]) -> list[Found]:
+    async def by_unique_key(self, topic: str, id: str, brokers: Mapping[str, str]) -> list[FoundMessage]:
         """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
         header = QueryMessageRequest(topic, id, UNIQUE_LIMIT, 0, INT64_MAX, unique_key_query=True)
         return await self._indexed(brokers, header, lambda one: one.properties.get(properties.UNIQ_KEY) == id)
 
     async def _indexed(
-        self, brokers: Mapping[str, str], header: QueryMessageRequest, meant: Callable[[Found], bool]
-    ) -> list[Found]:
+        self, brokers: Mapping[str, str], header: QueryMessageRequest, meant: Callable[[FoundMessage], bool]
+    ) -> list[FoundMessage]:
         answers = await self._asking.answers(
             lambda name, answer: all_of(answer.body, name),
             brokers,

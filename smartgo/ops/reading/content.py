@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.reading.partial import MissingBroker
 from smartgo.schema import properties
@@ -159,12 +159,12 @@ class MessageView(MessageRow):
 # -- rows ------------------------------------------------------------------------------------------------------
 
 
-def row_of(one: Found) -> MessageRow:
+def row_of(one: FoundMessage) -> MessageRow:
     """Return the row of a message."""
     return MessageRow(**_members(one))
 
 
-def _members(one: Found) -> dict[str, Any]:
+def _members(one: FoundMessage) -> dict[str, Any]:
     stored, named = one.stored, one.properties
     origin = named.get(properties.RETRY_TOPIC) or named.get(properties.REAL_TOPIC)
     return {
@@ -201,7 +201,7 @@ def _beginning(stored: StoredMessage) -> bytes:
 # -- one -------------------------------------------------------------------------------------------------------
 
 
-def view_of(one: Found) -> MessageView:
+def view_of(one: FoundMessage) -> MessageView:
     """Return everything about a message."""
     stored = one.stored
     return MessageView(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
@@ -36,7 +36,7 @@ class DeadLetters:
             raise Problem(404, f"group {group} has no dead letters", "no-dead-letters")
         return await self._reader.queues(topic, broker)
 
-    async def letter(self, group: str, id: str) -> Found:
+    async def letter(self, group: str, id: str) -> FoundMessage:
         """Return one of a group. @raise Problem: 404, it is none."""
         topic = dlq_topic(group)
         one = await self._lookup.by_id(id, topic)
@@ -51,7 +51,7 @@ class DeadLetters:
         from_ms: int,
         go_on: Callable[[str, CallFailed], object],
         job: RestJob | None = None,
-    ) -> AsyncGenerator[Found, None]:
+    ) -> AsyncGenerator[FoundMessage, None]:
         """
         Give out the dead letters that a filter lets in; to be closed by C{aclosing}.
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.subscription import lets_in
 from smartgo.ops.reading.content import MessageRow, row_of
@@ -118,7 +118,7 @@ class ExplainApi:
 class Explaining:
     """One explanation."""
 
-    def __init__(self, view: PartialView, plans: PlanTable, message: Found, group: str) -> None:
+    def __init__(self, view: PartialView, plans: PlanTable, message: FoundMessage, group: str) -> None:
         self._view = view
         self._reader = ClusterQueueReader(view)
         self._lookup = Lookup(view)
@@ -294,24 +294,24 @@ class Explaining:
         self._note("dead", "well", "none")
         return verdict
 
-    async def _is_to_come(self, copy: Found) -> bool:
+    async def _is_to_come(self, copy: FoundMessage) -> bool:
         if copy.stored.topic == SCHEDULE_TOPIC:
             return True
         position = await self._reader.committed(self._group, copy.queue)
         return position is None or position <= copy.stored.queue_offset
 
-    async def _copies(self, topic: str) -> list[Found]:
+    async def _copies(self, topic: str) -> list[FoundMessage]:
         unique = self._message.properties.get(properties.UNIQ_KEY)
         if unique is None or topic == self._topic or topic not in await self._view.topics.get():
             return []
         return await self._lookup.by_unique_key(topic, unique)
 
 
-def _age(one: Found) -> tuple[int, int]:
+def _age(one: FoundMessage) -> tuple[int, int]:
     return one.stored.stored_ms, one.stored.physical_offset
 
 
-def _place(one: Found) -> Facts:
+def _place(one: FoundMessage) -> Facts:
     return {"topic": one.stored.topic, "offsetId": one.stored.message_id, "storedMs": one.stored.stored_ms}
 
 

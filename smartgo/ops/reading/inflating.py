@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from twisted.internet.defer import DeferredLock
 from twisted.internet.task import deferLater
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import BODY_LIMIT, ReceivedMessage, received
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadCompression, BodyTooLong
@@ -79,7 +79,7 @@ class Inflater:
         plain: bytes = await self._env.threads.run(_LANE, decompress_body, body, stored.sys_flag, limit)
         return plain
 
-    async def opened(self, one: Found, body: bytes | None = None) -> ReceivedMessage:
+    async def opened(self, one: FoundMessage, body: bytes | None = None) -> ReceivedMessage:
         """
         Return a message as consumers get it.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smartgo.client.internal.records import Found
-from smartgo.client.internal.search import KEY_LIMIT, Search, address_in
+from smartgo.client.internal.records import FoundMessage
+from smartgo.client.internal.search import KEY_LIMIT, MessageSearch, address_in
 from smartgo.errors import BadHeader
 from smartgo.ops.reading.view import PartialView
 from smartgo.ops.resources.queues import ClusterQueueReader
@@ -14,15 +14,15 @@ class Lookup:
     """
     Looks messages up. Only brokers that a registry names are asked, whatever address an id holds.
 
-    All methods raise what L{Search}'s do.
+    All methods raise what L{MessageSearch}'s do.
     """
 
     def __init__(self, view: PartialView) -> None:
-        self._search = Search(view.admin.asking)
+        self._search = MessageSearch(view.admin.asking)
         self._reader = ClusterQueueReader(view)
         self._view = view
 
-    async def by_id(self, id: str, topic: str = "", broker: str = "") -> Found:
+    async def by_id(self, id: str, topic: str = "", broker: str = "") -> FoundMessage:
         """
         Return a message by its offset id, or by its unique id where its topic is known.
 
@@ -49,12 +49,14 @@ class Lookup:
             raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
         return message
 
-    async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> Found:
+    async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> FoundMessage:
         """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""
         (queue,) = await self._reader.queues(topic, broker, queue_id)
         return await self._reader.at(queue, offset)
 
-    async def by_key(self, topic: str, key: str, from_ms: int, until_ms: int, limit: int = KEY_LIMIT) -> list[Found]:
+    async def by_key(
+        self, topic: str, key: str, from_ms: int, until_ms: int, limit: int = KEY_LIMIT
+    ) -> list[FoundMessage]:
         """
         Return messages of a topic with this key, the oldest first.
 
@@ -64,7 +66,7 @@ class Lookup:
         brokers = await self._brokers_of(topic)
         return (await self._search.by_key(topic, key, brokers, from_ms, until_ms or INT64_MAX))[:limit]
 
-    async def by_unique_key(self, topic: str, key: str, broker: str = "") -> list[Found]:
+    async def by_unique_key(self, topic: str, key: str, broker: str = "") -> list[FoundMessage]:
         """Return messages of a topic with this unique id, the oldest first. @raise Problem: 404, no such topic."""
         return await self._search.by_unique_key(topic, key, await self._brokers_of(topic, broker))
 

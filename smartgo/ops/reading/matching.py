@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.subscription import subscription
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.schema.bodies import SubscriptionData
 
-Test = Callable[[Found], bool]
+Test = Callable[[FoundMessage], bool]
 
 
 class Filter:
@@ -59,7 +59,7 @@ class Filter:
         self._text = body.encode()
         self.shortened = 0
 
-    async def lets_in(self, one: Found) -> bool:
+    async def lets_in(self, one: FoundMessage) -> bool:
         """Tell whether a message is meant."""
         if not all(test(one) for test in self._tests):
             return False

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import BODY_LIMIT
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.reading.content import MessageRow, row_of
@@ -46,7 +46,7 @@ class ExportedLine(msgspec.Struct, rename="camel"):
     error: str | None = None
 
 
-async def line_of(one: Found, inflater: Inflater) -> ExportedLine:
+async def line_of(one: FoundMessage, inflater: Inflater) -> ExportedLine:
     """Return the line of a message."""
     row = row_of(one)
     error = None

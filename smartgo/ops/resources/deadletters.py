@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.internal.reading import Span
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, TimeMs, row_of
 from smartgo.ops.reading.deadletterreader import DeadLetters
@@ -156,7 +156,7 @@ class DeadApi:
         return in_pieces(self._lines(letters.matching(queues, wanted, query.from_ms, missing.note), missing, query))
 
     async def _lines(
-        self, found: AsyncGenerator[Found, None], missing: Missing, query: ExportQuery
+        self, found: AsyncGenerator[FoundMessage, None], missing: Missing, query: ExportQuery
     ) -> AsyncGenerator[ExportedLine | MissingLine, None]:
         count = 0
         async with aclosing(found) as messages:
@@ -175,7 +175,7 @@ async def _row(view: PartialView, entry: TopicEntry) -> DeadRow:
     except CallFailed:
         table = {}  # just gone, or its brokers do not answer
     there = {queue: one for queue, one in table.items() if one.max_offset > one.min_offset}
-    oldest: list[Found] = []
+    oldest: list[FoundMessage] = []
     reader = ClusterQueueReader(view)
     for queue, one in there.items():
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from smartgo.client.administration.deliveries import TrackState
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import PeerRefused
 from smartgo.ops.reading.view import PartialView, each
 from smartgo.ops.web.problems import Problem
@@ -36,16 +36,16 @@ class GroupDelivery(NamedTuple):
 
 
 class MessageDeliveries:
-    """Asks about deliveries. Fails as L{smartgo.client.administration.deliveries.Deliveries} does."""
+    """Asks about deliveries. Fails as L{smartgo.client.administration.deliveries.DeliveryTracking} does."""
 
     def __init__(self, view: PartialView) -> None:
         self._view = view
 
-    async def groups(self, message: Found) -> list[str]:
+    async def groups(self, message: FoundMessage) -> list[str]:
         """Return the groups that read a message's topic."""
         return await self._view.admin.topics.groups(message.stored.topic)
 
-    async def states(self, message: Found, groups: Sequence[str]) -> list[GroupDelivery]:
+    async def states(self, message: FoundMessage, groups: Sequence[str]) -> list[GroupDelivery]:
         """Say for each of some groups that read the message's topic what became of it, as RocketMQ's tools do."""
         address = (await self._view.broker(message.broker)).address
         offset = message.stored.queue_offset
@@ -61,7 +61,7 @@ class MessageDeliveries:
         """Return who is connected for a group and what it wants; C{None} where nobody is."""
         return await self._view.admin.groups.connections(group)
 
-    async def consume(self, message: Found, group: str, client_id: str, seconds: float) -> ConsumeDirectlyResult:
+    async def consume(self, message: FoundMessage, group: str, client_id: str, seconds: float) -> ConsumeDirectlyResult:
         """
         Have a connected member of a group consume a message now.
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_to
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.ops.reading.content import (
     MessageId,
     MessageRow,
@@ -209,7 +209,7 @@ class MessagesApi:
     def _lookup(self, call: RouteCall[Any, Any, Any]) -> Lookup:
         return Lookup(self._view.partial(call.missing))
 
-    async def _found(self, call: RouteCall[MessagePath, Any, Any]) -> Found:
+    async def _found(self, call: RouteCall[MessagePath, Any, Any]) -> FoundMessage:
         return await self._lookup(call).by_id(call.path.id, call.query.topic, call.query.broker)
 
     # -- again -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.topics import queue_ids
 
 
-class ClusterQueueReader(reading.QueueReader):
+class ClusterQueueReader(reading.QueueQueries):
     """Asks the brokers of the cluster about queues and what is in them."""
 
     def __init__(self, view: ClusterView | PartialView) -> None:

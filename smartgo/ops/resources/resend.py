@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_for, copy_to
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
 from smartgo.ops.reading.content import MessageId, TimeMs
@@ -217,12 +217,12 @@ class Resending:
                     break
         return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
 
-    def _meant(self, job: RestJob) -> AsyncGenerator[Found, None]:
+    def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         order = self._order
         wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
         return self._dead_letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
 
-    async def _named(self, job: RestJob, ids: Sequence[str]) -> AsyncGenerator[Found, None]:
+    async def _named(self, job: RestJob, ids: Sequence[str]) -> AsyncGenerator[FoundMessage, None]:
         names = list(dict.fromkeys(ids))
         for number, name in enumerate(names):
             job.progress(number, len(names), "going through the ids")
@@ -233,7 +233,7 @@ class Resending:
                     raise
                 self._missing.append(name)
 
-    async def _again(self, one: Found) -> ResentRow:
+    async def _again(self, one: FoundMessage) -> ResentRow:
         topic = ""
         try:
             copy = await _copy(self._inflater, one, self._group, self._order.to, Mending())
@@ -246,7 +246,7 @@ class Resending:
             return _resent(one, topic, None, str(problem or error))
 
 
-async def _copy(inflater: Inflater, one: Found, group: str, to: str, mending: Mending) -> Message:
+async def _copy(inflater: Inflater, one: FoundMessage, group: str, to: str, mending: Mending) -> Message:
     """
     Return a copy, changed.
 
@@ -268,7 +268,7 @@ async def _copy(inflater: Inflater, one: Found, group: str, to: str, mending: Me
     return copy
 
 
-def _resent(one: Found, topic: str, sent: SentMessage | None, error: str | None = None) -> ResentRow:
+def _resent(one: FoundMessage, topic: str, sent: SentMessage | None, error: str | None = None) -> ResentRow:
     stored = one.stored
     return ResentRow(
         one.message_id,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.internal.reading import Span
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.reading.inflating import Inflater
@@ -160,7 +160,7 @@ class MessageSearch:
         ended = await self._scan(job)
         return SearchResult(len(job.rows), self._scanned, ended, self._filter.shortened, self._missing.rows)
 
-    async def _indexed(self) -> list[Found]:
+    async def _indexed(self) -> list[FoundMessage]:
         order = self._order
         if order.offset_id:
             try:
@@ -218,5 +218,5 @@ class MessageSearch:
     def _is_over(self) -> bool:
         return bool(self._ended)
 
-    def _is_past(self, messages: list[Found]) -> bool:
+    def _is_past(self, messages: list[FoundMessage]) -> bool:
         return bool(self._order.until_ms and messages and messages[-1].stored.stored_ms > self._order.until_ms)

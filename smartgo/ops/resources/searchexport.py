@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from smartgo.client.internal.reading import Span
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow
 from smartgo.ops.reading.inflating import Inflater
@@ -103,7 +103,7 @@ class FoundApi:
         if view.missing:
             yield MissingLine(missing=view.missing.rows)
 
-    async def _line(self, one: Found) -> FoundLine:
+    async def _line(self, one: FoundMessage) -> FoundLine:
         return FoundLine(**msgspec.structs.asdict(await line_of(one, self._inflater)))
 
 

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.client.internal.pauses import Pauses
-from smartgo.client.internal.records import Found
+from smartgo.client.internal.records import FoundMessage
 from smartgo.client.pullconsumer import BATCH
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
@@ -306,7 +306,7 @@ class LiveTail:
             elif at <= before and self._clock.seconds() - began < _WINDOW:
                 await self._pauses.of(_WINDOW)  # a broker that does not hold pulls is not to be asked in a circle
 
-    async def _show(self, messages: Sequence[Found]) -> None:
+    async def _show(self, messages: Sequence[FoundMessage]) -> None:
         for one in messages:
             if self._is_over():
                 return

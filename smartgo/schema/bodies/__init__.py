@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from smartgo.schema.bodies.clients import (
     CheckClientBody,
-    Connection,
+    ConnectedClient,
     ConsumeDirectlyResult,
     ConsumeFromWhere,
     ConsumerConnection,
@@ -77,7 +77,7 @@ __all__ = [
     "BrokerStatsData",
     "CheckClientBody",
     "ClusterInfo",
-    "Connection",
+    "ConnectedClient",
     "ConsumeDirectlyResult",
     "ConsumeFromWhere",
     "ConsumeQueueBody",

@@ -171,7 +171,7 @@ class SubscriptionOfGroup(Body):
     subscription_data: SubscriptionData | None = None
 
 
-class Connection(Body):
+class ConnectedClient(Body):
     """
     One connected client.
 
@@ -188,7 +188,7 @@ class Connection(Body):
 class ConsumerConnection(Body):
     """Who is connected for a consumer group, and what the group wants (203)."""
 
-    connection_set: list[Connection] = always([])
+    connection_set: list[ConnectedClient] = always([])
     subscription_table: dict[str, SubscriptionData] = always({})
     consume_type: _Type = always(ConsumeType.CONSUME_PASSIVELY)
     message_model: _Model = always(MessageModel.CLUSTERING)
@@ -204,7 +204,7 @@ class ConsumerConnection(Body):
 class ProducerConnection(Body):
     """Who is connected for a producer group (204)."""
 
-    connection_set: list[Connection] = always([])
+    connection_set: list[ConnectedClient] = always([])
 
 
 class ProducerInfo(Body):

@@ -22,7 +22,7 @@ from smartgo.schema.index import (
     HEADER_SIZE,
     SLOT_SIZE,
     Geometry,
-    Header,
+    IndexHeader,
     header_struct,
     seconds_since,
 )
@@ -46,7 +46,7 @@ class IndexFile:
 
     __slots__ = ("_entries", "_geometry", "_heads", "_slots", "_view", "header", "path", "ready", "since", "synced")
 
-    def __init__(self, path: str, geometry: Geometry, header: Header, since: int) -> None:
+    def __init__(self, path: str, geometry: Geometry, header: IndexHeader, since: int) -> None:
         self.path = path
         self.header = header
         self.since = since
@@ -95,9 +95,9 @@ class IndexFile:
         self._view = self._heads = memoryview(b"")
         self._slots = self._entries = None
 
-    def begin_after(self, before: Header) -> None:
+    def begin_after(self, before: IndexHeader) -> None:
         """Set the header of a new file as RocketMQ does: from where the file before it ended, until the first key."""
-        self.header = Header(before.end_ms, before.end_ms, before.end_offset, before.end_offset)
+        self.header = IndexHeader(before.end_ms, before.end_ms, before.end_offset, before.end_offset)
         self._view[:HEADER_SIZE] = self.header.pack()
 
     # -- writing -----------------------------------------------------------------------------------------------

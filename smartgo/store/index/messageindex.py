@@ -23,7 +23,7 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.schema.columns import numpy_or_none
-from smartgo.schema.index import Geometry, Header, file_name, key_hash, key_text
+from smartgo.schema.index import Geometry, IndexHeader, file_name, key_hash, key_text
 from smartgo.schema.indexkeys import Keys, keys_in, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
 from smartgo.store.backgroundtask import BackgroundTask
@@ -341,7 +341,7 @@ class MessageIndex:
         if newest is not None and name <= newest.name:  # the clock was set back, or is another's
             name = f"{int(newest.name) + 1:017d}"
         since = self.position if self._left is None else int(self._left.offsets[0])
-        file = IndexFile(posixpath.join(self._directory, name), self._geometry, Header(), since)
+        file = IndexFile(posixpath.join(self._directory, name), self._geometry, IndexHeader(), since)
         self._block(self._threads.run(LANE, self._create, file.path), self._begun, file)
 
     def _create(self, path: str) -> IMapping:
@@ -378,7 +378,7 @@ class MessageIndex:
         before, old = self._newest(), self._mapping
         self._index_files.append(file)
         self._opened(mapping, file)
-        file.begin_after(Header() if before is None else before.header)
+        file.begin_after(IndexHeader() if before is None else before.header)
         if before is not None and old is not None:
             before.close()
             self._lane.follow(self._threads.run(LANE, old.sync), self._sealed, before).addBoth(lambda _: old.close())
@@ -449,7 +449,7 @@ class MessageIndex:
         places = [(file.path, file.header) for file in reversed(self._index_files)]
         search = IndexSearch(self._geometry, key_hash(key_text(topic, key)), limit, begin_ms, end_ms)
         await self._threads.run(SEARCH_LANE, search.run, self._files, places)
-        last = places[0][1] if places else Header()
+        last = places[0][1] if places else IndexHeader()
         return IndexMatches(sorted(search.found), last.end_ms, last.end_offset)
 
     async def _catch_up(self) -> None:

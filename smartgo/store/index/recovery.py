@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile
-from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Entry, Geometry, Header, entry_struct, is_file_name
+from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Entry, Geometry, IndexHeader, entry_struct, is_file_name
 from smartgo.store.index.indexfile import IndexFile
 
 UNKNOWN: Final = 0
@@ -99,11 +99,11 @@ def keep(
     kept: list[IndexFile] = []
     dropped: list[str] = []
     whole = not missing
-    before = Header()
+    before = IndexHeader()
     for name in names:
         path = posixpath.join(directory, name)
         reason = "one before it was dropped" if dropped else "one before it is missing" if name > lost else None
-        header = Header()
+        header = IndexHeader()
         if reason is None and files.size(path) != geometry.size:
             reason = f"its size is not {geometry.size} B"
         if reason is None:
@@ -132,15 +132,15 @@ def keep(
     return KeptIndex(kept, min(position, end), skip, dropped)
 
 
-def _header(files: IFiles, path: str) -> Header:
+def _header(files: IFiles, path: str) -> IndexHeader:
     try:
-        header = Header.unpack(files.read_at(path, 0, HEADER_SIZE))
+        header = IndexHeader.unpack(files.read_at(path, 0, HEADER_SIZE))
     except struct.error:
-        return Header(index_count=-1)
+        return IndexHeader(index_count=-1)
     return header if header.index_count else header._replace(index_count=FIRST_ENTRY)  # made, and nothing put in
 
 
-def _fault(header: Header, geometry: Geometry, before: Header, end: int) -> str | None:
+def _fault(header: IndexHeader, geometry: Geometry, before: IndexHeader, end: int) -> str | None:
     """Return why a file is not to be gone on with; C{None}: it is good."""
     count = header.index_count
     if not FIRST_ENTRY <= count <= geometry.entries or not 0 <= header.used_slots < count:
@@ -152,7 +152,7 @@ def _fault(header: Header, geometry: Geometry, before: Header, end: int) -> str 
     return None
 
 
-def _is_durable(header: Header, geometry: Geometry, known: KnownIndex) -> bool:
+def _is_durable(header: IndexHeader, geometry: Geometry, known: KnownIndex) -> bool:
     """Tell whether an unclean stop left a file as it was."""
     if known.indexed == UNKNOWN:
         return header.index_count > FIRST_ENTRY and header.end_ms <= known.flushed_ms

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from smartgo.env.interfaces import IFiles, IMapping
-from smartgo.schema.index import FIRST_ENTRY, Entry, Geometry, Header, entry_struct, slot_struct
+from smartgo.schema.index import FIRST_ENTRY, Entry, Geometry, IndexHeader, entry_struct, slot_struct
 
 LANE: Final = "search"
 
@@ -20,7 +20,7 @@ VISITED: Final = 1 << 18
 _BLOCK: Final = 16384  # bytes that are read at once
 
 
-def is_in_range(header: Header, begin_ms: int, end_ms: int) -> bool:
+def is_in_range(header: IndexHeader, begin_ms: int, end_ms: int) -> bool:
     """Tell whether a file may hold messages of a span of store times, as RocketMQ's C{isTimeMatched} does."""
     return begin_ms <= header.end_ms and end_ms >= header.begin_ms
 
@@ -46,7 +46,7 @@ class IndexSearch:
         self._left = VISITED
         self.found: list[int] = []
 
-    def run(self, files: IFiles, places: Iterable[tuple[str, Header]]) -> None:
+    def run(self, files: IFiles, places: Iterable[tuple[str, IndexHeader]]) -> None:
         """
         Look into files; in the lane.
 
@@ -63,7 +63,7 @@ class IndexSearch:
             finally:
                 mapping.close()
 
-    def look(self, header: Header, read: Callable[[int, int], bytes]) -> bool:
+    def look(self, header: IndexHeader, read: Callable[[int, int], bytes]) -> bool:
         """
         Take what one file has; return whether older ones are worth a look.
 
@@ -73,7 +73,7 @@ class IndexSearch:
             self._follow(header, read)
         return header.begin_ms >= self._begin_ms and len(self.found) < self._limit and self._left > 0
 
-    def _follow(self, header: Header, read: Callable[[int, int], bytes]) -> None:
+    def _follow(self, header: IndexHeader, read: Callable[[int, int], bytes]) -> None:
         """Go through the chain of a slot, newest first, to the first entry that is older than what is asked for."""
         geometry = self._geometry
         begin_ms, end_ms = self._begin_ms, self._end_ms

@@ -7,7 +7,7 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.columns import numpy_or_none
-from smartgo.schema.index import FIRST_ENTRY, Entry, Geometry, Header, seconds_since, slot_struct
+from smartgo.schema.index import FIRST_ENTRY, Entry, Geometry, IndexHeader, seconds_since, slot_struct
 from smartgo.schema.indexkeys import Keys
 from smartgo.store.index import indexfile
 from smartgo.store.index.indexfile import IndexFile
@@ -18,7 +18,7 @@ BEGIN_MS = 1_700_000_000_000
 def one_by_one(geometry: Geometry, keys: list[tuple[int, int, int]]) -> bytes:
     """Return the file that has these keys, as C{IndexFile.putKey} writes one after the other."""
     data = bytearray(geometry.size)
-    header = Header()
+    header = IndexHeader()
     for key_hash, offset, stored_ms in keys:
         count = header.index_count
         at = geometry.slot_at(key_hash)
@@ -51,9 +51,9 @@ class PutTests(SynchronousTestCase):
     def written(self, geometry: Geometry, keys: list[tuple[int, int, int]], random: Random, arrays: bool) -> bytes:
         """Put keys in runs, and return the file."""
         data = bytearray(geometry.size)
-        file = IndexFile("20300101000000000", geometry, Header(), 0)
+        file = IndexFile("20300101000000000", geometry, IndexHeader(), 0)
         file.open(memoryview(data))
-        file.begin_after(Header())
+        file.begin_after(IndexHeader())
         file.make_ready(geometry.size)
         left = Keys(*(list(column) for column in zip(*keys, strict=True)))
         np = numpy_or_none() if arrays else None
@@ -86,9 +86,9 @@ class PutTests(SynchronousTestCase):
             for fewest in (1, 1 << 30):
                 self.patch(indexfile, "FEWEST", fewest)
                 data = bytearray(geometry.size)
-                file = IndexFile("20300101000000000", geometry, Header(), 0)
+                file = IndexFile("20300101000000000", geometry, IndexHeader(), 0)
                 file.open(memoryview(data))
-                file.begin_after(Header())
+                file.begin_after(IndexHeader())
                 file.make_ready(geometry.size)
                 data[geometry.slot_at(3) : geometry.slot_at(4)] = slot.to_bytes(4, "big", signed=True)
                 file.put(Keys([1, 3, 3] * 30, list(range(90)), [BEGIN_MS] * 90))

@@ -10,7 +10,7 @@ from typing import Any
 
 from smartgo.errors import ForeignFile
 from smartgo.schema import indexkeys
-from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, Header, file_name, key_hash, key_text
+from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, IndexHeader, file_name, key_hash, key_text
 from smartgo.schema.message import ROLLBACK, NewMessage
 from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
@@ -111,7 +111,7 @@ class IndexTestCase(StoreTestCase):
         """All entries of all files, as (hash, physical offset), oldest first."""
         found = []
         for _, data in sorted(self.files(env).items()):
-            for number in range(FIRST_ENTRY, Header.unpack(data).index_count):
+            for number in range(FIRST_ENTRY, IndexHeader.unpack(data).index_count):
                 at = geometry.entry_at(number)
                 found.append((int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + 12], "big")))
         return found
@@ -141,7 +141,9 @@ class GoldenTests(IndexTestCase):
                 env = self.made_anew(name)
                 wanted = [data for _, data in golden_store.read(name).below("index")]
                 found = [data for _, data in sorted(self.files(env).items())]
-                self.assertEqual([Header.unpack(data) for data in found], [Header.unpack(data) for data in wanted])
+                self.assertEqual(
+                    [IndexHeader.unpack(data) for data in found], [IndexHeader.unpack(data) for data in wanted]
+                )
                 self.assertEqual(found, wanted)
 
     def test_untouched(self) -> None:
@@ -227,7 +229,7 @@ class FollowTests(IndexTestCase):
             offsets = self.put(store, range(number * 20, number * 20 + 20), "w")
             self.settle()
             self.assertEqual(self.find(store, f"U{number * 20:06d}"), offsets[:1])
-        headers = [Header.unpack(data) for _, data in sorted(self.files(self.env).items())]
+        headers = [IndexHeader.unpack(data) for _, data in sorted(self.files(self.env).items())]
         self.assertEqual([one.index_count for one in headers[:-1]], [32] * (len(headers) - 1))
         self.assertEqual(sum(one.index_count - 1 for one in headers), 320)
         self.assertIn(file_name(EPOCH_MS), [name[:14] + "000" for name in self.files(self.env)])
@@ -695,7 +697,7 @@ class HeaderTests(IndexTestCase):
         second = sorted(self.files(self.env).items())[1][1]
         at = GEOMETRY.entry_at(1) + 12
         self.assertEqual(int.from_bytes(second[at : at + 4], "big"), 7)
-        self.assertEqual(Header.unpack(second[:HEADER_SIZE]).begin_ms, EPOCH_MS + 7031)
+        self.assertEqual(IndexHeader.unpack(second[:HEADER_SIZE]).begin_ms, EPOCH_MS + 7031)
         at = GEOMETRY.entry_at(2) + 12
         self.assertEqual(int.from_bytes(second[at : at + 4], "big"), 0)
 
@@ -706,6 +708,6 @@ class HeaderTests(IndexTestCase):
         self.settle()
         self.env.clock.advance(5)
         raw = bytes(self.env.files.files[f"{ROOT}/checkpoint"].data[16:24])
-        headers = [Header.unpack(data) for _, data in sorted(self.files(self.env).items())]
+        headers = [IndexHeader.unpack(data) for _, data in sorted(self.files(self.env).items())]
         self.assertEqual(int.from_bytes(raw, "big"), headers[1].end_ms)
         self.stopped(store)

@@ -1,13 +1,13 @@
 """
-Hot binary requests straight into their typed headers, by what earlier ones looked like.
+A cache of decoded request headers, by which similar binary headers are decoded fast.
 
-A client's requests of one kind differ in a few numbers and texts (which queue, when, the properties) and in nothing
-else. So a header that was read the long way is remembered as a I{shape}: its bytes with the opaque and those few values
-blanked out, and the typed header that they gave. A header that has the same bytes around the same places means the
-same, but for what lies in those places: the remembered header is copied and these are read into the copy.
+The requests of one kind from one client differ in a few numbers and texts (queue, time, properties) and in nothing
+else. So a header that was decoded in full becomes a I{template}: its bytes with the opaque and those few values
+blanked out, and the typed header that they gave. A later header whose other bytes equal a template's differs from it
+in those places alone: the template's typed header is copied and the values in those places are set in the copy.
 
-All other bytes are compared as they are, at once, as one big integer under a mask; so nothing is taken for granted,
-and whatever does not fit goes the long way.
+All other bytes are compared at once, as one big integer under a mask, so nothing about them is assumed; a header that
+matches no template is decoded in full.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ CHANGING: Final[dict[type[Header], tuple[str, ...]]] = {
 """The attributes that differ from one request of a client to the next; texts and numbers."""
 
 _SHAPES: Final = 4  # of one length
-_KNOWN: Final = 2048  # headers remembered; one more begins anew
-_LONGEST: Final = 2048  # bytes of one that is remembered
+_KNOWN: Final = 2048  # templates; one more empties the cache
+_LONGEST: Final = 2048  # bytes of a header that becomes a template
 _int = int.from_bytes
 _FIELDS: Final = binary_head_struct.size + 4  # where they begin in a header without a remark
 
 
-class Recalled(NamedTuple):
-    """What a request says beside its opaque, and what gives a copy of its typed header."""
+class HeaderTemplate(NamedTuple):
+    """What a request states beside its opaque, and a function that returns a copy of its typed header."""
 
     code: int
     flag: int
@@ -50,26 +50,26 @@ class Recalled(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where the changing values of a header lie, and the headers known that have them there."""
+    """The places of the changing values in headers of one shape, and the templates of that shape."""
 
     mask: int
     numbers: tuple[tuple[str, int, int], ...]
     texts: tuple[tuple[str, int, int], ...]
-    known: dict[int, Recalled]
+    known: dict[int, HeaderTemplate]
 
 
-class Memory:
-    """Headers that were read, for those that are like them."""
+class HeaderTemplateCache:
+    """Templates made of headers that were decoded in full, for headers that match them."""
 
     def __init__(self) -> None:
         self._shapes: dict[int, list[_Shape]] = {}
         self._count = 0
 
-    def recall(self, raw: bytes) -> tuple[Recalled, Any] | None:
+    def find(self, raw: bytes) -> tuple[HeaderTemplate, Any] | None:
         """
-        Read a binary header as one like it was read before.
+        Decode a binary header by a template that it matches.
 
-        @return: what it says, with the typed header, which is the caller's own; C{None} where none is like it.
+        @return: the template, and the typed header, which is the caller's own; C{None} where no template matches.
         """
         shapes = self._shapes.get(len(raw))
         if shapes is None:
@@ -92,11 +92,11 @@ class Memory:
                 return found, header
         return None
 
-    def remember(self, raw: bytes, said: tuple[int, int, int, int], fields: Mapping[str, str], header: Header) -> None:
+    def add(self, raw: bytes, said: tuple[int, int, int, int], fields: Mapping[str, str], header: Header) -> None:
         """
-        Remember a request's header that was read the long way.
+        Make a template of a request's header that was decoded in full.
 
-        @param raw: the binary header; one that holds more than its fields, or is unusually long, is passed over.
+        @param raw: the binary header; no template is made of one that has more than its fields, or is unusually long.
         @param said: its code, flag, language and version.
         """
         size = len(raw)
@@ -131,12 +131,12 @@ class Memory:
         mask = _int(blank, "big")
         key = _int(raw, "big") & mask
         # msgspec's own copy, without the detour over the module copy; its stubs do not name it
-        recalled = Recalled(*said, copy(header).__copy__)  # type: ignore[attr-defined]
+        template = HeaderTemplate(*said, copy(header).__copy__)  # type: ignore[attr-defined]
         shapes = self._shapes.setdefault(size, [])
         for shape in shapes:
             if shape.mask == mask:
-                shape.known[key] = recalled
+                shape.known[key] = template
                 return
         if len(shapes) >= _SHAPES:
             self._count -= len(shapes.pop(0).known)
-        shapes.append(_Shape(mask, tuple(numbers), tuple(texts), {key: recalled}))
+        shapes.append(_Shape(mask, tuple(numbers), tuple(texts), {key: template}))

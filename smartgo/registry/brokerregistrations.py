@@ -2,8 +2,8 @@
 Registrations and farewells of brokers (103, 104, 322): by whom they are taken, and where they are read.
 
 A registration belongs to the connection that it came over: over any other one a broker can neither be removed nor
-changed while the first is alive (L{Registrar._ask}). Large tables are read in a thread: a body of 16 MiB takes longer
-than clients should wait. What one connection sends is taken in order all the same.
+changed while the first is alive (L{BrokerRegistrations._ask}). Large tables are read in a thread: a body of 16 MiB
+takes longer than clients should wait. What one connection sends is taken in order all the same.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Read(NamedTuple):
     queues: Any
 
 
-class Registrar:
+class BrokerRegistrations:
     """Takes what brokers say of themselves."""
 
     _log = Logger()

@@ -15,10 +15,10 @@ from typing import Final
 from smartgo.errors import SettingError
 from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT
 from smartgo.spark import files
+from smartgo.spark.logfollower import DataLost, LogFollower, begins_record, next_record, share
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
 from smartgo.spark.stores import Store, check_named, find_stores
-from smartgo.spark.tail import DataLost, Tail, begins_record, next_record, share
 
 Offset = dict[str, int]
 """Physical offset by root directory, sorted by directory: Spark compares offsets as texts."""
@@ -41,7 +41,7 @@ def check_stream(options: ReadOptions) -> None:
         raise SettingError("option startingOffsets: the end of a single queue (-1) is for batch reads; give its offset")
 
 
-class Following:
+class StoreFollower:
     """
     The logs of the stores that the options name, followed.
 
@@ -50,7 +50,7 @@ class Following:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, LogFollower] = {}
         self._sure: dict[
             str, int
         ] = {}  # stores in whose logs the stream's place was found, and how often they were cut
@@ -165,10 +165,10 @@ class Following:
             end = min(end, self._target.get(root, 0))
         return begin, max(begin, end)
 
-    def _tail(self, store: Store) -> Tail:
-        return self._tails.setdefault(store.root, Tail(files.read_at))
+    def _tail(self, store: Store) -> LogFollower:
+        return self._tails.setdefault(store.root, LogFollower(files.read_at))
 
-    def _look(self, tail: Tail, store: Store) -> None:
+    def _look(self, tail: LogFollower, store: Store) -> None:
         for _ in range(_LOOKS):
             try:
                 tail.look(store.log_files())

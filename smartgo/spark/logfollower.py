@@ -60,7 +60,7 @@ class DataLost(StoreError):
         self.store = store
 
 
-class Tail:
+class LogFollower:
     """
     Follows the end of one log. Look often: a look costs as much as was written since the last.
 

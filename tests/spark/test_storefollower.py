@@ -12,12 +12,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadRecord, SettingError
 from smartgo.schema.record import BLANK_SIZE, decode
-from smartgo.spark.following import Following, check_stream
+from smartgo.spark.logfollower import DataLost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
-from smartgo.spark.tail import DataLost
+from smartgo.spark.storefollower import StoreFollower, check_stream
 from tests import golden_store
-from tests.spark.test_tail import SIZE, Log
+from tests.spark.test_logfollower import SIZE, Log
 
 
 class DiskLog(Log):
@@ -91,9 +91,9 @@ class FollowingTests(SynchronousTestCase):
         """Options for both stores; files are cut into small ranges."""
         return replace(parse({"path": os.path.join(os.path.dirname(self.a), "*"), **options}), partition_bytes=1000)
 
-    def following(self, **options: str) -> Following:
+    def following(self, **options: str) -> StoreFollower:
         """A stream, as a query that starts has it."""
-        return Following(self.options(**options))
+        return StoreFollower(self.options(**options))
 
     def expected(self) -> list[tuple[str, int]]:
         """All records of both stores."""
@@ -282,7 +282,7 @@ class FollowingTests(SynchronousTestCase):
         for name in golden_store.NAMES:
             root = os.path.abspath(self.mktemp())
             manifest = golden_store.unpack(name, root)
-            query = Following(parse({"path": root}))
+            query = StoreFollower(parse({"path": root}))
             query.stop_at_the_end()
             offset, found = query.initial(), []
             while (end := query.latest(offset, 100_000)) != offset:

@@ -1,4 +1,4 @@
-"""Tests of smartgo.schema.commandrecall: binary headers read as ones like them were."""
+"""Tests of smartgo.schema.headertemplates: binary headers read as ones like them were."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from msgspec import structs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadHeader
-from smartgo.schema import commandrecall
+from smartgo.schema import headertemplates
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import decode
 from smartgo.schema.commandbinary import decode_binary, encode_binary
 from smartgo.schema.commandjson import HOT_HEADERS
 from smartgo.schema.commandlayout import BINARY
-from smartgo.schema.commandrecall import CHANGING, Memory
 from smartgo.schema.headerfields import Header, from_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
+from smartgo.schema.headertemplates import CHANGING, HeaderTemplateCache
 from tests.schema.golden_wire import recorded
 
 SEND = {
@@ -36,32 +36,32 @@ def raw_of(code: int, fields: dict[str, str], opaque: int = 7, remark: str | Non
 
 
 class MemoryTests(SynchronousTestCase):
-    """L{Memory}: what was read the long way once."""
+    """L{HeaderTemplateCache}: headers decoded in full once."""
 
     def setUp(self) -> None:
-        self.memory = Memory()
+        self.cache = HeaderTemplateCache()
 
     def learn(self, raw: bytes) -> None:
-        """Read a header the long way and have it remembered."""
+        """Decode a header in full and make a template of it."""
         said = decode_binary(raw)
         header = from_fields(said.fields, HOT_HEADERS[said.code])
-        self.memory.remember(raw, (said.code, said.flag, said.language, said.version), said.fields, header)
+        self.cache.add(raw, (said.code, said.flag, said.language, said.version), said.fields, header)
 
-    def recalled(self, raw: bytes) -> Header | None:
-        """The typed header that is recalled, or C{None}."""
-        found = self.memory.recall(raw)
+    def found(self, raw: bytes) -> Header | None:
+        """The typed header that is found, or C{None}."""
+        found = self.cache.find(raw)
         return None if found is None else found[1]
 
     def same(self, raw: bytes) -> None:
-        """Check that a header is recalled, and as the long way reads it."""
-        found = self.memory.recall(raw)
+        """Check that a header is found, and as full decoding reads it."""
+        found = self.cache.find(raw)
         assert found is not None
         said = decode_binary(raw)
         self.assertEqual(found[0][:4], (said.code, said.flag, said.language, said.version))
         self.assertEqual(found[1], from_fields(said.fields, HOT_HEADERS[said.code]))
 
     def test_changing(self) -> None:
-        """A header that differs in the opaque and in changing values of the same length is recalled with its own."""
+        """A header that differs in the opaque and in changing values of the same length is found with its own."""
         self.learn(raw_of(310, SEND))
         self.same(raw_of(310, SEND, opaque=-5))
         self.same(raw_of(310, SEND | {"e": "9", "g": "1700000000001", "i": "KEYS\x01TagB"}))
@@ -76,7 +76,7 @@ class MemoryTests(SynchronousTestCase):
             self.assertLessEqual(set(attributes), {each.name for each in structs.fields(kind)})
 
     def test_constant(self) -> None:
-        """A header that differs in anything else is not recalled; it is remembered beside the first."""
+        """A header that differs in anything else is not found; it becomes a template beside the first."""
         self.learn(raw_of(310, SEND))
         others = [
             raw_of(310, SEND | {"b": "U"}),
@@ -88,14 +88,14 @@ class MemoryTests(SynchronousTestCase):
             raw_of(310, dict(reversed(SEND.items()))),
         ]
         for raw in others:
-            self.assertIsNone(self.memory.recall(raw))
+            self.assertIsNone(self.cache.find(raw))
         for raw in others:
             self.learn(raw)
         for raw in [*others, raw_of(310, SEND)]:
             self.same(raw)
 
     def test_bent(self) -> None:
-        """A known header with any byte changed is recalled as the long way reads it, or not at all."""
+        """A known header with any byte changed is found as the full decoding reads it, or not at all."""
         for code, fields in ((310, SEND), (11, PULL)):
             good = raw_of(code, fields)
             self.learn(good)
@@ -103,67 +103,67 @@ class MemoryTests(SynchronousTestCase):
                 for flip in (1, 16, 128):
                     bent = bytearray(good)
                     bent[at] ^= flip
-                    found = self.memory.recall(bytes(bent))
+                    found = self.cache.find(bytes(bent))
                     if found is not None:
                         said = decode_binary(bytes(bent))
                         self.assertEqual(found[1], from_fields(said.fields, HOT_HEADERS[code]), at)
                         self.assertEqual(found[0][:4], (said.code, said.flag, said.language, said.version))
 
     def test_no_numbers(self) -> None:
-        """What stands where a number was and is none is left to the long way, which says what is wrong."""
+        """What stands where a number was and is none is left to the full decoding, which says what is wrong."""
         self.learn(raw_of(310, SEND | {"e": "12"}))
         for text in ("-1", "+1", " 1", "1_", "1.", "\u00e9"):
-            self.assertIsNone(self.memory.recall(raw_of(310, SEND | {"e": text})), text)
+            self.assertIsNone(self.cache.find(raw_of(310, SEND | {"e": text})), text)
         self.same(raw_of(310, SEND | {"e": "07"}))
 
     def test_long_numbers(self) -> None:
         """Numbers so long that they may be out of range are compared, not read."""
         self.learn(raw_of(310, SEND | {"e": "2000000000"}))
-        self.assertIsNone(self.memory.recall(raw_of(310, SEND | {"e": "3000000000"})))
+        self.assertIsNone(self.cache.find(raw_of(310, SEND | {"e": "3000000000"})))
 
     def test_no_text(self) -> None:
-        """Bytes that are no UTF-8 are left to the long way."""
+        """Bytes that are no UTF-8 are left to the full decoding."""
         self.learn(raw_of(310, SEND))
-        self.assertIsNone(self.memory.recall(raw_of(310, SEND).replace(b"TagA", b"Tag\xff")))
+        self.assertIsNone(self.cache.find(raw_of(310, SEND).replace(b"TagA", b"Tag\xff")))
 
     def test_own(self) -> None:
-        """What is done to a header that was learned from or recalled changes no other."""
+        """What is done to a header that was learned from or found changes no other."""
         raw = raw_of(310, SEND)
         said = decode_binary(raw)
         header = from_fields(said.fields, SendRequestV2)
-        self.memory.remember(raw, (310, 0, 0, 409), said.fields, header)
+        self.cache.add(raw, (310, 0, 0, 409), said.fields, header)
         header.topic = "X"
-        first = self.recalled(raw)
+        first = self.found(raw)
         assert isinstance(first, SendRequestV2)
         self.assertEqual(first.topic, "T")
         first.topic = "Y"
         self.same(raw)
 
-    def test_not_remembered(self) -> None:
-        """Headers with a remark, with bytes after the fields, or of unusual length are not remembered."""
+    def test_not_kept(self) -> None:
+        """Headers with a remark, with bytes after the fields, or of unusual length become no templates."""
         for raw in (
             raw_of(310, SEND, remark="r"),
             raw_of(310, SEND) + b"more",
             raw_of(310, SEND | {"i": "x" * 2048}),
         ):
             self.learn(raw)
-            self.assertIsNone(self.memory.recall(raw))
+            self.assertIsNone(self.cache.find(raw))
 
     def test_bounded(self) -> None:
         """However many different headers come, what is kept is bounded, and the latest is known."""
-        self.patch(commandrecall, "_KNOWN", 8)
+        self.patch(headertemplates, "_KNOWN", 8)
         for number in range(100):
             raw = raw_of(11, PULL | {"topic": f"T{number}", "subscription": "*" * (number % 13)})
             self.learn(raw)
             self.same(raw)
-            self.assertLessEqual(sum(len(each.known) for some in self.memory._shapes.values() for each in some), 8)
+            self.assertLessEqual(sum(len(each.known) for some in self.cache._shapes.values() for each in some), 8)
 
     def test_shapes_bounded(self) -> None:
         """Of one length, the few shapes seen last are kept."""
         variants = [PULL | {"queueOffset": "1" * size, "topic": "T" * (12 - size)} for size in range(1, 9)]
         for fields in variants:
             self.learn(raw_of(11, fields))
-        self.assertIsNone(self.memory.recall(raw_of(11, variants[0])))
+        self.assertIsNone(self.cache.find(raw_of(11, variants[0])))
         for fields in variants[-4:]:
             self.same(raw_of(11, fields))
 

@@ -8,9 +8,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.message import NewMessage
 from smartgo.schema.record import BLANK_SIZE, encode, encode_blank, scan
-from smartgo.spark import tail as tail_module
+from smartgo.spark import logfollower as tail_module
+from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.stores import NamedFile
-from smartgo.spark.tail import Tail, begins_record, next_record, share
 from tests import golden_store
 
 SIZE = 4096
@@ -72,7 +72,7 @@ class TailTests(SynchronousTestCase):
     def setUp(self) -> None:
         """An empty log."""
         self.log = Log()
-        self.tail = Tail(self.log.peek)
+        self.tail = LogFollower(self.log.peek)
 
     def look(self) -> int:
         """Look once."""
@@ -129,7 +129,7 @@ class TailTests(SynchronousTestCase):
         pieces = [(at, raw[at : at + 16]) for at in range(0, len(raw), 16)]
         for order in (pieces, pieces[::-1], random.sample(pieces, len(pieces))):
             self.log.write(self.log.position, bytes(len(raw)))
-            tail = Tail(self.log.peek)
+            tail = LogFollower(self.log.peek)
             tail.settle(self.log.listed)
             for at, piece in order:
                 self.assertEqual(tail.look(self.log.listed()), self.log.ends[1])
@@ -143,7 +143,7 @@ class TailTests(SynchronousTestCase):
         raw = self.log.record()
         for cut in range(len(raw) - 1):
             self.log.write(self.log.position, raw[:cut] + bytes(len(raw) - cut))
-            tail = Tail(self.log.peek)
+            tail = LogFollower(self.log.peek)
             self.assertEqual([tail.look(self.log.listed()) for _ in range(4)][1:], [self.log.ends[0]] * 3, cut)
 
     def test_nul(self) -> None:
@@ -249,7 +249,7 @@ class TailTests(SynchronousTestCase):
         checked: list[int] = []
         self.patch(tail_module, "_CHUNK", 1024)
         self.patch(tail_module, "Scan", self._counted(checked))
-        tail = Tail(log.peek)
+        tail = LogFollower(log.peek)
         self.assertEqual(tail.settle(log.listed), log.position)
         self.assertLess(sum(checked), 5000)
 
@@ -268,7 +268,7 @@ class TailTests(SynchronousTestCase):
             last = max(base for base, data in logs.items() if data[:BLANK_SIZE] != bytes(BLANK_SIZE))
             walked = scan(logs[last], 0, last)
             self.assertTrue(list(walked))
-            tail = Tail(lambda path, at, size, logs=logs: logs[int(path)][at : at + size])  # type: ignore[misc]
+            tail = LogFollower(lambda path, at, size, logs=logs: logs[int(path)][at : at + size])  # type: ignore[misc]
             self.assertEqual(tail.settle(lambda files=files: files), last + walked.end)  # type: ignore[misc]
 
 
