@@ -58,7 +58,6 @@ KNOWN_LONG: Final = {
     "smartgo.ops.resources.topics",
     "smartgo.ops.web.application",
     "smartgo.registry.routes",
-    "smartgo.remoting.connection",
     "smartgo.schema.properties",
     "smartgo.schema.record",
     "smartgo.store.index.messageindex",
@@ -78,7 +77,6 @@ KNOWN_TWICE: Final = {
     "Owner",
     "RateLimitedLog",
     "TopicRow",
-    "_Dial",
 }
 
 NO_PACKAGE: Final = {
@@ -113,7 +111,6 @@ IMAGES: Final = {
 
 KNOWN_WORDS: Final = {
     "smartgo.broker.broker._announcer",
-    "smartgo.broker.broker._rounds",
     "smartgo.broker.broker.facts",
     "smartgo.broker.cluster.masterlease.standing",
     "smartgo.broker.cluster.registrar._farewell",
@@ -138,15 +135,8 @@ KNOWN_WORDS: Final = {
     "smartgo.net.limits.farewell",
     "smartgo.net.sweeper.complaints",
     "smartgo.node.loglimit._sentences",
-    "smartgo.node.process.process_rounds",
     "smartgo.ops.reading.explain.facts",
-    "smartgo.remoting.calls._rounds",
-    "smartgo.remoting.client.rounds",
-    "smartgo.remoting.connection._outflow",
-    "smartgo.remoting.connection._rounds",
-    "smartgo.remoting.connection.undone",
     "smartgo.remoting.dispatch._faults",
-    "smartgo.remoting.server.rounds",
     "smartgo.schema.headers.send.recall_handle",
     "smartgo.spark.bodies.faults",
     "smartgo.store.interfaces.demand",

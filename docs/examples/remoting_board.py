@@ -71,19 +71,19 @@ class Board:
 
 async def serve_and_talk(env: IEnvironment, write: Any = sys.stdout.write) -> None:
     """Start a board, use it as two clients would, stop everything."""
-    rounds = Sweeper(env.clock, MemoryBudget(env.clock))
-    server = RemotingServer(env, "tcp:0:interface=127.0.0.1", Dispatcher([Board()]), rounds)
+    sweeper = Sweeper(env.clock, MemoryBudget(env.clock))
+    server = RemotingServer(env, "tcp:0:interface=127.0.0.1", Dispatcher([Board()]), sweeper)
     await server.open()
     server.startService()
     address = f"127.0.0.1:{server.ports[0]}"
 
-    reader = RemotingClient(env, rounds)
+    reader = RemotingClient(env, sweeper)
     empty = await reader.ask(address, Command.request(READ))
     write(f"read: code {empty.code}, {empty.remark}\n")
     waiting = reader.ask(address, Command.request(WAIT), timeout=30.0)
     await reader.ask(address, Command.request(READ))  # on the same connection, so the board has seen both
 
-    writer = RemotingClient(env, rounds)
+    writer = RemotingClient(env, sweeper)
     await writer.tell(address, Command.request(POST, body=b"the tea is ready"))
     write(f"waited for: {(await waiting).body.decode()}\n")
 

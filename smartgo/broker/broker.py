@@ -69,7 +69,7 @@ class Broker(Service):
         self,
         env: IEnvironment,
         configuration: Configuration,
-        rounds: Sweeper,
+        sweeper: Sweeper,
         tls: ServerTLS | None = None,
         client_tls: ClientTLS | None = None,
         limits: Limits = SERVER,
@@ -77,7 +77,7 @@ class Broker(Service):
         settings: StoreSettings | None = None,
     ) -> None:
         """
-        @param rounds: timers and memory budget of connections, shared with others of the process.
+        @param sweeper: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the ports, loaded.
         @param client_tls: how registries and other brokers are spoken to, where that is by TLS.
         @param limits: what connections may take.
@@ -94,9 +94,9 @@ class Broker(Service):
         self.is_slave = configuration.broker.is_slave
         settings = settings or store_settings(configuration.store)
         self.store_settings = as_slave(settings, configuration.ha.ha_ack_mode) if self.is_slave else settings
-        self._rounds = rounds
+        self._sweeper = sweeper
         self._dialled = ListenerMux()
-        self._client = RemotingClient(env, rounds, listener=self._dialled, tls=client_tls)
+        self._client = RemotingClient(env, sweeper, listener=self._dialled, tls=client_tls)
         self._server: RemotingServer | None = None
         self._opened = False
         self._announcing = False
@@ -152,7 +152,7 @@ class Broker(Service):
             self.replication: Replication = self._following
         else:
             self.store.subscribe(self.delay)
-            self.replication = MasterReplication(env, configuration, self.store, self._rounds.complaints, self._tls)
+            self.replication = MasterReplication(env, configuration, self.store, self._sweeper.complaints, self._tls)
         self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
         self._announcer = Registrar(
             env.clock,
@@ -170,7 +170,7 @@ class Broker(Service):
             on_standing=self.store.hold_back,
         )
         self._dialled.add(self._announcer.listener)
-        self._rounds.when_stood_still(self._announcer.stood_still)
+        self._sweeper.when_stood_still(self._announcer.stood_still)
         self._requests = RequestProcessors(self, self.replication.processors)
         self.settings.allow(*READ_EACH_TIME)
         self.settings.follow("autoCreateTopicEnable", self.topics.set_auto_create)
@@ -212,17 +212,17 @@ class Broker(Service):
     @property
     def memory_budget(self) -> MemoryBudget:
         """The memory that peers may make this process keep."""
-        return self._rounds.budget
+        return self._sweeper.budget
 
     @property
     def slow_turns(self) -> SlowTurns:
         """What held the reactor of this process up."""
-        return self._rounds.slow
+        return self._sweeper.slow
 
     @property
     def connection_counts(self) -> Counts | None:
         """What happened to connections since the ports were opened; C{None} before."""
-        return None if self._server is None else self._server.rounds.counts
+        return None if self._server is None else self._server.sweeper.counts
 
     # -- start -----------------------------------------------------------------------------------------------
 
@@ -303,14 +303,14 @@ class Broker(Service):
             self.env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
-            Sweeper(self.env.clock, self._rounds.budget, self._rounds.slow),
+            Sweeper(self.env.clock, self._sweeper.budget, self._sweeper.slow),
             listener,
             self._limits,
             self._tls,
         )
         if config.fast_listen_port is not None:
             server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher)
-        server.rounds.when_stood_still(self._announcer.stood_still)
+        server.sweeper.when_stood_still(self._announcer.stood_still)
         self._server = server
         await server.open()
         await self.replication.open()

@@ -15,7 +15,7 @@ from smartgo.client.client import Client
 from smartgo.client.internal.sending import Prepared, Sender
 from smartgo.client.messages import Message, SendResult
 from smartgo.errors import CallFailed
-from smartgo.net.limits import COMPRESS_FROM
+from smartgo.remoting.compression import COMPRESS_FROM
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import check_group
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from smartgo.ha.alarm import NEVER, Alarm
+from smartgo.net.alarm import NEVER, Alarm
 from smartgo.store.interfaces import PutStatus
 
 

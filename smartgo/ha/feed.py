@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.errors import FramingError
-from smartgo.ha.link import Link
+from smartgo.ha.link import ReplicationLink
 from smartgo.ha.transfer import MasterEnd
 from smartgo.net.tls import CLIENT_HELLO, Mode, ServerTLS, readable
 from smartgo.store.interfaces import IReplicatedLog
@@ -63,7 +63,7 @@ class Owner(Protocol):
 
 
 @implementer(IPushProducer)
-class Feed(Link):
+class Feed(ReplicationLink):
     """
     One slave's connection: sends whenever there is something and the transport takes it.
 
@@ -251,7 +251,7 @@ class Feed(Link):
             self.write(data)
 
 
-class Refused(Link):
+class Refused(ReplicationLink):
     """The connection of somebody who is not let in: nothing is read or said, and it is closed after a while."""
 
     def __init__(self, master: Owner) -> None:

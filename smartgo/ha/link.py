@@ -17,7 +17,7 @@ _LAST_WORDS: Final = 1.0  # seconds for what is unsent when a connection is clos
 _PENANCE: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
 
 
-class Link(Protocol):
+class ReplicationLink(Protocol):
     """
     One connection, with TLS on it or without.
 

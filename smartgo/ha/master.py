@@ -15,11 +15,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.ha.alarm import NEVER, Alarm
 from smartgo.ha.confirmations import Confirmations
 from smartgo.ha.feed import Feed, RateLimitedLog, Refused
 from smartgo.ha.interfaces import IReplicating, SlaveSeen
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, MasterEnd
+from smartgo.net.alarm import NEVER, Alarm
 from smartgo.net.tls import HandshakeFailed, ServerTLS
 from smartgo.schema.hatransfer import TRANSFER_BATCH
 from smartgo.schema.message import host_text, pack_host, unpack_host

@@ -18,12 +18,12 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock, IEnvironment
 from smartgo.errors import CallFailed, LogsDiffer, LogTorn, NotConnected, PeerRefused, ServiceNotAvailable, SmartgoError
-from smartgo.ha.alarm import NEVER, Alarm
 from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
-from smartgo.ha.link import Link
+from smartgo.ha.link import ReplicationLink
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
+from smartgo.net.alarm import NEVER, Alarm
 from smartgo.net.tls import ClientTLS, HandshakeFailed, readable
 from smartgo.schema.address import parse_address
 from smartgo.schema.codes import ResponseCode
@@ -37,7 +37,7 @@ _REFRESH: Final = 5.0  # seconds between two questions for the master's end
 _NEAR: Final = 1024 * 1024  # bytes; further behind than this we are catching up
 
 
-class Stream(Link):
+class Stream(ReplicationLink):
     """
     One connection to a master: what comes is appended, and reported.
 

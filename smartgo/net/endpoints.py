@@ -1,8 +1,13 @@
-"""Where servers listen, in Twisted's words."""
+"""Where servers listen and where their peers are, from Twisted's words and into them."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.endpoints import quoteStringArgument
+
+from smartgo.schema.message import pack_host
 
 
 def endpoint(address: str, port: int) -> str:
@@ -13,3 +18,39 @@ def endpoint(address: str, port: int) -> str:
     'tcp:10911:interface=127.0.0.1'
     """
     return f"tcp:{port}:interface={quoteStringArgument(address)}"
+
+
+class PeerAddress(NamedTuple):
+    """
+    One end of a connection.
+
+    @ivar text: C{host:port}.
+    @ivar ip: the IP address alone.
+    @ivar host: as a record stores it.
+    """
+
+    text: str
+    ip: str
+    host: bytes
+
+
+def peer_address(address: object) -> PeerAddress:
+    """
+    Return an address of Twisted's as ours.
+
+    What is no IP address (a UNIX socket, a test's) counts as the loopback interface, port 0.
+    """
+    if isinstance(address, IPv6Address):
+        ip = address.host.partition("%")[0]
+        mapped = ip.removeprefix("::ffff:")
+        if mapped != ip and "." in mapped:
+            return PeerAddress(f"{mapped}:{address.port}", mapped, pack_host(mapped, address.port))
+        return PeerAddress(f"[{ip}]:{address.port}", ip, pack_host(ip, address.port))
+    if isinstance(address, IPv4Address):
+        return PeerAddress(f"{address.host}:{address.port}", address.host, pack_host(address.host, address.port))
+    return PeerAddress("127.0.0.1:0", "127.0.0.1", pack_host("127.0.0.1", 0))
+
+
+def port_number(address: object) -> int:
+    """Return the port of an address of Twisted's; C{0} where there is no such thing."""
+    return address.port if isinstance(address, (IPv4Address, IPv6Address)) else 0

@@ -10,9 +10,6 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 NEVER: Final = float("inf")
 
-COMPRESS_FROM: Final = 4 * KIB  # bytes; clients compress bodies at least this long
-INFLATED: Final = 16 * MIB  # bytes; L7
-
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """

@@ -65,10 +65,12 @@ class SendBuffer:
 
     @ivar unsent: how many bytes wait here or were handed over and are not known to have left; while the transport
         keeps up this is C{0}, whatever little it has in its own buffers.
+    @ivar opened: whether there has been a transport; what is written before that waits.
     """
 
     __slots__ = (
-        "_clogged", "_direct", "_finished", "_finishing", "_handed", "_moved", "_queue", "_transport", "unsent",
+        "_clogged", "_direct", "_finished", "_finishing", "_handed", "_moved", "_queue", "_transport", "opened",
+        "unsent",
     )  # fmt: skip
 
     def __init__(self, moved: Callable[[], None]) -> None:
@@ -80,17 +82,25 @@ class SendBuffer:
         self._direct = False
         self._queue: deque[memoryview] = deque()
         self._handed = 0
-        self._clogged = False
+        self._clogged = True  # until there is a transport
         self._finishing = False
         self._finished = False
+        self.opened = False
         self.unsent = 0
 
     def open(self, transport: Any) -> None:
         """Begin; nothing may be written to this transport but by us."""
         self._transport = transport
+        self.opened = True
+        self._clogged = False
         self._direct = takes_direct(transport)
         if not self._direct:
             transport.registerProducer(self, True)
+        if self._queue:
+            early = b"".join(self._queue)
+            self._queue.clear()
+            self.unsent = 0
+            self.write(early)
 
     def write(self, data: bytes) -> None:
         """Send, or keep to be sent."""

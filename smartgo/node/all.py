@@ -12,7 +12,7 @@ from smartgo.node import broker, registry
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
-from smartgo.node.process import Process, process_rounds
+from smartgo.node.process import Process, process_sweeper
 from smartgo.node.registryserver import Registry, own_address
 
 __all__ = ["Options", "makeService"]
@@ -33,10 +33,10 @@ def assemble(
     env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
 ) -> list[Registry | Broker]:
     """Return the registry, then the broker, which registers with it besides those it is told of."""
-    rounds = process_rounds(env, configuration.limits)
+    sweeper = process_sweeper(env, configuration.limits)
     return [
-        *registry.assemble(env, options, configuration, tls, process, rounds),
-        *broker.assemble(env, options, with_own_registry(configuration), tls, process, rounds),
+        *registry.assemble(env, options, configuration, tls, process, sweeper),
+        *broker.assemble(env, options, with_own_registry(configuration), tls, process, sweeper),
     ]
 
 

@@ -17,7 +17,7 @@ from smartgo.node.process import (
     client_tls,
     probe_ports,
     probe_store,
-    process_rounds,
+    process_sweeper,
     server_limits,
     server_tls,
 )
@@ -55,13 +55,13 @@ def assemble(
     configuration: Configuration,
     tls: ServerTLS | None,
     process: Process,
-    rounds: Sweeper | None = None,
+    sweeper: Sweeper | None = None,
 ) -> list[Broker]:
     """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
-    rounds = rounds or process_rounds(env, configuration.limits)
+    sweeper = sweeper or process_sweeper(env, configuration.limits)
     client = client_tls(env, configuration.tls)
     limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
-    broker = Broker(env, configuration, rounds, tls, client, limits, process.failed_store)
+    broker = Broker(env, configuration, sweeper, tls, client, limits, process.failed_store)
     for one in (tls, client):
         if one is not None:
             process.on_reload(one.reload)

@@ -213,7 +213,7 @@ def memory_budget(env: IEnvironment, config: LimitsConfig) -> MemoryBudget:
     return MemoryBudget(env.clock, limit, config.frame_max_length, return_memory)
 
 
-def process_rounds(env: IEnvironment, config: LimitsConfig) -> Sweeper:
+def process_sweeper(env: IEnvironment, config: LimitsConfig) -> Sweeper:
     """
     Return the timers and the memory budget that the connections of one process share.
 

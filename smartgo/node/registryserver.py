@@ -40,11 +40,11 @@ class Registry(MultiService):
         self,
         env: IEnvironment,
         configuration: Configuration,
-        rounds: Sweeper,
+        sweeper: Sweeper,
         tls: ServerTLS | None = None,
     ) -> None:
         """
-        @param rounds: timers and memory budget of connections, shared with others of the process.
+        @param sweeper: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the port, loaded.
         """
         super().__init__()
@@ -55,14 +55,14 @@ class Registry(MultiService):
             env,
             endpoint(config.bind_address, config.listen_port),
             Dispatcher([self._registry.processor]),
-            rounds,
+            sweeper,
             self._registry.listener,
             server_limits(configuration.limits, config.server_channel_max_idle_time_seconds),
             tls,
         )
-        self.memory_budget = rounds.budget
-        self.slow_turns = rounds.slow
-        self._server.rounds.when_stood_still(self._registry.stood_still)
+        self.memory_budget = sweeper.budget
+        self.slow_turns = sweeper.slow
+        self._server.sweeper.when_stood_still(self._registry.stood_still)
         self.routes = self._registry.routes
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (file, self._registry.load) for file in self._registry.tables

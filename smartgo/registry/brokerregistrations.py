@@ -25,8 +25,9 @@ from smartgo.registry.leases import Leases
 from smartgo.registry.registration import MASTER, AddressHeld, NameTaken, Registration, queues_of
 from smartgo.registry.routes import RouteTable
 from smartgo.remoting.interfaces import Answer, IPeer
-from smartgo.remoting.origin import asker, is_loopback
+from smartgo.remoting.origin import asker
 from smartgo.schema import bodies
+from smartgo.schema.address import is_loopback
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers import registry as headers

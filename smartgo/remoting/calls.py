@@ -19,14 +19,21 @@ class Line(Protocol):
 
     address: str
     dialled: bool
-    open: bool
     chunks: int
+
+    @property
+    def open(self) -> bool:
+        """Whether anything can be sent, now or when it is ready."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether frames may be put; until then they wait with the calls."""
 
     @property
     def unsent(self) -> int:
         """How many bytes wait to be sent."""
 
-    def put(self, frame: bytes) -> int:
+    def put(self, data: bytes) -> int:
         """Send an encoded frame with the next write."""
 
     def abort(self) -> None:
@@ -41,6 +48,7 @@ class _Ended:
     """
 
     open = False
+    ready = False
     unsent = 0
 
     def __init__(self, line: Line) -> None:
@@ -48,7 +56,7 @@ class _Ended:
         self.dialled = line.dialled
         self.chunks = line.chunks
 
-    def put(self, frame: bytes) -> int:
+    def put(self, data: bytes) -> int:
         """Drop a frame: there is nowhere to send it."""
         return 0
 
@@ -68,21 +76,20 @@ class Calls:
     """
     The requests of ours on one connection.
 
-    @ivar ready: whether frames may be given to the connection; until then they wait here.
+    @ivar ending: what became of the connection, once it has ended.
     """
 
     _log = Logger()
 
-    __slots__ = ("_early", "_limits", "_line", "_pending", "_rounds", "epitaph", "ready")
+    __slots__ = ("_early", "_limits", "_line", "_pending", "_sweeper", "ending")
 
-    def __init__(self, line: Line, rounds: Sweeper, limits: Limits) -> None:
+    def __init__(self, line: Line, sweeper: Sweeper, limits: Limits) -> None:
         self._line: Line = line
-        self._rounds = rounds
+        self._sweeper = sweeper
         self._limits = limits
         self._pending: PendingCalls[Deferred[Command]] = PendingCalls()
         self._early: list[_Early] = []
-        self.ready = False
-        self.epitaph = ""  # what became of the connection, once it has ended
+        self.ending = ""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -103,10 +110,10 @@ class Calls:
         command.opaque = opaque = pending.next_opaque()
         frame = encode(command)
         waiter: Deferred[Command] = Deferred(pending.forget)
-        deadline = self._rounds.clock.seconds() + timeout
+        deadline = self._sweeper.clock.seconds() + timeout
         pending.add(opaque, Call(waiter, command.code, deadline, timeout, line.chunks))
-        self._rounds.expect(self, deadline)
-        if self.ready:
+        self._sweeper.expect(self, deadline)
+        if self._line.ready:
             line.put(frame)
         else:
             self._early.append(_Early(frame, opaque, None))
@@ -125,7 +132,7 @@ class Calls:
         command.flag |= ONE_WAY
         command.opaque = self._pending.next_opaque()
         frame = encode(command)
-        if self.ready:
+        if self._line.ready:
             self._line.put(frame)
             return None
         sent: Deferred[None] = Deferred()
@@ -134,7 +141,6 @@ class Calls:
 
     def begin(self) -> None:
         """The connection is ready: send what waited for that, but for the calls that nobody waits for any more."""
-        self.ready = True
         early, self._early = self._early, []
         for frame, opaque, sent in early:
             if sent is not None:
@@ -147,7 +153,7 @@ class Calls:
         """Take an answer; one that nobody waits for is dropped."""
         waiter = self._pending.take(answer.opaque)
         if waiter is None:
-            self._rounds.counts.unasked += 1
+            self._sweeper.counts.unasked += 1
         else:
             waiter.callback(answer)
 
@@ -168,11 +174,11 @@ class Calls:
             call.waiter.errback(CallTimedOut(f"request {call.code} to {line.address}", call.timeout))
         return self._pending.earliest
 
-    def end(self, epitaph: str) -> None:
+    def end(self, ending: str) -> None:
         """The connection is gone: fail everything that waits."""
-        self.epitaph = epitaph
+        self.ending = ending
         self._line = _Ended(self._line)
-        self._rounds.no_more(self)
+        self._sweeper.no_more(self)
         early, self._early = self._early, []
         for call in self._pending.drain():
             call.waiter.errback(self._ended())
@@ -181,4 +187,4 @@ class Calls:
                 one.sent.errback(self._ended())
 
     def _ended(self) -> NotConnected:
-        return NotConnected(self.epitaph or f"the connection to {self._line.address} has ended")
+        return NotConnected(self.ending or f"the connection to {self._line.address} has ended")

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NotConnected
+from smartgo.net.dial import Dial
 from smartgo.net.limits import CLIENT, Limits
+from smartgo.net.link import Link
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
-from smartgo.remoting.connection import Connection
+from smartgo.remoting.connection import Connection, connections
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.remoting.listeners import ListenerMux
-from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.schema.address import parse_address
 from smartgo.schema.command import Command
 
 TIMEOUT: Final = 3.0  # seconds, as Java's clients wait
-
-
-class _Dial(Factory):
-    """Makes the one protocol of an attempt to connect."""
-
-    noisy = False
-
-    def __init__(self, connection: Connection, limits: Limits, tls: ClientTLS | None, name: str) -> None:
-        self._made: RemotingProtocol | None = RemotingProtocol(connection, limits.frame, tls, name)
-
-    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol | None:
-        """Hand the protocol over: Twisted keeps the factory longer than the connection lasts."""
-        made, self._made = self._made, None
-        return made
-
-    def forget(self) -> None:
-        """Let the protocol go: the attempt has failed."""
-        self._made = None
 
 
 class RemotingClient:
@@ -51,13 +32,13 @@ class RemotingClient:
     A connection is dialled by the first call to its address, closed when idle for C{limits.idle} seconds, and dialled
     anew by the next call. What the other side asks on it is answered by the dispatcher.
 
-    @ivar rounds: timers and counts, shared with all connections of the process.
+    @ivar sweeper: timers and counts, shared with all connections of the process.
     """
 
     def __init__(
         self,
         env: IEnvironment,
-        rounds: Sweeper,
+        sweeper: Sweeper,
         dispatcher: Dispatcher | None = None,
         listener: IConnectionListener | None = None,
         tls: ClientTLS | None = None,
@@ -67,7 +48,7 @@ class RemotingClient:
         """
         @param dispatcher: answers requests of the other side; C{None}: every one with 3.
         @param tls: C{None}: plain.
-        @param rounds: timers and the memory budget, shared with all connections of the process.
+        @param sweeper: timers and the memory budget, shared with all connections of the process.
         @param reaches: whether a C{host:port} may be connected to, where others name the addresses; C{None}: every one.
         """
         self._env = env
@@ -76,10 +57,11 @@ class RemotingClient:
         self._listener: IConnectionListener = ListenerMux() if listener is None else listener
         self._tls = tls
         self._limits = limits
-        self.rounds = rounds
+        self.sweeper = sweeper
+        self._sessions = connections(sweeper, limits, self._dispatcher, self._listener)
         self._reached: dict[str, Connection] = {}  # by address: those that take calls
-        self._dials: dict[Connection, Deferred[object]] = {}
-        self._alive: dict[Connection, None] = {}  # those that are not gone
+        self._dials: dict[Link, Deferred[object]] = {}
+        self._alive: dict[Link, None] = {}  # those that are not gone
         self._stopping = False
         self._empty: Deferred[None] | None = None
 
@@ -129,8 +111,8 @@ class RemotingClient:
         self._empty, before = empty, self._empty
         if before is not None:
             empty.chainDeferred(before)
-        for connection in list(self._alive):
-            connection.end()
+        for link in list(self._alive):
+            link.end()
         for dial in list(self._dials.values()):
             dial.cancel()
         self._look_empty()
@@ -150,33 +132,35 @@ class RemotingClient:
             host, port = parse_address(address)
         except ValueError as error:
             raise NotConnected(str(error)) from None
-        connection = Connection(self.rounds, self._limits, self._dispatcher, self._listener, self, dial=address)
-        self._reached[address] = connection
-        self._alive[connection] = None
-        factory = _Dial(connection, self._limits, self._tls, host)
+        link = Link(self._sessions, self._limits, self.sweeper, self, self._tls, address)
+        made = cast("Connection", link.session)
+        self._reached[address] = made
+        self._alive[link] = None
+        factory = Dial(link)
         dial = self._env.network.connect(host, port, factory, self._limits.connect)
-        self._dials[connection] = dial
-        dial.addCallbacks(self._made, self._missed, callbackArgs=(connection,), errbackArgs=(connection, factory))
-        return connection
+        self._dials[link] = dial
+        dial.addCallbacks(self._made, self._missed, callbackArgs=(link,), errbackArgs=(link, factory))
+        return made
 
-    def _made(self, _: object, connection: Connection) -> None:
-        self._dials.pop(connection, None)
+    def _made(self, _: object, link: Link) -> None:
+        self._dials.pop(link, None)
 
-    def _missed(self, failure: Failure, connection: Connection, factory: _Dial) -> None:
+    def _missed(self, failure: Failure, link: Link, factory: Dial) -> None:
         factory.forget()
-        self._dials.pop(connection, None)
+        self._dials.pop(link, None)
         if failure.check(CancelledError):
             failure = Failure(NotConnected("the client stops"))
-        connection.gone(failure)
+        link.missed(failure)
 
-    def leaving(self, connection: Connection) -> None:
-        """It takes no more calls."""
-        if self._reached.get(connection.address) is connection:
-            del self._reached[connection.address]
+    def leaving(self, link: Link) -> None:
+        """Give its address to another connection: it takes no more calls."""
+        connection = self._reached.get(link.address)
+        if connection is not None and connection.link is link:
+            del self._reached[link.address]
 
-    def ended(self, connection: Connection) -> None:
-        """It is gone."""
-        self._alive.pop(connection, None)
+    def ended(self, link: Link) -> None:
+        """Forget it: it is gone."""
+        self._alive.pop(link, None)
         self._look_empty()
 
     def _look_empty(self) -> None:

@@ -13,7 +13,7 @@ import zstandard
 from zope.interface import implementer
 
 from smartgo.errors import BadCompression
-from smartgo.net.limits import COMPRESS_FROM, INFLATED
+from smartgo.net.limits import KIB, MIB
 from smartgo.remoting.interfaces import ICompressor
 from smartgo.schema import compression
 from smartgo.schema.compression import LZ4 as LZ4
@@ -23,6 +23,10 @@ from smartgo.schema.compression import from_lz4, from_zlib, from_zstd
 from smartgo.schema.message import COMPRESSED, COMPRESSION_MASK
 
 DEFAULT_LEVEL: Final = 5  # as C{UtilAll.compress}
+COMPRESS_FROM: Final = 4 * KIB
+"""Clients compress bodies of at least so many bytes."""
+INFLATED: Final = 16 * MIB
+"""How many bytes a body may have when it is decompressed (L7)."""
 
 
 @implementer(ICompressor)

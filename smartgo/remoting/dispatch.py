@@ -16,7 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
-from smartgo.net.sweeper import Run
+from smartgo.net.turns import Run
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
@@ -95,9 +95,9 @@ class Dispatcher:
 
     def run(self, peer: Connection, frames: Sequence[bytes], begun: list[Run]) -> int:
         """
-        Take frames in order and put the answers that are ready into C{peer.out}.
+        Take frames in order and put the answers that are ready into C{peer.link.out}.
 
-        It stops early when the answers fill C{peer.room}, when too many requests are in flight, or when the
+        It stops early when the answers fill C{peer.link.room}, when too many requests are in flight, or when the
         connection is being ended.
 
         @param begun: the processors with a run that is to be ended before the answers leave; those that were given a
@@ -108,8 +108,9 @@ class Dispatcher:
         """
         find = self._families.get
         hooks = self._hooks
-        append = peer.out.append
-        room = peer.room
+        link = peer.link
+        append = link.out.append
+        room = link.room
         taken = 0
         answer: Answer | Deferred[Answer]
         for frame in frames:
@@ -155,7 +156,7 @@ class Dispatcher:
                     break
             else:
                 room -= self._reply(peer, request, answer)
-            if room < 0 or not peer.open:
+            if room < 0 or link.state.over:
                 break
         return taken
 
@@ -175,13 +176,13 @@ class Dispatcher:
         if answer is None or request.flag & ONE_WAY:
             return 0
         if isinstance(answer, list):
-            return peer.put_pieces(answer)
+            return peer.link.put_pieces(answer)
         if not isinstance(answer, bytes):
             try:
                 answer = encode(answer)
             except Exception:
                 answer = encode(request.answer(1, self._faults.remark(Failure())))
-        return peer.put(answer)
+        return peer.link.put(answer)
 
     def _unreadable(self, peer: Connection, error: BadHeader) -> int:
         """Answer a header that cannot be read, where its opaque could and it was no answer itself."""
@@ -192,7 +193,7 @@ class Dispatcher:
         request = Command.request(0)
         request.opaque = error.opaque
         request.encoding = error.encoding
-        return peer.put(encode(request.answer(error.code, str(error))))
+        return peer.link.put(encode(request.answer(error.code, str(error))))
 
     def _before(self, peer: Connection, request: Command) -> Deferred[None] | None:
         """Ask the hooks; a Deferred where one of them needs time."""

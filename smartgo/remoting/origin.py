@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 
 from smartgo.remoting.interfaces import IPeer
+from smartgo.schema.address import is_loopback
 from smartgo.schema.advertised import ConnectionEnds
 
 
@@ -34,14 +35,6 @@ class Networks:
         """Whether the host of a C{host:port} is one of these addresses; a name is not."""
         host, _, _ = address.rpartition(":")
         return host.strip("[]") in self
-
-
-_LOOPBACK = Networks(("127.0.0.0/8", "::1/128"))
-
-
-def is_loopback(ip: str) -> bool:
-    """Whether this is an address of this machine alone."""
-    return ip in _LOOPBACK
 
 
 def is_this_machine(asker: ConnectionEnds) -> bool:

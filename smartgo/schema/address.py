@@ -33,3 +33,24 @@ def parse_address(address: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is no address of the form host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(ip: str) -> bool:
+    """
+    Return whether this is an IP address of this machine alone. A name is no address.
+
+    >>> [is_loopback(ip) for ip in ("127.9.9.9", "::1", "::ffff:127.0.0.1", "192.0.2.1", "localhost")]
+    [True, True, True, False, False]
+    """
+    try:
+        address = ipaddress.ip_address(ip)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether only this machine reaches this host: a loopback address, or the name C{localhost}."""
+    return host == "localhost" or is_loopback(host)

@@ -20,7 +20,7 @@ from smartgo.schema.message import StoredMessage
 from smartgo.schema.properties import encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 BROKER = "127.0.0.1:10911"
 FAST = "127.0.0.1:10909"
@@ -47,11 +47,11 @@ class Cluster:
         @param settings: broker and store settings by their names in a file.
         """
         self.env = env or FakeEnvironment()
-        self.client = RemotingClient(self.env, rounds_of(self.env.clock))
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.configuration = self.configure(settings)
-        self.registry = Registry(self.env, self.configuration, rounds_of(self.env.clock))
+        self.registry = Registry(self.env, self.configuration, sweeper_of(self.env.clock))
         self.registry.startService()
-        self.broker = Broker(self.env, self.configuration, rounds_of(self.env.clock))
+        self.broker = Broker(self.env, self.configuration, sweeper_of(self.env.clock))
         self.broker.startService()
         self.pump()
 

@@ -25,7 +25,7 @@ from smartgo.schema.headers.ha import TailAnswer, TailRequest
 from smartgo.schema.signature import AccessKey
 from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
 from tests.broker.fakecluster import BROKER, send_command
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 SECRET = "a-secret-of-ours"
 KEY = {"haAccessKey": "smartgo-ha", "haSecretKey": SECRET}
@@ -276,7 +276,7 @@ class SocketsTests(TestCase):
             "broker.listenPort": str(self.port), "haListenPort": str(self.ha_port),
             **KEY, **settings,
         }  # fmt: skip
-        broker = Broker(self.env, configuration_of(self.env, flags), rounds_of(self.env.clock))
+        broker = Broker(self.env, configuration_of(self.env, flags), sweeper_of(self.env.clock))
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready
@@ -289,7 +289,7 @@ class SocketsTests(TestCase):
     async def _pair(self) -> None:
         self.addCleanup(self.env.threads.stop)
         master = await self.start("master")
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.addCleanup(client.stop)
         sent = await client.ask(f"127.0.0.1:{self.port}", send_command("T"), 10.0)
         self.assertEqual(sent.code, 0)

@@ -19,7 +19,7 @@ from smartgo.remoting.client import RemotingClient
 from tests.broker.fakecluster import send_command
 from tests.broker.test_hakey import Plain
 from tests.remoting.certificates import Authority
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 AUTHORITY = Authority()
 
@@ -60,7 +60,7 @@ class SocketsTests(TestCase):
         }  # fmt: skip
         configuration = configuration_of(self.env, flags)
         tls, towards = server_tls(self.env, configuration.tls), client_tls(self.env, configuration.tls)
-        broker = Broker(self.env, configuration, rounds_of(self.env.clock), tls, towards)
+        broker = Broker(self.env, configuration, sweeper_of(self.env.clock), tls, towards)
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready
@@ -88,7 +88,7 @@ class SocketsTests(TestCase):
         shown = {"tls.client.certPath": self.certificate, "tls.client.keyPath": self.key}
         flags = {"tls.enable": "true", "tls.client.trustCertPath": self.trust, **shown}
         towards = client_tls(self.env, configuration_of(self.env, flags).tls)
-        client = RemotingClient(self.env, rounds_of(self.env.clock), tls=towards)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=towards)
         self.addCleanup(client.stop)
         for number in range(100):
             sent = await client.ask(f"127.0.0.1:{self.port}", send_command("T", b"%d" % number * 900), 10.0)

@@ -13,7 +13,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 
 class PermissionTests(SynchronousTestCase):
@@ -85,7 +85,7 @@ class PermissionTests(SynchronousTestCase):
         settings = self.cluster.configure(
             {"brokerName": "broker-b", "listenPort": "10921", "haListenPort": "10922", "storePathRootDir": "/other"}
         )
-        other = Broker(self.cluster.env, settings, rounds_of(self.cluster.env.clock))
+        other = Broker(self.cluster.env, settings, sweeper_of(self.cluster.env.clock))
         other.startService()
         self.cluster.pump()
         self.cluster.send("T")

@@ -20,7 +20,7 @@ from smartgo.schema.headers.registry import PutKVConfigRequest, RouteInfoRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.client.doubles import Node
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 OTHER = "127.0.0.1:9877"
 
@@ -39,7 +39,7 @@ class RegistriesCase(SynchronousTestCase):
         registry = Registry(
             self.cluster.env,
             load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags),
-            rounds_of(self.cluster.env.clock),
+            sweeper_of(self.cluster.env.clock),
         )
         registry.startService()
         self.cluster.pump()
@@ -115,7 +115,7 @@ class TroubleTests(RegistriesCase):
             env = FakeEnvironment()
             node = Node()
             node.does = {int(code): trouble for code in RequestCode}
-            server = RemotingServer(env, "tcp:9877:interface=127.0.0.1", Dispatcher([node]), rounds_of(env.clock))
+            server = RemotingServer(env, "tcp:9877:interface=127.0.0.1", Dispatcher([node]), sweeper_of(env.clock))
             server.startService()
             server.open()
             self.start(env)

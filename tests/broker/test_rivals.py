@@ -10,7 +10,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command, send_command
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 SECOND = "127.0.0.1:10921"
 
@@ -26,7 +26,7 @@ class RivalsTests(SynchronousTestCase):
     def start_second(self) -> Broker:
         """Start it; it ends with the test."""
         settings = {"listenPort": "10921", "storePathRootDir": "/second", "fastPort": "false"}
-        second = Broker(self.cluster.env, self.cluster.configure(settings), rounds_of(self.cluster.env.clock))
+        second = Broker(self.cluster.env, self.cluster.configure(settings), sweeper_of(self.cluster.env.clock))
         second.startService()
         self.cluster.pump()
         self.addCleanup(self.end, second)
@@ -79,8 +79,8 @@ class RivalsTests(SynchronousTestCase):
         self.assertEqual(self.master, SECOND)
         announcer.running = 1
         now = self.cluster.env.clock.seconds()
-        first._rounds.overdue = now - 140.0
-        first._rounds.stood_still(now)
+        first._sweeper.overdue = now - 140.0
+        first._sweeper.stood_still(now)
         self.assertIn("stood still for 144 s", self.send(BROKER).remark or "")
         self.cluster.pump(10.0)
         self.assertIn(f"{SECOND} is the master of broker broker-a", self.send(BROKER).remark or "")

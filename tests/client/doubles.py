@@ -19,7 +19,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendRequest, SendResponse
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class ClusterTestCase(SynchronousTestCase):
     def listen(self, port: int, node: Node) -> None:
         """Let a node listen."""
         server = RemotingServer(
-            self.env, f"tcp:{port}:interface=127.0.0.1", Dispatcher([node]), rounds_of(self.env.clock)
+            self.env, f"tcp:{port}:interface=127.0.0.1", Dispatcher([node]), sweeper_of(self.env.clock)
         )
         server.startService()
         self.successResultOf(server.open())

@@ -32,7 +32,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ResetOffsetRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, Cluster
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class AdminCase(SynchronousTestCase):
         settings = {
             "listenPort": "20911", "brokerName": "broker-b", "storePathRootDir": "/store-b", "haListenPort": "20912",
         }  # fmt: skip
-        self.second = Broker(self.cluster.env, self.cluster.configure(settings), rounds_of(self.cluster.env.clock))
+        self.second = Broker(self.cluster.env, self.cluster.configure(settings), sweeper_of(self.cluster.env.clock))
         self.second.startService()
         self.addCleanup(self.stop_second)
         self.client = Client(self.cluster.env, REGISTRY)

@@ -37,7 +37,7 @@ from tests.histories.history import History, Violation
 from tests.histories.storehistory import FAILING, TAGS
 from tests.histories.storemodel import Key
 from tests.histories.world import Machine, World
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 DELAYS: Final = (1.0, 5.0, 10.0)
 GROUP: Final = "readers"
@@ -156,7 +156,7 @@ class BrokerHistory(History):
     def launch(self, machine: Machine, flags: dict[str, str]) -> tuple[Broker, list[object]]:
         """Begin a broker's process; the list gets what its start ends with."""
         configuration, env = self.configuration(flags), machine.begin()
-        broker = Broker(env, configuration, rounds_of(env.clock), settings=self.settings(configuration))
+        broker = Broker(env, configuration, sweeper_of(env.clock), settings=self.settings(configuration))
         self.world.dead.append(broker)
         found: list[object] = []
         opening = broker.store.open

@@ -175,11 +175,11 @@ class ConnectionsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.budget = MemoryBudget(self.clock, 64 * MIB)
-        self.rounds = Sweeper(self.clock, self.budget)
+        self.sweeper = Sweeper(self.clock, self.budget)
 
     def accept(self, *processors: Any, limits: Limits = SERVER) -> Accepted:
         """One more connection."""
-        return Accepted(processors or [echo()], clock=self.clock, rounds=self.rounds, limits=limits)
+        return Accepted(processors or [echo()], clock=self.clock, sweeper=self.sweeper, limits=limits)
 
     def fill(self, accepted: Accepted, size: int) -> int:
         """Send the beginning of a frame of 16 MiB, as far as it is read; return how many bytes were."""
@@ -245,7 +245,7 @@ class ConnectionsTests(SynchronousTestCase):
             self.assertGreater(used[Kind.REQUESTS], 2000)
             self.assertGreater(used[Kind.LONG_POLLS], 0)
             if end != "lost":
-                getattr(accepted.connection, end)(*(["done"] if end == "close" else []))
+                getattr(accepted.connection.link, end)(*(["done"] if end == "close" else []))
             accepted.protocol.connectionLost(Failure(ConnectionDone()))
             self.assertEqual((self.budget.used, [self.budget.taken(kind) for kind in Kind]), (0, [0] * len(Kind)), end)
 
@@ -295,6 +295,6 @@ class ConnectionsTests(SynchronousTestCase):
         accepted = self.accept(Doing(LATE, held))
         accepted.hear(request(LATE, 7, bytes(MIB)))
         held.requests.clear()
-        (later,) = accepted.connection.undone
+        (later,) = accepted.connection.outstanding
         self.assertEqual((later._request.body, later._request.raw, later._request.opaque), (b"", b"", 7))
         self.assertLess(self.budget.used, 4096)

@@ -38,7 +38,7 @@ class SlowTurnsTests(SynchronousTestCase):
             for _ in range(3):
                 accepted.hear(request(310))
                 accepted.turns(3)
-        slow = accepted.rounds.slow
+        slow = accepted.sweeper.slow
         self.assertEqual((slow.counts, round(slow.seconds, 3)), ({"request 310": 1}, 0.2))
         self.assertEqual([event["log_level"] for event in logged], [LogLevel.info])
         self.assertEqual(logged[0]["detail"], "1 of request 310, with 10.1.2.3:5000")
@@ -53,7 +53,7 @@ class SlowTurnsTests(SynchronousTestCase):
         accepted = Accepted([Doing(77777, answer)], clock=self.clock)
         accepted.hear(*(request(77777, number) for number in range(200)))
         accepted.turns()
-        self.assertEqual(accepted.rounds.slow.counts, {"request of an unknown code": 3})
+        self.assertEqual(accepted.sweeper.slow.counts, {"request of an unknown code": 3})
 
     def test_timer(self) -> None:
         """A timer that takes long is counted under the name of its function, a looping call under that of its own."""

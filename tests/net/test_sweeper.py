@@ -7,7 +7,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.net.ratelimitedlog import RateLimitedLog
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 
 class Member:
@@ -38,46 +38,32 @@ class Asker:
         return min(self.deadlines, default=float("inf"))
 
 
-class Woken:
-    """Counts its turns."""
-
-    def __init__(self) -> None:
-        self.turns = 0
-
-    def flush(self) -> None:
-        """Nothing was put."""
-
-    def turn(self) -> None:
-        """One more."""
-        self.turns += 1
-
-
 class LookTests(SynchronousTestCase):
     """Once a second."""
 
     def test_one_timer(self) -> None:
         """However many members there are there is one timer, and none without members."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         self.assertEqual(clock.getDelayedCalls(), [])
         members = [Member() for _ in range(50)]
         for member in members:
-            rounds.join(member)
+            sweeper.join(member)
         self.assertEqual(len(clock.getDelayedCalls()), 1)
         clock.pump([1, 1, 1])
         self.assertEqual({tuple(member.looks) for member in members}, {(1.0, 2.0, 3.0)})
         self.assertEqual(len(clock.getDelayedCalls()), 1)
         for member in members:
-            rounds.leave(member)
-            rounds.leave(member)
+            sweeper.leave(member)
+            sweeper.leave(member)
         self.assertEqual(clock.getDelayedCalls(), [])
 
     def test_only_when_due(self) -> None:
         """A member is looked at when its time has come, not before."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         member = Member(check_at=2.5)
-        rounds.join(member)
+        sweeper.join(member)
         clock.pump([1, 1])
         self.assertEqual(member.looks, [])
         clock.advance(1)
@@ -91,10 +77,10 @@ class LookTests(SynchronousTestCase):
                 raise ZeroDivisionError
 
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         other = Member()
-        rounds.join(Failing())
-        rounds.join(other)
+        sweeper.join(Failing())
+        sweeper.join(other)
         clock.pump([1, 1])
         self.assertEqual(other.looks, [1.0, 2.0])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
@@ -102,99 +88,49 @@ class LookTests(SynchronousTestCase):
     def test_stamp(self) -> None:
         """The stamp is never before now and at most two seconds ahead."""
         clock = Clock()
-        rounds = rounds_of(clock)
-        rounds.join(Member())
+        sweeper = sweeper_of(clock)
+        sweeper.join(Member())
         for _ in range(50):
             clock.advance(0.1)
-            self.assertLessEqual(clock.seconds(), rounds.stamp + 1e-9)
-            self.assertLessEqual(rounds.stamp, clock.seconds() + 2)
+            self.assertLessEqual(clock.seconds(), sweeper.stamp + 1e-9)
+            self.assertLessEqual(sweeper.stamp, clock.seconds() + 2)
 
     def test_standstill(self) -> None:
         """After a standstill of the process the sockets are read for one more turn before anybody is judged."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         member = Member()
-        rounds.join(member)
+        sweeper.join(member)
         order: list[str] = []
         member.check = lambda now: order.append("judged")  # type: ignore[method-assign]
         clock.callLater(60, order.append, "read")
         clock.rightNow += 60  # no timer ran meanwhile
         clock.advance(0)
         self.assertEqual(order, ["read", "judged"])
-        self.assertGreaterEqual(rounds.stamp, 60)
+        self.assertGreaterEqual(sweeper.stamp, 60)
 
     def test_told_of_standstill(self) -> None:
         """Listeners are told once of a standstill of more than 3 s, by the look or by who reads before it."""
         for read_first in (True, False):
             clock = Clock()
-            rounds = rounds_of(clock)
+            sweeper = sweeper_of(clock)
             told: list[float] = []
-            rounds.when_stood_still(lambda seconds: 1 / 0)
-            rounds.when_stood_still(told.append)
-            self.assertGreater(rounds.overdue, 1e9)
-            rounds.join(Member())
+            sweeper.when_stood_still(lambda seconds: 1 / 0)
+            sweeper.when_stood_still(told.append)
+            self.assertGreater(sweeper.overdue, 1e9)
+            sweeper.join(Member())
             clock.pump([1.0] * 5)
             clock.advance(3.9)
             self.assertEqual(told, [])
             clock.pump([1.0] * 3)
             if read_first:
                 clock.rightNow += 100.0
-                rounds.stood_still(clock.seconds())
+                sweeper.stood_still(clock.seconds())
             clock.advance(0.0 if read_first else 100.0)
             clock.pump([1.0] * 3)
             self.assertEqual(len(told), 1)
             self.assertTrue(100.0 <= told[0] <= 101.0, told)
             self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
-
-
-class TurnTests(SynchronousTestCase):
-    """Once a turn."""
-
-    def test_together(self) -> None:
-        """All who were woken in a turn share one timer, and have their turn once."""
-        clock = Clock()
-        rounds = rounds_of(clock)
-        woken = [Woken() for _ in range(20)]
-        for one in woken:
-            rounds.wake(one)
-        self.assertEqual(len(clock.getDelayedCalls()), 1)
-        clock.advance(0)
-        self.assertEqual({one.turns for one in woken}, {1})
-        clock.advance(0)
-        self.assertEqual({one.turns for one in woken}, {1})
-        self.assertEqual(clock.getDelayedCalls(), [])
-
-    def test_sleep(self) -> None:
-        """Who needs no turn after all has none, and the last one takes the timer with it."""
-        clock = Clock()
-        rounds = rounds_of(clock)
-        one, other = Woken(), Woken()
-        rounds.wake(one)
-        rounds.wake(other)
-        rounds.sleep(one)
-        self.assertEqual(len(clock.getDelayedCalls()), 1)
-        rounds.sleep(other)
-        rounds.sleep(other)
-        self.assertEqual(clock.getDelayedCalls(), [])
-        rounds.wake(one)
-        clock.advance(0)
-        self.assertEqual((one.turns, other.turns), (1, 0))
-
-    def test_failing_turn(self) -> None:
-        """A turn that raises is logged and takes nobody else's."""
-
-        class Failing(Woken):
-            def turn(self) -> None:
-                raise ZeroDivisionError
-
-        clock = Clock()
-        rounds = rounds_of(clock)
-        other = Woken()
-        rounds.wake(Failing())
-        rounds.wake(other)
-        clock.advance(0)
-        self.assertEqual(other.turns, 1)
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
 class DeadlineTests(SynchronousTestCase):
@@ -203,11 +139,11 @@ class DeadlineTests(SynchronousTestCase):
     def test_exact(self) -> None:
         """Askers are called at the earliest deadline, to the moment, by one timer."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         one, other = Asker(3.0, 5.0), Asker(2.5)
-        rounds.expect(one, 3.0)
-        rounds.expect(one, 5.0)
-        rounds.expect(other, 2.5)
+        sweeper.expect(one, 3.0)
+        sweeper.expect(one, 5.0)
+        sweeper.expect(other, 2.5)
         self.assertEqual(len(clock.getDelayedCalls()), 1)
         clock.advance(2.4)
         self.assertEqual((one.calls, other.calls), ([], []))
@@ -223,30 +159,30 @@ class DeadlineTests(SynchronousTestCase):
     def test_no_more(self) -> None:
         """When nobody waits any longer the timer is gone."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         one, other = Asker(3.0), Asker(4.0)
-        rounds.expect(one, 3.0)
-        rounds.expect(other, 4.0)
-        rounds.no_more(one)
+        sweeper.expect(one, 3.0)
+        sweeper.expect(other, 4.0)
+        sweeper.no_more(one)
         self.assertEqual(len(clock.getDelayedCalls()), 1)
-        rounds.no_more(other)
-        rounds.no_more(other)
+        sweeper.no_more(other)
+        sweeper.no_more(other)
         self.assertEqual(clock.getDelayedCalls(), [])
 
     def test_asked_while_expiring(self) -> None:
         """A call made because another expired is waited for too."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
 
         class Again(Asker):
             def expire(self, now: float) -> float:
                 if not self.calls:
                     self.deadlines.append(now + 1)
-                    rounds.expect(self, now + 1)
+                    sweeper.expect(self, now + 1)
                 return super().expire(now)
 
         asker = Again(3.0)
-        rounds.expect(asker, 3.0)
+        sweeper.expect(asker, 3.0)
         clock.pump([3, 1])
         self.assertEqual(asker.calls, [3.0, 4.0])
         self.assertEqual(clock.getDelayedCalls(), [])
@@ -254,9 +190,9 @@ class DeadlineTests(SynchronousTestCase):
     def test_standstill(self) -> None:
         """Answers that came while the process stood still are read before their calls are called late."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         asker = Asker(3.0)
-        rounds.expect(asker, 3.0)
+        sweeper.expect(asker, 3.0)
         clock.callLater(60, asker.deadlines.clear)
         clock.rightNow += 60
         clock.advance(0)
@@ -271,10 +207,10 @@ class DeadlineTests(SynchronousTestCase):
                 raise ZeroDivisionError
 
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         other = Asker(3.0, 4.0)
-        rounds.expect(Failing(), 3.0)
-        rounds.expect(other, 3.0)
+        sweeper.expect(Failing(), 3.0)
+        sweeper.expect(other, 3.0)
         clock.pump([3, 1])
         self.assertEqual(other.calls, [3.0, 4.0])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)

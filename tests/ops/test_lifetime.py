@@ -26,7 +26,7 @@ def answer(peer: socket.socket, until: bytes = b"}") -> bytes:
     return data
 
 
-INSIDE = ("Account", "Calls", "Client", "Connection", "LengthFieldDecoder", "SendBuffer", "RemotingProtocol", "Server")
+INSIDE = ("Account", "Calls", "Client", "Connection", "LengthFieldDecoder", "SendBuffer", "Link", "Server")
 """Connections inside the node, which it makes when it likes."""
 KLEIN = "OpsRequest"
 """Klein keeps each request in a function that calls itself, until the collector comes; it has no connection by then."""

@@ -14,7 +14,7 @@ from smartgo.schema.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSe
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RegisterBrokerRequest, RouteInfoRequest
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 HERE = "127.0.0.1:9876"
 
@@ -29,12 +29,12 @@ class ServedTests(SynchronousTestCase):
         self.registry.startService()
         dispatcher = Dispatcher([self.registry.processor])
         self.server = RemotingServer(
-            self.env, "tcp:9876:interface=127.0.0.1", dispatcher, rounds_of(self.env.clock), self.registry.listener
+            self.env, "tcp:9876:interface=127.0.0.1", dispatcher, sweeper_of(self.env.clock), self.registry.listener
         )
         self.server.startService()
         self.broker, self.client = (
-            RemotingClient(self.env, rounds_of(self.env.clock)),
-            RemotingClient(self.env, rounds_of(self.env.clock)),
+            RemotingClient(self.env, sweeper_of(self.env.clock)),
+            RemotingClient(self.env, sweeper_of(self.env.clock)),
         )
         self.addCleanup(self.stop)
 

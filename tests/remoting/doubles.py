@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
@@ -12,14 +12,14 @@ from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
 from smartgo.net.limits import SERVER, Limits
+from smartgo.net.link import Link
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
-from smartgo.remoting.connection import Connection
+from smartgo.remoting.connection import Connection, connections
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.interfaces import Answer, IConnectionListener, IPeer, IRequestHook, IRequestProcessor
-from smartgo.remoting.protocol import RemotingProtocol
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
 
@@ -139,11 +139,11 @@ class Owning:
         self.left = 0
         self.gone = 0
 
-    def leaving(self, connection: Connection) -> None:
+    def leaving(self, link: Link) -> None:
         """Count."""
         self.left += 1
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, link: Link) -> None:
         """Count."""
         self.gone += 1
 
@@ -197,16 +197,17 @@ class Accepted:
         limits: Limits = SERVER,
         tls: ServerTLS | ClientTLS | None = None,
         clock: Clock | None = None,
-        rounds: Sweeper | None = None,
+        sweeper: Sweeper | None = None,
         peer: Any = None,
     ) -> None:
         self.clock = Clock() if clock is None else clock
-        self.rounds = rounds_of(self.clock) if rounds is None else rounds
+        self.sweeper = sweeper_of(self.clock) if sweeper is None else sweeper
         self.hearing = Hearing()
         self.owner = Owning()
         self.dispatcher = Dispatcher(processors, hooks)
-        self.connection = Connection(self.rounds, limits, self.dispatcher, self.hearing, self.owner)
-        self.protocol = RemotingProtocol(self.connection, limits.frame, tls)
+        sessions = connections(self.sweeper, limits, self.dispatcher, self.hearing)
+        self.protocol = Link(sessions, limits, self.sweeper, self.owner, tls)
+        self.connection = cast("Connection", self.protocol.session)
         self.wire = Wire(peer)
         self.protocol.makeConnection(self.wire)
 
@@ -254,6 +255,6 @@ def pass_seconds(env: FakeEnvironment, seconds: int) -> None:
         settle(env)
 
 
-def rounds_of(clock: Any) -> Sweeper:
+def sweeper_of(clock: Any) -> Sweeper:
     """Timers and a memory budget of their own."""
     return Sweeper(clock, MemoryBudget(clock))

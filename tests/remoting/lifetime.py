@@ -18,6 +18,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
 from smartgo.ha.slave import Stream
 from smartgo.net.account import Account
+from smartgo.net.link import Link
 from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.web.httpslayer import HttpsLayer
@@ -28,14 +29,13 @@ from smartgo.remoting.calls import Calls
 from smartgo.remoting.connection import Connection
 from smartgo.remoting.dispatch import Later
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.protocol import RemotingProtocol
 
 T = TypeVar("T")
 
 KINDS = frozenset(
     {
         Account, Calls, Channel, Client, Connection, EventStream, Feed, HttpsLayer, Later, LengthFieldDecoder,
-        OpsRequest, SendBuffer, Refused, RemotingProtocol, Server, Stream, TLSLayer,
+        OpsRequest, SendBuffer, Refused, Link, Server, Stream, TLSLayer,
     }
 )  # fmt: skip
 """What there is one of, or several, for each connection."""

@@ -18,7 +18,7 @@ from smartgo.remoting.origin import Networks
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, rounds_of, settle
+from tests.remoting.doubles import LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, settle, sweeper_of
 
 HERE = "127.0.0.1:10911"
 
@@ -29,11 +29,11 @@ class Case(SynchronousTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
         self.hearing = Hearing()
-        self.client = RemotingClient(self.env, rounds_of(self.env.clock), listener=self.hearing)
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock), listener=self.hearing)
 
     def serve(self, *processors: Any) -> RemotingServer:
         """Listen where the client asks."""
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher(processors), rounds_of(self.env.clock))
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(processors), sweeper_of(self.env.clock))
         server.startService()
         return server
 
@@ -61,7 +61,7 @@ class ClientTests(Case):
             self.assertFalse(networks.reaches(reached))
         self.assertTrue(networks.reaches("192.0.2.1:10911"))
         self.assertTrue(networks.reaches("[2001:db8::1]:10911"))
-        client = RemotingClient(self.env, rounds_of(self.env.clock), reaches=networks.reaches)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), reaches=networks.reaches)
         why = self.failureResultOf(client.ask(HERE, request()), NotConnected).value
         self.assertEqual(str(why), f"{HERE} is no address that this process may connect to")
         self.failureResultOf(client.tell(HERE, request()), NotConnected)
@@ -74,7 +74,7 @@ class ClientTests(Case):
         settle(self.env)
         (connection,) = self.client.connections
         written: list[bytes] = []
-        connection._protocol.transport.write = written.append
+        connection.link.transport.write = written.append
         for _ in range(5):
             self.client.ask(HERE, request())
             self.client.tell(HERE, request())
@@ -111,7 +111,7 @@ class ClientTests(Case):
         server = self.serve(Doing(LATE, Lates()), echo())
         waiting = self.client.ask(HERE, request(LATE))
         settle(self.env)
-        server.connections[0].abort()
+        server.connections[0].link.abort()
         settle(self.env)
         self.failureResultOf(waiting, NotConnected)
         self.assertEqual((self.hearing.events[-1], self.client.connections), ("disconnected", []))
@@ -127,7 +127,7 @@ class ClientTests(Case):
         waiting = self.client.ask(HERE, request(LATE))
         waiting.addErrback(lambda _: again.append(self.client.ask(HERE, request())))
         settle(self.env)
-        server.connections[0].abort()
+        server.connections[0].link.abort()
         settle(self.env)
         self.assertEqual(self.successResultOf(again[0]).code, 0)
 
@@ -150,9 +150,9 @@ class ClientTests(Case):
         self.client.ask(HERE, request())
         settle(self.env)
         server.limits = CLIENT
-        self.client.connections[0]._limits = CLIENT
+        self.client.connections[0].link._limits = CLIENT
         for connection in server.connections:  # a server that is more patient than the client
-            connection._watch.moved_at = connection._watch.heard_at = 1000.0
+            connection.link._deadlines.moved_at = connection.link._deadlines.heard_at = 1000.0
         pass_seconds(self.env, 125)
         self.assertEqual(self.hearing.events[-2:], ["idle", "closed"])
         self.assertEqual((server.connections, self.env.clock.getDelayedCalls()), ([], []))
@@ -163,7 +163,7 @@ class ClientTests(Case):
     def test_many_addresses(self) -> None:
         """Each address has its own connection, and its own opaques."""
         self.serve(echo())
-        other = RemotingServer(self.env, "tcp:10921", Dispatcher([echo()]), rounds_of(self.env.clock))
+        other = RemotingServer(self.env, "tcp:10921", Dispatcher([echo()]), sweeper_of(self.env.clock))
         other.startService()
         answers = [self.client.ask(f"127.0.0.1:{port}", request(body=b"%d" % port)) for port in (10911, 10921)]
         settle(self.env)
@@ -230,7 +230,7 @@ class DialCase(SynchronousTestCase):
         self.env = FakeEnvironment()
         self.network = self.env.network = SlowNetwork()  # type: ignore[assignment]
         self.hearing = Hearing()
-        self.client = RemotingClient(self.env, rounds_of(self.env.clock), listener=self.hearing)
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock), listener=self.hearing)
 
     def sent(self, wire: Wire) -> list[Command]:
         """What went over the wire."""

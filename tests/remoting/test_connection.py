@@ -12,11 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadFrameLength, CallFailed, CallTimedOut, NotConnected, PeerTooSlow
+from smartgo.net.endpoints import peer_address
 from smartgo.net.limits import Limits
+from smartgo.net.states import TRANSITIONS, Event, State
 from smartgo.remoting.interfaces import IConnectionListener, IPeer
 from smartgo.remoting.listeners import ListenerMux
-from smartgo.remoting.protocol import peer_address
-from smartgo.remoting.states import TRANSITIONS, Event, State
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, LATE, Accepted, Doing, Hearing, Lates, echo, request
 
@@ -48,10 +48,10 @@ class StatesTests(SynchronousTestCase):
         happenings = {
             "frame": lambda one: one.hear(request()),
             "close": lambda one: one.connection.close("test"),
-            "fail": lambda one: one.connection.fail(Failure(BadFrameLength(1, 2, 3))),
-            "drain": lambda one: one.connection.drain(),
-            "abort": lambda one: one.connection.abort(),
-            "give up": lambda one: one.connection.give_up(),
+            "fail": lambda one: one.connection.link.fail(Failure(BadFrameLength(1, 2, 3))),
+            "drain": lambda one: one.connection.link.drain(),
+            "abort": lambda one: one.connection.link.abort(),
+            "give up": lambda one: one.connection.link.give_up(),
             "lost": lambda one: one.protocol.connectionLost(DONE),
             "turn": lambda one: one.turn(),
             "idle": lambda one: one.clock.pump([1] * 130),
@@ -101,7 +101,7 @@ class EventTests(SynchronousTestCase):
         self.assertTrue(accepted.hearing.heard[1][2].check(BadFrameLength))
         accepted.protocol.connectionLost(DONE)
         self.assertEqual(accepted.hearing.events, ["active", "failed", "closed"])
-        self.assertEqual(accepted.rounds.counts.broken, 1)
+        self.assertEqual(accepted.sweeper.counts.broken, 1)
 
     def test_closed_by_listener(self) -> None:
         """A listener may turn a peer away when it comes."""
@@ -114,7 +114,7 @@ class EventTests(SynchronousTestCase):
         accepted = Accepted([echo()])
         hearing = Refusing()
         accepted.connection._listener = hearing
-        accepted.connection.state = State.OPEN
+        accepted.protocol.state = State.OPEN
         accepted.connection._tell("active")
         self.assertTrue(accepted.wire.disconnecting)
         accepted.hear(request())
@@ -211,7 +211,7 @@ class PeerTests(SynchronousTestCase):
         accepted.hear(request(ECHO, 0), asked[1].answer(code=206, remark="no"), asked[0].answer(body=b"x"))
         self.assertEqual(self.successResultOf(first).body, b"x")
         self.assertEqual(self.successResultOf(second).code, 206)
-        accepted.connection.abort()
+        accepted.connection.link.abort()
         accepted.protocol.connectionLost(DONE)
         self.assertEqual(accepted.clock.getDelayedCalls(), [])
 
@@ -230,7 +230,7 @@ class PeerTests(SynchronousTestCase):
         self.assertIn("307", str(error))
         self.assertNoResult(slow)
         accepted.hear(asked[1].answer())
-        self.assertEqual(accepted.rounds.counts.unasked, 1)
+        self.assertEqual(accepted.sweeper.counts.unasked, 1)
         accepted.hear(asked[0].answer())
         self.successResultOf(slow)
         self.assertTrue(accepted.connection.open)
@@ -243,7 +243,7 @@ class PeerTests(SynchronousTestCase):
         answer.cancel()
         self.failureResultOf(answer)
         accepted.hear(accepted.answers()[0].answer())
-        self.assertEqual((accepted.rounds.counts.unasked, len(accepted.connection.calls)), (1, 0))
+        self.assertEqual((accepted.sweeper.counts.unasked, len(accepted.connection.calls)), (1, 0))
 
     def test_ask_lost(self) -> None:
         """Calls fail when the connection ends, and at once when it has ended."""
@@ -266,7 +266,7 @@ class PeerTests(SynchronousTestCase):
         """An answer that nobody asked for is dropped."""
         accepted = Accepted()
         accepted.hear(request(ECHO, 77).answer())
-        self.assertEqual((accepted.rounds.counts.unasked, accepted.wire.writes), (1, []))
+        self.assertEqual((accepted.sweeper.counts.unasked, accepted.wire.writes), (1, []))
         self.assertTrue(accepted.connection.open)
 
 
@@ -324,7 +324,7 @@ class BackPressureTests(SynchronousTestCase):
         accepted = Accepted([Doing(ECHO, lambda *_: [view[:20], view[20:]])])
         accepted.wire.full = True
         accepted.hear(request(), request())
-        self.assertEqual(accepted.connection.out, [])
+        self.assertEqual(accepted.connection.link.out, [])
         self.assertEqual(type(accepted.wire.writes[0]), bytes)
 
     def test_late_answers(self) -> None:
@@ -347,7 +347,7 @@ class BackPressureTests(SynchronousTestCase):
         accepted.clock.pump([1] * 4)
         self.assertEqual((accepted.connection.open, accepted.wire.aborted), (False, True))
         self.assertTrue(accepted.hearing.heard[-1][2].check(PeerTooSlow))
-        self.assertEqual(accepted.rounds.counts.slow, 1)
+        self.assertEqual(accepted.sweeper.counts.slow, 1)
 
     def test_slowly(self) -> None:
         """A peer that keeps getting below 1 MiB within 60 s stays."""
@@ -377,7 +377,7 @@ class BackPressureTests(SynchronousTestCase):
         )
         lates.fire()
         accepted.turn()
-        self.assertEqual((accepted.connection.unsent, accepted.connection.out), (0, []))
+        self.assertEqual((accepted.connection.unsent, accepted.connection.link.out), (0, []))
 
 
 class TimeTests(SynchronousTestCase):
@@ -429,7 +429,7 @@ class TimeTests(SynchronousTestCase):
         self.assertTrue(self.ended(accepted, 3))
         self.assertEqual(accepted.hearing.events, ["active", "first_frame", "idle"])
         self.assertGreaterEqual(accepted.hearing.heard[-1][2], 120)
-        self.assertEqual(accepted.rounds.counts.idle, 1)
+        self.assertEqual(accepted.sweeper.counts.idle, 1)
         accepted.protocol.connectionLost(DONE)
         self.assertEqual(accepted.hearing.events[-1], "closed")
 
@@ -507,7 +507,7 @@ class TimeTests(SynchronousTestCase):
         """Any number of connections have one timer together."""
         first = Accepted()
         for _ in range(50):
-            Accepted(clock=first.clock, rounds=first.rounds)
+            Accepted(clock=first.clock, sweeper=first.sweeper)
         self.assertEqual(len(first.clock.getDelayedCalls()), 1)
 
 
@@ -519,7 +519,7 @@ class DrainTests(SynchronousTestCase):
         lates = Lates()
         accepted = Accepted([Doing(LATE, lates), echo()])
         accepted.hear(request(LATE, 1), request(LATE, 2))
-        accepted.connection.drain()
+        accepted.connection.link.drain()
         accepted.hear(request(ECHO, 3))
         lates.fire()
         accepted.turn()
@@ -535,8 +535,8 @@ class DrainTests(SynchronousTestCase):
         lates = Lates()
         accepted = Accepted([Doing(LATE, lates)])
         accepted.hear(request(LATE, 1), request(LATE, 2))
-        accepted.connection.drain()
-        accepted.connection.give_up()
+        accepted.connection.link.drain()
+        accepted.connection.link.give_up()
         self.assertEqual([(answer.code, answer.opaque) for answer in accepted.answers()].count((14, 1)), 1)
         self.assertTrue(accepted.wire.disconnecting)
         lates.fire()
@@ -548,7 +548,7 @@ class DrainTests(SynchronousTestCase):
         accepted = Accepted([Doing(ECHO, lambda _, asked: asked.answer(body=bytes(MIB)))])
         accepted.wire.full = True
         accepted.hear(request(ECHO, 1))
-        accepted.connection.drain()
+        accepted.connection.link.drain()
         accepted.turn()
         self.assertFalse(accepted.wire.disconnecting)
         while accepted.wire.producer is not None:

@@ -248,7 +248,7 @@ class RefusalTests(SynchronousTestCase):
         self.assertEqual([(answer.code, answer.opaque) for answer in answers], [(1, 5)] * 2)
         accepted.hear(request(ECHO, 9))
         self.assertEqual([answer.opaque for answer in accepted.answers()], [9])
-        self.assertEqual(accepted.rounds.counts.unreadable, 2)
+        self.assertEqual(accepted.sweeper.counts.unreadable, 2)
 
     def test_decoder_bug(self) -> None:
         """A bug in reading a frame ends that connection; it is logged once, however often it is met."""
@@ -293,7 +293,7 @@ class RefusalTests(SynchronousTestCase):
         for header in (b"{", b"\xff", b'{"code":"x","opaque":5,"flag":1}', b'{"code":"x","opaque":5,"flag":2}'):
             accepted.protocol.dataReceived(framed(header))
         self.assertEqual(accepted.answers(), [])
-        self.assertEqual(accepted.rounds.counts.unreadable, 4)
+        self.assertEqual(accepted.sweeper.counts.unreadable, 4)
         self.assertTrue(accepted.connection.open)
 
 
@@ -419,7 +419,7 @@ class HeldTests(SynchronousTestCase):
         accepted.hear(request(LATE, 1), request(LATE, 2))
         accepted.protocol.connectionLost(Failure(ConnectionError()))
         self.assertEqual(set(cancelled), set(lates.pending))
-        self.assertEqual((accepted.wire.writes, accepted.connection.undone), ([], set()))
+        self.assertEqual((accepted.wire.writes, accepted.connection.outstanding), ([], set()))
 
     def test_failing_canceller(self) -> None:
         """A canceller that fails is logged and keeps nothing else from ending."""

@@ -10,7 +10,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from smartgo.env.real import RealEnvironment
-from smartgo.remoting.states import TRANSITIONS, Event, State
+from smartgo.net.states import TRANSITIONS, Event, State
 
 DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
 

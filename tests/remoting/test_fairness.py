@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.net.memorybudget import Kind
 from smartgo.schema.command import Command, encode
-from tests.remoting.doubles import ECHO, Accepted, Doing, request, rounds_of
+from tests.remoting.doubles import ECHO, Accepted, Doing, request, sweeper_of
 
 
 class Turning(Clock):
@@ -29,7 +29,7 @@ class FairnessTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Turning()
-        self.rounds = rounds_of(self.clock)
+        self.sweeper = sweeper_of(self.clock)
         self.said: list[int] = []
 
     def accept(self, number: int) -> Accepted:
@@ -39,7 +39,7 @@ class FairnessTests(SynchronousTestCase):
             self.said.append(number)
             return encode(asked.answer())
 
-        return Accepted([Doing(ECHO, answer)], clock=self.clock, rounds=self.rounds)
+        return Accepted([Doing(ECHO, answer)], clock=self.clock, sweeper=self.sweeper)
 
     def flood(self, accepted: Accepted, count: int = 1000) -> None:
         """Send many requests in one read."""
@@ -63,13 +63,13 @@ class FairnessTests(SynchronousTestCase):
         accepted = self.accept(1)
         self.flood(accepted, 200)
         self.assertFalse(accepted.wire.reading)
-        self.assertGreater(self.rounds.budget.taken(Kind.WAITING_FRAMES), 0)
+        self.assertGreater(self.sweeper.budget.taken(Kind.WAITING_FRAMES), 0)
         self.clock.turn()
         self.assertFalse(accepted.wire.reading)
         for _ in range(3):
             self.clock.turn()
         self.assertTrue(accepted.wire.reading)
-        self.assertEqual((len(self.said), self.rounds.budget.used), (200, 0))
+        self.assertEqual((len(self.said), self.sweeper.budget.used), (200, 0))
 
     def test_round_robin(self) -> None:
         """Those that have more are served in turn, 256 requests of all of them in a reactor turn at most."""
@@ -119,7 +119,7 @@ class FairnessTests(SynchronousTestCase):
         second.turns()
         self.assertEqual(self.said, [2] * (1000 - 64))
         second.protocol.connectionLost(Failure(ConnectionDone()))
-        self.assertEqual((self.clock.getDelayedCalls(), self.rounds.budget.used), ([], 0))
+        self.assertEqual((self.clock.getDelayedCalls(), self.sweeper.budget.used), ([], 0))
 
     def test_closed_within(self) -> None:
         """A connection that a request closes is served no further; what was answered leaves."""
@@ -131,7 +131,7 @@ class FairnessTests(SynchronousTestCase):
                 accepted.connection.close("test")
             return encode(asked.answer())
 
-        accepted = Accepted([Doing(ECHO, answer)], clock=self.clock, rounds=self.rounds)
+        accepted = Accepted([Doing(ECHO, answer)], clock=self.clock, sweeper=self.sweeper)
         self.flood(accepted)
         accepted.turns()
         self.assertEqual(seen, list(range(101)))

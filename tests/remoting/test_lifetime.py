@@ -22,7 +22,7 @@ from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import encode
 from tests.remoting.certificates import Authority
-from tests.remoting.doubles import ECHO, LATE, OTHER, Doing, Lates, echo, request, rounds_of
+from tests.remoting.doubles import ECHO, LATE, OTHER, Doing, Lates, echo, request, sweeper_of
 from tests.remoting.lifetime import LifetimeCase, cut, dial
 
 MIB = 1 << 20
@@ -52,7 +52,7 @@ class Case(LifetimeCase):
             self.env,
             "tcp:0:interface=127.0.0.1",
             Dispatcher(self.processors),
-            rounds_of(self.env.clock),
+            sweeper_of(self.env.clock),
             limits=limits or Limits(),
             tls=ServerTLS(self.env, self.paths[0], self.paths[1], mode=mode),
         )
@@ -68,7 +68,7 @@ class Case(LifetimeCase):
         if self.client is not None:
             await self.client.stop()
         for connection in self.server.connections:
-            connection.abort()
+            connection.link.abort()
         await self.server.stopService()
         await self.env.threads.stop()
 
@@ -91,7 +91,7 @@ class ServerTests(Case):
             ended = await self._one(act, with_tls)
             await self.assert_freed(f"{what}, {'TLS' if with_tls else 'plain'}")
             self.assertEqual(ended(), None)
-            self.assertEqual(self.server.rounds.budget.used, 0)
+            self.assertEqual(self.server.sweeper.budget.used, 0)
 
     async def _one(self, act: Act, secure: bool) -> Any:
         peer = await self.in_thread(dial, self.port, secure)
@@ -139,7 +139,7 @@ class ServerTests(Case):
 
         async def act(peer: Peer) -> None:
             await self.in_thread(peer.sendall, struct.pack(">i", 16 * MIB) + bytes(MIB))
-            await self.until(lambda: self.server.rounds.budget.used > MIB, "the bytes did not arrive")
+            await self.until(lambda: self.server.sweeper.budget.used > MIB, "the bytes did not arrive")
             await self.in_thread(cut, peer)
 
         await self.each_way(act, "the middle of a frame")
@@ -149,8 +149,8 @@ class ServerTests(Case):
 
         async def act(peer: Peer) -> None:
             await self.in_thread(peer.sendall, struct.pack(">i", 16 * MIB) + bytes(MIB))
-            await self.until(lambda: self.server.rounds.budget.used > MIB, "the bytes did not arrive")
-            (await self.first()).abort()
+            await self.until(lambda: self.server.sweeper.budget.used > MIB, "the bytes did not arrive")
+            (await self.first()).link.abort()
 
         await self.each_way(act, "an abort by us")
 
@@ -262,7 +262,7 @@ class ClientTests(Case):
         await self.serve(limits=Limits(stop=0.01))
         clients = []
         for tls in (None, ClientTLS(self.env, trust=self.paths[2])):
-            clients.append(RemotingClient(self.env, rounds_of(self.env.clock), tls=tls, limits=CLIENT))
+            clients.append(RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls, limits=CLIENT))
         for again in (False, True):
             if again:
                 self.watch_memory()
@@ -297,7 +297,7 @@ class ClientTests(Case):
         async def act(client: RemotingClient, address: str) -> None:
             waiting = client.ask(address, request(LATE, body=bytes(1000)), 30.0)
             await self.until(lambda: bool(self.late.pending), "not in flight")
-            self.server.connections[0].abort()
+            self.server.connections[0].link.abort()
             await self.assertFailure(waiting, NotConnected)
 
         await self.each_way(act, "a lost connection")
@@ -315,7 +315,7 @@ class ClientTests(Case):
         """The server's certificate is not one that we trust."""
         other = self.mktemp()
         self.env.files.create(other, Authority().pem)
-        client = RemotingClient(self.env, rounds_of(self.env.clock), tls=ClientTLS(self.env, trust=other))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=ClientTLS(self.env, trust=other))
         await self.serve()
         for again in (False, True):
             if again:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.remoting.origin import is_local, is_loopback
+from smartgo.remoting.origin import is_local
+from smartgo.schema.address import is_loopback
 from tests.broker.doubles import FakePeer
 
 

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.command import Command, encode
-from tests.remoting.doubles import ECHO, Accepted, Doing, echo, request, rounds_of
+from tests.remoting.doubles import ECHO, Accepted, Doing, echo, request, sweeper_of
 
 KIB, MIB = 1 << 10, 1 << 20
 WIRE = os.path.join(os.path.dirname(__file__), os.pardir, "golden", "wire")
@@ -67,7 +67,7 @@ class StreamTests(SynchronousTestCase):
             accepted = Accepted([echo()])
             accepted.protocol.dataReceived(framed(word, rest))
             self.assertFalse(accepted.connection.open, f"{word:#x}")
-            self.assertEqual(accepted.rounds.counts.broken, 1)
+            self.assertEqual(accepted.sweeper.counts.broken, 1)
 
     def test_nothing_after_the_end(self) -> None:
         """What follows a broken frame is not looked at."""
@@ -80,12 +80,12 @@ class StreamTests(SynchronousTestCase):
     def test_one_line_a_minute(self) -> None:
         """Broken streams are counted each, and logged once a minute and address (L1)."""
         clock = Clock()
-        rounds = rounds_of(clock)
+        sweeper = sweeper_of(clock)
         with capturedLogs() as logs:
             for _ in range(20):
-                Accepted(clock=clock, rounds=rounds).protocol.dataReceived(b"\xff\xff\xff\xff")
+                Accepted(clock=clock, sweeper=sweeper).protocol.dataReceived(b"\xff\xff\xff\xff")
         lines = [one for one in logs if one.get("log_format") == "closing {peer}: {error}"]
-        self.assertEqual((len(lines), rounds.counts.broken), (1, 20))
+        self.assertEqual((len(lines), sweeper.counts.broken), (1, 20))
 
 
 class RecordedTests(SynchronousTestCase):
@@ -110,7 +110,7 @@ class RecordedTests(SynchronousTestCase):
                 [(opaque, encoding, 3) for opaque, encoding, kind, _ in asked if kind == "request"],
             )
             responses = sum(kind == "response" for _, _, kind, _ in asked)
-            self.assertEqual((accepted.rounds.counts.unasked, accepted.rounds.counts.unreadable), (responses, 0))
+            self.assertEqual((accepted.sweeper.counts.unasked, accepted.sweeper.counts.unreadable), (responses, 0))
 
 
 class RubbishTests(SynchronousTestCase):
@@ -118,13 +118,13 @@ class RubbishTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.rounds = rounds_of(self.clock)
-        self.good = Accepted([echo()], clock=self.clock, rounds=self.rounds)
+        self.sweeper = sweeper_of(self.clock)
+        self.good = Accepted([echo()], clock=self.clock, sweeper=self.sweeper)
         self.turns = 0
 
     def feed(self, random: Random, data: bytes) -> Accepted:
         """Let a connection of its own have this, in pieces; the good one is served in between."""
-        bad = Accepted([echo(), Doing(310, lambda *_: None)], clock=self.clock, rounds=self.rounds)
+        bad = Accepted([echo(), Doing(310, lambda *_: None)], clock=self.clock, sweeper=self.sweeper)
         at = 0
         while at < len(data):
             size = random.choice((1, 3, 100, 70_000))
@@ -145,7 +145,7 @@ class RubbishTests(SynchronousTestCase):
         return bad
 
     def tearDown(self) -> None:
-        self.good.connection.abort()
+        self.good.connection.link.abort()
         self.good.protocol.connectionLost(Failure(ConnectionDone()))
         self.clock.advance(0)
         self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -30,8 +30,8 @@ from tests.remoting.doubles import (
     echo,
     pass_seconds,
     request,
-    rounds_of,
     settle,
+    sweeper_of,
 )
 
 DONE = Failure(ConnectionDone())
@@ -42,7 +42,7 @@ class Case(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
-        self.rounds = rounds_of(self.env.clock)
+        self.sweeper = sweeper_of(self.env.clock)
         self.hearing = Hearing()
 
     def serve(self, *processors: Any, limits: Limits | None = None, listener: Any = None) -> RemotingServer:
@@ -51,7 +51,7 @@ class Case(SynchronousTestCase):
             self.env,
             "tcp:10911",
             Dispatcher(processors),
-            self.rounds,
+            self.sweeper,
             listener or self.hearing,
             limits or Limits(),
         )
@@ -62,7 +62,7 @@ class Case(SynchronousTestCase):
         """A client connects; its side of the wire, or C{None} where it is turned away."""
         kind = IPv6Address if ":" in ip else IPv4Address
         address = kind("TCP", ip, 5000)
-        protocol = server._doors[door].buildProtocol(address)
+        protocol = server._ports[door].buildProtocol(address)
         if protocol is None:
             return None
         wire = Wire(address)
@@ -92,14 +92,14 @@ class ServiceTests(Case):
         """It is a Service; it answers while it runs, and does not listen before or after."""
         server = self.serve(echo())
         verifyObject(IService, server)
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.assertEqual(server.ports, [10911])
         self.assertEqual(self.successResultOf(self.ask(client, request(body=b"x"))).body, b"x")
         self.assertEqual(self.hearing.events, ["active", "first_frame"])
         self.assertEqual(self.hearing.heard[0][1].local_port, 10911)
         self.stop(client, server)
         self.assertEqual((self.env.network.ports, server.ports), ({}, [0]))
-        self.failureResultOf(self.ask(RemotingClient(self.env, rounds_of(self.env.clock)), request()), NotConnected)
+        self.failureResultOf(self.ask(RemotingClient(self.env, sweeper_of(self.env.clock)), request()), NotConnected)
 
     def test_ports_differ(self) -> None:
         """Each port has its own table of requests; limits, listener and timers are shared."""
@@ -107,13 +107,13 @@ class ServiceTests(Case):
             self.env,
             "tcp:10911",
             Dispatcher([echo(), Doing(LATE, lambda _, asked: asked.answer())]),
-            rounds_of(self.env.clock),
+            sweeper_of(self.env.clock),
         )
         server.add_door("tcp:10909", Dispatcher([echo(), Doing(LATE, lambda *_: None)], without={LATE}))
         self.successResultOf(server.open())
         server.startService()
         self.assertEqual(server.ports, [10911, 10909])
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.assertEqual(self.successResultOf(self.ask(client, request(LATE))).code, 0)
         self.assertEqual(self.successResultOf(self.ask(client, request(LATE), port=10909)).code, 3)
         self.assertEqual(self.successResultOf(self.ask(client, request(ECHO), port=10909)).code, 0)
@@ -123,7 +123,7 @@ class ServiceTests(Case):
     def test_taken(self) -> None:
         """Where one of its ports is taken opening fails, and none of them listens."""
         self.successResultOf(self.env.network.listen("tcp:10909", Factory()))
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), rounds_of(self.env.clock))
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), sweeper_of(self.env.clock))
         server.add_door("tcp:10909", Dispatcher())
         self.failureResultOf(server.open(), CannotListenError)
         self.assertEqual(list(self.env.network.ports), [10909])
@@ -135,7 +135,7 @@ class ServiceTests(Case):
         """A server that is stopped while it opens does not listen afterwards."""
         listening: Deferred[Any] = Deferred()
         self.env.network.listen = lambda *_: listening  # type: ignore[method-assign]
-        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), rounds_of(self.env.clock))
+        server = RemotingServer(self.env, "tcp:10911", Dispatcher(), sweeper_of(self.env.clock))
         opened = server.open()
         self.successResultOf(server.stopService())
         self.failureResultOf(opened)
@@ -144,7 +144,7 @@ class ServiceTests(Case):
     def test_stop_idle(self) -> None:
         """Connections with nothing in flight are closed at once."""
         server = self.serve(echo())
-        clients = [RemotingClient(self.env, rounds_of(self.env.clock)) for _ in range(5)]
+        clients = [RemotingClient(self.env, sweeper_of(self.env.clock)) for _ in range(5)]
         for client in clients:
             self.successResultOf(self.ask(client, request()))
         stopped = server.stopService()
@@ -155,7 +155,7 @@ class ServiceTests(Case):
 
     def test_stop_unused(self) -> None:
         """A server that was never started, or has no connections, stops at once."""
-        self.successResultOf(RemotingServer(self.env, "tcp:1", Dispatcher(), rounds_of(self.env.clock)).stopService())
+        self.successResultOf(RemotingServer(self.env, "tcp:1", Dispatcher(), sweeper_of(self.env.clock)).stopService())
         self.successResultOf(self.serve().stopService())
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
@@ -163,7 +163,7 @@ class ServiceTests(Case):
         """Requests in flight are answered before their connection is closed; no new ones are taken (D14)."""
         lates = Lates()
         server = self.serve(Doing(LATE, lates), echo())
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         answers = [self.ask(client, request(LATE, body=b"%d" % number)) for number in range(3)]
         stopped = server.stopService()
         self.assertEqual(self.env.network.ports, {})
@@ -181,7 +181,7 @@ class ServiceTests(Case):
     def test_stop_fails(self) -> None:
         """Requests that have no answer after 5 s get 14, and the server stops."""
         server = self.serve(Doing(LATE, Lates()))
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         answer = client.ask("127.0.0.1:10911", request(LATE), 30.0)
         settle(self.env)
         stopped = server.stopService()
@@ -200,7 +200,7 @@ class ServiceTests(Case):
 
         lates = Lates(LongPoll, let_go)
         server = self.serve(Doing(LATE, lates), Doing(ECHO, Lates(LongPoll)))
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         answers = [self.ask(client, request(LATE)), self.ask(client, request(ECHO))]
         stopped = server.stopService()
         settle(self.env)
@@ -226,7 +226,7 @@ class ServiceTests(Case):
         """A second stop changes nothing and fires with the first."""
         lates = Lates()
         server = self.serve(Doing(LATE, lates))
-        client = RemotingClient(self.env, rounds_of(self.env.clock))
+        client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.ask(client, request(LATE))
         first, second = server.stopService(), server.stopService()
         self.assertNoResult(second)
@@ -246,7 +246,7 @@ class LimitTests(Case):
         server = self.serve(echo(), limits=Limits(connections=3))
         wires = [self.arrive(server, f"10.0.0.{number}") for number in range(5)]
         self.assertEqual([wire is None for wire in wires], [False] * 3 + [True] * 2)
-        self.assertEqual((server.rounds.counts.turned_away, len(server.connections)), (2, 3))
+        self.assertEqual((server.sweeper.counts.turned_away, len(server.connections)), (2, 3))
         self.assertEqual(self.hearing.events, ["active"] * 3)
         assert wires[1] is not None
         wires[1].protocol.connectionLost(DONE)
@@ -272,7 +272,7 @@ class LimitTests(Case):
         for wire in wires[:2]:
             assert wire is not None
             wire.protocol.connectionLost(DONE)
-        self.assertEqual(server._doors[0]._by_ip, {})
+        self.assertEqual(server._ports[0]._by_ip, {})
 
     def test_loopback(self) -> None:
         """Loopback addresses have no limit of their own."""
@@ -284,14 +284,14 @@ class LimitTests(Case):
     def test_descriptors(self) -> None:
         """With fewer than 256 descriptors free accepting pauses, and goes on by itself when there are more."""
         server = self.serve(echo())
-        port: Any = server._doors[0].port
+        port: Any = server._ports[0].port
         asked: list[str] = []
         port.pauseProducing = lambda: asked.append("pause")
         port.resumeProducing = lambda: asked.append("resume")
         self.env.host.files_open = 20000 - 255
         self.assertIsNone(self.arrive(server))
         self.assertIsNone(self.arrive(server))
-        self.assertEqual((asked, server.rounds.counts.waits, server.rounds.counts.turned_away), (["pause"], 1, 2))
+        self.assertEqual((asked, server.sweeper.counts.waits, server.sweeper.counts.turned_away), (["pause"], 1, 2))
         pass_seconds(self.env, 3)
         self.assertEqual(asked, ["pause"])
         self.env.host.files_open = 1000
@@ -299,7 +299,7 @@ class LimitTests(Case):
         self.assertEqual(asked, ["pause", "resume"])
         self.assertIsNotNone(self.arrive(server))
         self.assertEqual(len(self.env.clock.getDelayedCalls()), 1)
-        server.connections[0].abort()
+        server.connections[0].link.abort()
 
     def test_few_descriptors(self) -> None:
         """A process that may have few keeps a quarter of them free, and takes connections with the others."""
@@ -311,7 +311,7 @@ class LimitTests(Case):
         self.env.host.files_open = 192
         server._budget = 0
         self.assertIsNone(self.arrive(server))
-        server.connections[0].abort()
+        server.connections[0].link.abort()
 
     def test_descriptors_while_stopping(self) -> None:
         """A server that waits for descriptors stops like any other."""
@@ -346,7 +346,7 @@ class AskedByServerTests(Case):
         server = self.serve(Doing(ECHO, remember))
         client = RemotingClient(
             self.env,
-            rounds_of(self.env.clock),
+            sweeper_of(self.env.clock),
             Dispatcher([told, Doing(307, lambda _, asked: succeed(asked.answer(body=b"me")))]),
         )
         self.successResultOf(self.ask(client, request(ECHO)))

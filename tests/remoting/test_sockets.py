@@ -22,7 +22,7 @@ from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
 from tests.remoting.certificates import Authority
-from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, echo, request, rounds_of
+from tests.remoting.doubles import ECHO, LATE, Doing, Hearing, Lates, echo, request, sweeper_of
 
 MIB = 1 << 20
 
@@ -91,7 +91,7 @@ class Case(TestCase):
             self.env,
             "tcp:0:interface=127.0.0.1",
             Dispatcher(processors),
-            rounds_of(self.env.clock),
+            sweeper_of(self.env.clock),
             self.hearing,
             limits or Limits(),
             tls,
@@ -103,7 +103,7 @@ class Case(TestCase):
 
     def client(self, tls: ClientTLS | None = None, limits: Limits = CLIENT) -> RemotingClient:
         """One more client."""
-        client = RemotingClient(self.env, rounds_of(self.env.clock), tls=tls, limits=limits)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls, limits=limits)
         self._ends.append(client.stop)
         return client
 
@@ -150,8 +150,8 @@ class PlainTests(Case):
         address = await self.serve(echo())
         await self.client().ask(address, request())
         (connection,) = self.server.connections
-        self.assertTrue(connection._outflow._direct)
-        self.assertTrue(connection._protocol.transport.getTcpNoDelay())
+        self.assertTrue(connection.link._send_buffer._direct)
+        self.assertTrue(connection.link.transport.getTcpNoDelay())
 
     async def test_does_not_read(self) -> None:
         """A client that asks for 64 MiB and does not read costs the server little; when it reads it gets all of it."""
@@ -196,7 +196,7 @@ class PlainTests(Case):
         address = await self.serve(Doing(LATE, Lates()))
         error: Any = await self.assertFailure(self.client().ask(address, request(LATE), 0.2), CallTimedOut)
         self.assertEqual(error.timeout, 0.2)
-        for later in list(self.server.connections[0].undone):
+        for later in list(self.server.connections[0].outstanding):
             later.give_up()
 
     async def test_garbage(self) -> None:
@@ -221,7 +221,7 @@ class PlainTests(Case):
         await self.client().ask(address, request())
         second = await self.raw(address)
         await second.lost
-        self.assertEqual((second.answers, self.server.rounds.counts.turned_away), ([], 1))
+        self.assertEqual((second.answers, self.server.sweeper.counts.turned_away), ([], 1))
 
     async def test_pause_accepting(self) -> None:
         """While descriptors are scarce nothing is accepted; what came meanwhile is accepted afterwards."""
@@ -270,7 +270,7 @@ class TlsTests(Case):
             for size in (0, 1, 100_000, 8 * MIB):
                 self.assertEqual(len((await client.ask(address, request(body=bytes(size)), 60.0)).body), size)
         self.assertEqual([one.secure for one in self.server.connections], [True, False])
-        self.assertEqual([one._outflow._direct for one in self.server.connections], [False, True])
+        self.assertEqual([one.link._send_buffer._direct for one in self.server.connections], [False, True])
 
     async def test_ends_politely(self) -> None:
         """Both sides say goodbye, so that neither has to wait for the other to be cut."""
@@ -296,12 +296,12 @@ class TlsTests(Case):
         client = self.client(ClientTLS(self.env, trust=self.paths[2]))
         await client.ask(address, request())
         (ours,), (theirs,) = client.connections, self.server.connections
-        ours._protocol.pause_reading()
+        ours.link.transport.pauseProducing()
         answers = [client.ask(address, request(), 120.0) for _ in range(64)]
         await self.wait(0.2)
         self.assertLess(len(made), 24)
         self.assertLess(theirs.unsent, 3 * MIB)
-        ours._protocol.resume_reading()
+        ours.link.transport.resumeProducing()
         self.assertEqual({len(answer.body) for answer in await gatherResults(answers)}, {MIB})
 
     async def test_key_readable_by_others(self) -> None:

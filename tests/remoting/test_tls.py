@@ -29,7 +29,7 @@ from smartgo.schema.command import Command, encode
 from smartgo.schema.commandlayout import BINARY
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
-from tests.remoting.doubles import ECHO, Accepted, Hearing, echo, pass_seconds, request, rounds_of, settle
+from tests.remoting.doubles import ECHO, Accepted, Hearing, echo, pass_seconds, request, settle, sweeper_of
 
 AUTHORITY = Authority()
 OTHER_AUTHORITY = Authority("somebody else")
@@ -57,13 +57,13 @@ class HandshakeTests(Case):
         """Listen at port 10911."""
         self.hearing = Hearing()
         self.server = RemotingServer(
-            self.env, "tcp:10911", Dispatcher([echo()]), rounds_of(self.env.clock), self.hearing, tls=tls
+            self.env, "tcp:10911", Dispatcher([echo()]), sweeper_of(self.env.clock), self.hearing, tls=tls
         )
         self.server.startService()
 
     def ask(self, tls: ClientTLS | None, address: str = "127.0.0.1:10911") -> Deferred[Command]:
         """Ask the server with a client of its own."""
-        self.client = RemotingClient(self.env, rounds_of(self.env.clock), tls=tls)
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls)
         answer = self.client.ask(address, request(body=b"hello"))
         settle(self.env)
         return answer

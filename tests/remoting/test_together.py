@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.remoting.doubles import ECHO, Accepted, Doing, request, rounds_of
+from tests.remoting.doubles import ECHO, Accepted, Doing, request, sweeper_of
 
 
 class TogetherTests(SynchronousTestCase):
@@ -15,7 +15,7 @@ class TogetherTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.rounds = rounds_of(self.clock)
+        self.sweeper = sweeper_of(self.clock)
         self.said: list[str] = []
         self.peers = [self.peer(str(number)) for number in range(4)]
 
@@ -31,7 +31,7 @@ class TogetherTests(SynchronousTestCase):
             said.append(f"ask {name}")
             return b"\0\0\0\4\0\0\0\0"
 
-        accepted = Accepted([Noting(ECHO, answer)], clock=self.clock, rounds=self.rounds)
+        accepted = Accepted([Noting(ECHO, answer)], clock=self.clock, sweeper=self.sweeper)
         write = accepted.wire.write
 
         def noted(data: bytes) -> None:
@@ -47,7 +47,7 @@ class TogetherTests(SynchronousTestCase):
             for each in self.peers:
                 each.hear(request())
             self.clock.advance(0)
-        self.assertTrue(self.rounds.together)
+        self.assertTrue(self.sweeper.turns.together)
         self.said.clear()
 
     def test_alone(self) -> None:
@@ -55,7 +55,7 @@ class TogetherTests(SynchronousTestCase):
         for _ in range(100):
             self.peers[0].hear(request())
         self.assertEqual(self.said, ["ask 0", "end", "write 0"] * 100)
-        self.assertFalse(self.rounds.together)
+        self.assertFalse(self.sweeper.turns.together)
 
     def test_together(self) -> None:
         """Where many are read in a turn, all runs end before the first answer leaves, at the end of the turn."""
@@ -111,7 +111,7 @@ class TogetherTests(SynchronousTestCase):
 
     def test_ended_within(self) -> None:
         """A run that is ended in its middle, because something else must leave, is ended again for its rest."""
-        answers = iter([self.rounds.end_runs, lambda: None])
+        answers = iter([self.sweeper.turns.end_runs, lambda: None])
 
         def answer(peer: object, asked: object) -> bytes:
             self.said.append("ask")
@@ -119,7 +119,7 @@ class TogetherTests(SynchronousTestCase):
             return b"\0\0\0\4\0\0\0\0"
 
         processor = Doing(ECHO, answer)
-        accepted = Accepted([processor], clock=self.clock, rounds=self.rounds)
+        accepted = Accepted([processor], clock=self.clock, sweeper=self.sweeper)
         accepted.hear(request(), request())
         self.assertEqual(processor.runs, [1, 2])
 
@@ -131,7 +131,7 @@ class TogetherTests(SynchronousTestCase):
             def run_ended(self) -> None:
                 raise ZeroDivisionError
 
-        failing = Accepted([Failing(ECHO, lambda *_: b"\0\0\0\4\0\0\0\0")], clock=self.clock, rounds=self.rounds)
+        failing = Accepted([Failing(ECHO, lambda *_: b"\0\0\0\4\0\0\0\0")], clock=self.clock, sweeper=self.sweeper)
         failing.hear(request())
         self.peers[0].hear(request())
         self.clock.advance(0)

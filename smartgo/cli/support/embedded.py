@@ -16,7 +16,7 @@ from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.node.all import prepare, with_own_registry
 from smartgo.node.assembly import ops_place
-from smartgo.node.process import client_tls, process_rounds, server_limits
+from smartgo.node.process import client_tls, process_sweeper, server_limits
 from smartgo.node.registryserver import Registry
 from smartgo.node.stalls import StallWatch
 
@@ -78,15 +78,15 @@ class EmbeddedNode:
         tls = prepare(env, configuration)
         configuration = with_own_registry(configuration)
         limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
-        rounds = process_rounds(env, configuration.limits)
-        self._registry = Registry(env, configuration, rounds, tls)
+        sweeper = process_sweeper(env, configuration.limits)
+        self._registry = Registry(env, configuration, sweeper, tls)
         settings = store_settings(configuration.store)
         if fill_disk:
             settings = msgspec.structs.replace(settings, disk_full_ratio=1.0, disk_free_minimum=0)
         self._broker = Broker(
             env,
             configuration,
-            rounds,
+            sweeper,
             tls,
             client_tls(env, configuration.tls),
             limits,

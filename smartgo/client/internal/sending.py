@@ -14,8 +14,7 @@ from smartgo.client.client import Client
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, SendResult, SendStatus, properties_text
 from smartgo.errors import BadHeader, CallFailed, CallTimedOut, MessageIllegal, NotConnected, PeerRefused
-from smartgo.net.limits import COMPRESS_FROM
-from smartgo.remoting.compression import compress_body
+from smartgo.remoting.compression import COMPRESS_FROM, compress_body
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode

@@ -14,8 +14,8 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import BODY_LIMIT, ReceivedMessage, received
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadCompression, BodyTooLong
-from smartgo.net.limits import INFLATED
 from smartgo.ops.web.problems import Problem
+from smartgo.remoting.compression import INFLATED
 from smartgo.schema.compression import decompress_body, pieces
 from smartgo.schema.message import COMPRESSED, StoredMessage
 

@@ -23,7 +23,7 @@ from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import StoredMessage
 from tests.broker.fakecluster import BROKER, FAST, REGISTRY, Cluster, pull_command, records, send_command
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 SLAVE = "127.0.0.1:10921"
 SLAVE_SETTINGS = {"brokerRole": "SLAVE", "brokerId": "1", "listenPort": "10921", "storePathRootDir": "/slave"}
@@ -58,7 +58,7 @@ class Pair(Cluster):
 
     def start_slave(self) -> None:
         """Start the slave; it needs a moment to follow."""
-        self.slave = Broker(self.env, self.configure(self.settings), rounds_of(self.env.clock))
+        self.slave = Broker(self.env, self.configure(self.settings), sweeper_of(self.env.clock))
         self.slave.startService()
         self.pump(0.5)
 
@@ -75,7 +75,7 @@ class Pair(Cluster):
 
     def start_master(self, **settings: str) -> None:
         """Start it again."""
-        self.broker = Broker(self.env, self.configure(settings), rounds_of(self.env.clock))
+        self.broker = Broker(self.env, self.configure(settings), sweeper_of(self.env.clock))
         self.broker.startService()
         self.running = True
         self.pump(0.5)
@@ -452,7 +452,7 @@ class FailoverTests(PairCase):
         other = Broker(
             pair.env,
             pair.configure({**SLAVE_SETTINGS, "brokerId": "2", "listenPort": "10931", "storePathRootDir": "/other"}),
-            rounds_of(pair.env.clock),
+            sweeper_of(pair.env.clock),
         )
         other.startService()
         pair.pump(1.0)

@@ -23,7 +23,7 @@ from smartgo.schema.headers.topics import DeleteTopicRequest
 from smartgo.tablefile import TableFile
 from tests.broker.doubles import FakeStore
 from tests.broker.fakecluster import BROKER, FAST, Cluster
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 from tests.store.stores import killed
 
 _TABLES = (
@@ -67,7 +67,7 @@ class Slave:
         self.delay_changes = 0
         self.followed = True
         self.asked: list[int] = []
-        self.client = RemotingClient(cluster.env, rounds_of(cluster.env.clock))
+        self.client = RemotingClient(cluster.env, sweeper_of(cluster.env.clock))
         store: Any = self.store
         self.mirror = TableReplicator(
             clock,

@@ -22,7 +22,7 @@ from smartgo.schema.record import encode as encode_record
 from tests.broker.fakecluster import BROKER, heartbeat, records
 from tests.broker.test_traffic import ClusterCase
 from tests.fakes import EPOCH_MS
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 
 @implementer(IRequestProcessor)
@@ -132,7 +132,7 @@ class ConsumeDirectlyTests(ClusterCase):
         """A consumer c1 of G, and a message."""
         super().setUp()
         self.consumer = Consumer()
-        self.member = RemotingClient(self.cluster.env, rounds_of(self.cluster.env.clock), Dispatcher([self.consumer]))
+        self.member = RemotingClient(self.cluster.env, sweeper_of(self.cluster.env.clock), Dispatcher([self.consumer]))
         body = heartbeat("G", "T", client_id="c1")
         beat = Command.request(RequestCode.HEART_BEAT, body=body)
         self.member.ask(BROKER, beat, 3.0)

@@ -20,7 +20,7 @@ from smartgo.node.registryserver import Registry
 from smartgo.schema.bodies import TopicConfig
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 
 class Says(Protocol):
@@ -194,7 +194,7 @@ class DoctorTests(Examining):
     def test_permission_of_one(self) -> None:
         """A broker that may not be written is a warning while another takes messages; what it alone has, a problem."""
         flags = {"brokerName": "broker-b", "listenPort": "11911", "haListenPort": "11912", "storePathRootDir": "/b"}
-        other = Broker(self.env, self.cluster.configure(flags), rounds_of(self.env.clock))
+        other = Broker(self.env, self.cluster.configure(flags), sweeper_of(self.env.clock))
         other.startService()
         self.addCleanup(self.cluster.pump, 7.0)
         self.addCleanup(other.stopService)
@@ -324,7 +324,7 @@ class TwoRegistriesTests(Examining):
         registry = Registry(
             self.env,
             load(Surroundings("testhost", "/home/test", lambda _: None), flags=flags),
-            rounds_of(self.env.clock),
+            sweeper_of(self.env.clock),
         )
         registry.startService()
         self.addCleanup(self.cluster.pump, 7.0)

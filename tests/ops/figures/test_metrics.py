@@ -19,7 +19,7 @@ from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from tests.broker.cluster.test_replication import Pair
 from tests.broker.fakecluster import Cluster
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs")
 PROMTOOL = os.environ.get("SMARTGO_PROMTOOL") or shutil.which("promtool")
@@ -168,7 +168,7 @@ class BrokerMetricsTests(MetricsCase):
     def test_before_the_start(self) -> None:
         """A broker that still reads its log says so and nothing else; one that has stopped has its figures still."""
         cluster = self.cluster
-        broker = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}), rounds_of(cluster.env.clock))
+        broker = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}), sweeper_of(cluster.env.clock))
         shown = generate_latest(metrics_of(cluster.env, broker)).decode()
         self.assertIn("smartgo_broker_opened{", shown)
         self.assertNotIn("rocketmq_storage_size", shown)

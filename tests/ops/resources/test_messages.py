@@ -22,7 +22,7 @@ from tests.broker.fakecluster import BROKER, REGISTRY, heartbeat, records
 from tests.broker.processors.test_query import Consumer
 from tests.ops.front import HOST
 from tests.ops.resources.test_cluster import ClusterCase
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 UNIQUE = "AC100001000318B4AAC2135F4A5A0000"
 
@@ -259,7 +259,7 @@ class DeliveryTests(MessageCase):
     def test_directly(self) -> None:
         """A connected member consumes a message at once; one that is not connected is not found."""
         consumer = Consumer()
-        member = RemotingClient(self.front.env, rounds_of(self.front.env.clock), Dispatcher([consumer]))
+        member = RemotingClient(self.front.env, sweeper_of(self.front.env.clock), Dispatcher([consumer]))
         beat = Command.request(RequestCode.HEART_BEAT, body=heartbeat("audit", "Orders", client_id="c1"))
         member.ask(BROKER, beat, 3.0)
         self.cluster.pump()

@@ -22,7 +22,7 @@ from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from tests.broker.fakecluster import BROKER, heartbeat
 from tests.ops.front import Front
 from tests.ops.resources.test_messages import MessageCase
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 
 @implementer(IRequestProcessor)
@@ -176,7 +176,7 @@ class ResetTests(OffsetCase):
     def test_online(self) -> None:
         """The members of a group are told, by their broker, and nothing is written behind their backs."""
         member = Member()
-        client = RemotingClient(self.front.env, rounds_of(self.front.env.clock), Dispatcher([member]))
+        client = RemotingClient(self.front.env, sweeper_of(self.front.env.clock), Dispatcher([member]))
         client.ask(BROKER, Command.request(RequestCode.HEART_BEAT, body=heartbeat("audit", "Orders")), 3.0)
         self.cluster.pump()
         plan = self.reset("earliest", queues=[{"broker": "broker-a", "queueId": 0}])

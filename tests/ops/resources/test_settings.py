@@ -17,7 +17,7 @@ from smartgo.schema.command import Command
 from tests.broker.doubles import FakePeer
 from tests.broker.fakecluster import Cluster
 from tests.ops.front import Front
-from tests.remoting.doubles import rounds_of
+from tests.remoting.doubles import sweeper_of
 
 AUTO = "autoCreateTopicEnable"
 
@@ -147,7 +147,7 @@ class SettingsTests(SynchronousTestCase):
         self.change({"brokerPermission": "4"}, keep=True)
         cluster.broker.stopService()
         cluster.pump(7.0)
-        broker = cluster.broker = Broker(cluster.env, cluster.configuration, rounds_of(cluster.env.clock))
+        broker = cluster.broker = Broker(cluster.env, cluster.configuration, sweeper_of(cluster.env.clock))
         node = LocalNode(cluster.configuration, [broker])
         for keep in (True, False):
             self.assertRaises(RequestRefused, node.plan, {AUTO: "false"}, keep)

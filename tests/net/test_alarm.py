@@ -1,13 +1,11 @@
-"""Tests of L{smartgo.ha.alarm} and L{smartgo.ha.backoff}."""
+"""Tests of L{smartgo.net.alarm}."""
 
 from __future__ import annotations
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.ha.alarm import NEVER, Alarm
-from smartgo.ha.backoff import LATE, SOON, Backoff
-from tests.fakes import FakeRandom
+from smartgo.net.alarm import NEVER, Alarm
 
 
 class AlarmTests(SynchronousTestCase):
@@ -48,25 +46,12 @@ class AlarmTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(self.looks, [65.0])
 
-
-class BackoffTests(SynchronousTestCase):
-    """How long pauses are."""
-
-    def test_grows(self) -> None:
-        """Pauses double from 1 s to 5 s at most, or 25 s, differ by chance, and begin anew when all was well."""
-        for longest, some in ((SOON, (1, 2, 4, 4, 4)), (LATE, (1, 2, 4, 8, 16))):
-            backoff = Backoff(FakeRandom())
-            pauses = [backoff.pause(longest) for _ in range(50)]
-            for pause, least in zip(pauses, (*some, *[longest / 1.25] * 45), strict=True):
-                self.assertTrue(least <= pause <= least * 1.25 <= longest, pauses)
-            self.assertGreater(len(set(pauses[5:])), 40)
-            backoff.reset()
-            self.assertLess(backoff.pause(longest), 1.25)
-
-    def test_mixed(self) -> None:
-        """However long the last pauses were, one that may not be long is not."""
-        backoff = Backoff(FakeRandom())
-        for _ in range(9):
-            backoff.pause(LATE)
-        self.assertLessEqual(backoff.pause(SOON), 5)
-        self.assertGreater(backoff.pause(LATE), 19.9)
+    def test_set_by(self) -> None:
+        """It may be set to an earlier time than the one it is set to, and not to a later one."""
+        self.alarm.set()
+        self.alarm.set_by(7.0)
+        self.alarm.set_by(3.0)
+        self.clock.pump([3.0, 9.0])
+        self.assertEqual(self.looks, [3.0])
+        self.clock.advance(1.0)
+        self.assertEqual(self.looks, [3.0, 13.0])

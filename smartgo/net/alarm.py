@@ -1,4 +1,4 @@
-"""One timer for many things that have their time."""
+"""One timer for many deadlines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Final
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 NEVER: Final = float("inf")
-_LATE: Final = 3.0  # seconds; a timer that comes this much too late tells of a standstill
+STANDSTILL: Final = 3.0
+"""Seconds; a timer that fires this much too late tells that the process stood still."""
+
 _LEAST: Final = 0.001  # seconds from look to look: a sum of floating point numbers may fall short of what was due
 
 
@@ -22,7 +24,7 @@ def _nothing(now: float) -> None:
 
 class Alarm:
     """
-    Looks at things when the earliest of them is due.
+    Calls back when the earliest of several deadlines has come.
 
     A timer that fires late means that this process stood still (stopped, swapped out): what the other end said
     meanwhile lies unread in the socket. One more turn passes then, in which it is read, before anybody is judged.
@@ -40,18 +42,27 @@ class Alarm:
         self._at = 0.0
 
     def set(self) -> None:
-        """Look when it is due. Where that is set already it costs nothing, and what is due before that waits for it."""
+        """Set the timer. Where it is set already this costs nothing, and what is due before that waits for it."""
         if self._timer is None:
             self._arm(self._due())
 
+    def set_by(self, at: float) -> None:
+        """Set the timer to this time, unless it is set to an earlier one."""
+        if self._timer is not None:
+            if at >= self._at:
+                return
+            self._timer.cancel()
+            self._timer = None
+        self._arm(at)
+
     def stop(self) -> None:
-        """Look no more, until L{set} is called."""
+        """Cancel the timer, until L{set} is called."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def end(self) -> None:
-        """Look never again, and keep nothing that leads back to the owner: it is to be freed at once."""
+        """Stop for good, and keep nothing that leads back to the owner: it is to be freed at once."""
         self.stop()
         self._due = _never
         self._look = _nothing
@@ -64,9 +75,8 @@ class Alarm:
     def _ring(self) -> None:
         self._timer = None
         now = self._clock.seconds()
-        if now - self._at > _LATE:
+        if now - self._at > STANDSTILL:
             self._arm(now)
             return
         self._look(now)
-        if self._timer is None:
-            self._arm(max(self._due(), now + _LEAST))
+        self.set_by(max(self._due(), now + _LEAST))

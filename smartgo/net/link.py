@@ -1,0 +1,617 @@
+"""
+One connection of any protocol, accepted or dialled: its life, its way in and out, TLS, and the limits on its peer.
+
+A link knows bytes and no frames; what they mean is the business of its L{ISession<smartgo.net.session.ISession>}. Its
+life is the table in L{smartgo.net.states}. What it takes care of:
+
+ - what is unsent is counted and bounded, and a peer that does not take it is not read, then cut (L13)
+ - deadlines for the handshake, the first unit, a unit that grows too slowly, and silence (L9 to L11)
+ - the memory that unfinished work takes (L14), and fair turns among links
+ - TLS, told by the first byte where a listener takes both
+ - an end that says the last words first, and leaves nothing to the garbage collector
+
+Longer than 400 lines because each of these changes the one state of the link, or ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from twisted.internet import protocol
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+
+from smartgo.errors import FramingError, NoRoom, NotConnected, PeerTooSlow
+from smartgo.net.account import Account
+from smartgo.net.deadlines import AT_ONCE, Deadlines
+from smartgo.net.endpoints import peer_address, port_number
+from smartgo.net.limits import NEVER, Limits
+from smartgo.net.sendbuffer import SendBuffer
+from smartgo.net.session import OVER, ISession
+from smartgo.net.states import TRANSITIONS, Event, State
+from smartgo.net.sweeper import Sweeper
+from smartgo.net.tls import (
+    CLIENT_HELLO,
+    ClientTLS,
+    HandshakeFailed,
+    Mode,
+    PlainRefused,
+    ServerTLS,
+    TLSRefused,
+    readable,
+    wrap,
+)
+from smartgo.schema.address import parse_address
+
+# Why the transport is not read; any number of these bits.
+IN_FLIGHT: Final = 1
+"""The session waits for too many answers (L12)."""
+SEND_BUFFER: Final = 2
+"""More is unsent than C{limits.unsent_pause} (L13)."""
+BACKLOG: Final = 4
+"""Whole units wait for their turn. The only reason that does not keep them from being processed."""
+
+_OPEN: Final = State.OPEN
+_LARGE: Final = 16384  # bytes in pieces; to copy as much together costs more than to have the kernel gather it
+_FEW: Final = 256  # pieces; a system has a limit to how many it gathers
+
+
+class Owner(Protocol):
+    """Who has a link: a listening port or a client."""
+
+    def leaving(self, link: Link) -> None:
+        """It will take nothing more; called once, before C{ended}."""
+
+    def ended(self, link: Link) -> None:
+        """It is gone; called once, after everybody else has heard."""
+
+
+class Link(protocol.Protocol):
+    """
+    One connection.
+
+    What C{dataReceived} is depends on what was heard: a listener that may speak TLS looks at the first byte, then the
+    attribute is replaced by the method that is right from there on. So the plain path pays nothing for it.
+
+    @ivar session: what the bytes mean; until the link is gone.
+    @ivar state: see L{smartgo.net.states}.
+    @ivar blocks: why the transport is not read, as bits: L{IN_FLIGHT}, L{SEND_BUFFER}, L{BACKLOG}.
+    @ivar account: what the peer has of the memory budget.
+    @ivar out: bytes that leave with the next write, in order.
+    @ivar woken: whether L{turn} will be called at the end of this reactor turn.
+    @ivar at_work: set by a session around work in which it puts much: what it ends or puts takes effect afterwards,
+        when it calls L{settle}.
+    @ivar chunks: how many chunks were read.
+    @ivar dialled: whether we made it.
+    @ivar secure: whether there is TLS on it.
+    @ivar address: the remote address as C{host:port}; of a dialled link what was dialled.
+    @ivar ip: the remote IP address alone.
+    @ivar host: the remote address as a record stores it.
+    @ivar local_ip: the IP address of ours that was dialled, or empty.
+    @ivar local_port: the port of ours that was dialled, or C{0}.
+    """
+
+    _log = Logger()
+    transport: Any
+    secure = False
+    ip = ""
+    host = b""
+    local_ip = ""
+    local_port = 0
+
+    def __init__(
+        self,
+        session: Callable[[Link], ISession],
+        limits: Limits,
+        sweeper: Sweeper,
+        owner: Owner,
+        tls: ServerTLS | ClientTLS | None = None,
+        dial: str = "",
+    ) -> None:
+        """
+        @param session: makes the session of this link.
+        @param sweeper: timers and the memory budget, shared with all links of the process.
+        @param tls: C{None}: plain only.
+        @param dial: the address we are about to dial, as C{host:port}; empty for a link that was accepted.
+        """
+        self._limits = limits
+        self._sweeper = sweeper
+        self._turns = sweeper.turns
+        self._owner = owner
+        self._tls = tls
+        self._layer: Any = None  # TLS, once it is there
+        self._send_buffer = SendBuffer(self._moved)
+        self._deadlines = Deadlines(limits)
+        self.account = Account(sweeper.budget, self, bool(dial))
+        self.state = State.DIALLING if dial else State.HANDSHAKING
+        self.dialled = bool(dial)
+        self.address = dial
+        self.out: list[bytes | memoryview] = []
+        self.blocks = 0
+        self.chunks = 0
+        self.at_work = False
+        self._size = 0  # bytes that were put, other than by a session into out itself
+        self.woken = False
+        self._queued = False  # more() will be called
+        self._cut_at = NEVER
+        self.session: ISession = session(self)
+
+    def __repr__(self) -> str:
+        return f"<link {'to' if self.dialled else 'from'} {self.address}, {self.state.value}>"
+
+    @property
+    def open(self) -> bool:
+        """False once nothing more can be sent."""
+        return not self.state.over
+
+    @property
+    def ready(self) -> bool:
+        """Whether bytes are given to the transport now; before that a session keeps them."""
+        return self.state.ready
+
+    @property
+    def reached(self) -> bool:
+        """Whether there is a transport, or was until now."""
+        return self.transport is not None
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait to be sent."""
+        return self._send_buffer.unsent + self._size
+
+    @property
+    def room(self) -> int:
+        """How many bytes may be put before some must be sent."""
+        return self._limits.unsent_pause - self._send_buffer.unsent
+
+    @property
+    def check_at(self) -> float:
+        """When L{check} is due."""
+        return self._cut_at if self.state.over else self._deadlines.look_at
+
+    def _go(self, event: Event) -> bool:
+        """Move on in the table; false where the event means nothing here."""
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            return False
+        self.state = following
+        return True
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        """Greet the session, and find out whether the peer wants TLS."""
+        transport, tls = self.transport, self._tls
+        if ITCPTransport.providedBy(transport):
+            transport.setTcpNoDelay(True)
+        remote = peer_address(transport.getPeer())
+        self.ip = remote.ip
+        self.host = remote.host
+        if self.dialled:
+            self._sweeper.counts.dialled += 1
+        else:
+            self._sweeper.counts.accepted += 1
+            local = transport.getHost()
+            self.address = remote.text
+            self.local_ip = peer_address(local).ip
+            self.local_port = port_number(local)
+        sniffs = tls if isinstance(tls, ServerTLS) and tls.mode is not Mode.DISABLED else None
+        if sniffs is not None or isinstance(tls, ClientTLS):
+            self._deadlines.expect_handshake(self._sweeper.clock.seconds())
+        self._sweeper.join(self)
+        reached = not self.dialled or self._go(Event.UP)
+        self.session.connected()
+        if not reached:  # closed while it was being dialled
+            self._cut()
+        if self.state.over:
+            return
+        if isinstance(tls, ClientTLS):
+            self._secure(tls.factory(parse_address(self.address)[0]))
+        elif sniffs is not None:
+            self.dataReceived = partial(self._sniff, sniffs)  # type: ignore[method-assign]
+        else:
+            self._ready(transport)
+
+    def _ready(self, transport: Any) -> None:
+        """Let bytes of ours go to this transport from now on."""
+        if not self._go(Event.READY):
+            return
+        self.secure = transport is self._layer
+        self._deadlines.expect_frame(self._sweeper.clock.seconds())
+        self._send_buffer.open(transport)
+        self.session.opened()
+
+    def _sniff(self, tls: ServerTLS, data: bytes) -> None:
+        """Tell by the first byte whether the peer speaks TLS."""
+        if data[0] == CLIENT_HELLO:
+            self._secure(tls.factory())
+            self.dataReceived(data)
+        elif tls.mode is Mode.ENFORCING:
+            self.transport.write(self.session.refusal(data))
+            self.fail(Failure(PlainRefused("it speaks no TLS, which is enforced here (tls.server.mode)")))
+        else:
+            del self.dataReceived
+            self._ready(self.transport)
+            self.dataReceived(data)
+
+    def _secure(self, factory: TLSMemoryBIOFactory) -> None:
+        """Put TLS between the transport and us."""
+        self._layer = wrap(factory, partial(Link.dataReceived, self), self._secured, self._gone)
+        self.dataReceived = self._layer.dataReceived  # type: ignore[method-assign]
+        self._layer.makeConnection(self.transport)
+
+    def _secured(self) -> None:
+        """The handshake succeeded; the peer is who it must be."""
+        self._ready(self._layer)
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def dataReceived(self, data: bytes) -> None:
+        """Give the session what came, deciphered where there is TLS; end the link where the stream is broken."""
+        if self.state.over:
+            return
+        sweeper = self._sweeper
+        now = self._turns.began_at = sweeper.clock.seconds()
+        if now > sweeper.overdue:
+            sweeper.stood_still(now)
+        self.chunks += 1
+        self._deadlines.heard_at = sweeper.stamp
+        try:
+            self.session.received(data)
+        except FramingError as broken:  # whose traceback would lead back to this frame and the session
+            reason: FramingError = broken.with_traceback(None)
+            if data[0] == CLIENT_HELLO and not self.session.frames and not self.dialled:
+                reason = TLSRefused("it speaks TLS, which is off here (tls.server.mode, tls.server.certPath)")
+            self.fail(Failure(reason))
+        except Exception:
+            self.fail(Failure())
+
+    def gathered(self, size: int, whole: bool) -> None:
+        """
+        Count what a read has left; to be called where that is not C{0} or was not C{0}.
+
+        @param size: how many bytes of a unit that is not whole the session keeps.
+        @param whole: whether the end of a unit came.
+        """
+        self._deadlines.look_at = AT_ONCE
+        self.account.read(size, whole)
+
+    def heard_first(self) -> None:
+        """Note that the first whole unit has come, in time (L9)."""
+        self._deadlines.expect_nothing()
+
+    # -- why the transport is not read -----------------------------------------------------------------------------
+
+    def block(self, why: int) -> None:
+        """Read no more, for this reason too."""
+        self.blocks |= why
+        self._stop_reading()
+
+    def unblock(self, why: int) -> None:
+        """Take back a reason; where it was the last, reading goes on at the end of this turn."""
+        self.blocks &= ~why
+        if not self.blocks & ~BACKLOG:
+            self.wake()
+
+    def backlog(self) -> None:
+        """Read no more until units that wait are processed: C{session.turn()} is called when it is our turn."""
+        self.block(BACKLOG)
+        self._ask_for_turn()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether not even units that are here may be processed now."""
+        return self.blocks & ~BACKLOG != 0 or self.state is State.DRAINING
+
+    def _stop_reading(self) -> None:
+        if self._go(Event.BLOCK):
+            self.transport.pauseProducing()
+
+    def _ask_for_turn(self) -> None:
+        if not self._queued and self.blocks == BACKLOG and self.state is State.BLOCKED:
+            self._queued = True
+            self._turns.queue(self)
+
+    def more(self) -> int:
+        """Let the session process some of what waits; return how much. What it answers leaves by L{flush}."""
+        self._queued = False
+        if self.state.over or self.stopped:
+            return 0
+        taken = 0
+        try:
+            taken = self.session.turn()
+        except Exception:
+            self.fail(Failure())
+        self._ask_for_turn()
+        return taken
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def put(self, data: bytes) -> int:
+        """Send bytes with the next write; return how many these are."""
+        size = len(data)
+        self.out.append(data)
+        self._size += size
+        if not self.at_work:
+            self._soon()
+        return size
+
+    def put_pieces(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Send bytes that are in pieces with the next write; return how many these are."""
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+        self.out.extend(pieces)
+        self._size += size
+        if not self.at_work:
+            self._soon()
+        return size
+
+    def _soon(self) -> None:
+        if self._size > self._limits.unsent_pause:
+            self.flush()
+        else:
+            self.wake()
+
+    def wake(self) -> None:
+        """Have L{turn} called at the end of this reactor turn."""
+        if not self.woken:
+            self.woken = True
+            self._turns.wake(self)
+
+    def turn(self) -> None:
+        """Do what waited for the end of this reactor turn."""
+        self.woken = False
+        if self.state.over:
+            return
+        self.flush()
+        state = self.state
+        if state is _OPEN:
+            return
+        if state is State.DRAINING and not self.session.busy():
+            self.end()
+        elif state is State.BLOCKED:
+            self._ask_for_turn()
+            if not self.blocks and not self.account.paused:
+                self._go(Event.RESUME)
+                self.transport.resumeProducing()
+
+    def flush(self) -> None:
+        """Write what was put, in one piece."""
+        if self._turns.begun:
+            self._turns.end_runs()
+        out = self.out
+        if not out:
+            return
+        buffer = self._send_buffer
+        limits = self._limits
+        size = self._size
+        unsent = buffer.unsent + size
+        self._size = 0
+        if unsent > limits.unsent_close:  # before all of it is copied together
+            out.clear()
+            self._too_slow(f"{unsent} B unsent")
+            return
+        self._deadlines.moved_at = self._sweeper.stamp
+        if size >= _LARGE and len(out) <= _FEW:
+            pieces = out[:]
+            out.clear()
+            buffer.write_pieces(pieces, sum(map(len, pieces)))
+        else:
+            data = b"".join(out)
+            out.clear()
+            buffer.write(data)
+        # A dialled link reads on: two ends that each wait for the other to read would wait for ever.
+        if buffer.unsent > limits.unsent_pause and not self.dialled and not self.state.over:
+            if self._deadlines.full_since == NEVER:
+                self._deadlines.full_since = self._sweeper.stamp
+                self._deadlines.look_at = AT_ONCE
+            self.block(SEND_BUFFER)
+        if buffer.unsent or unsent != size:
+            self.account.unsent(buffer.unsent)
+
+    def _moved(self) -> None:
+        """The transport has sent something."""
+        self._deadlines.moved_at = self._sweeper.stamp
+        unsent = self._send_buffer.unsent
+        self.account.unsent(unsent)
+        if unsent <= self._limits.unsent_pause:
+            self._deadlines.full_since = NEVER
+        if unsent <= self._limits.unsent_resume:
+            if self.blocks & SEND_BUFFER:
+                self.unblock(SEND_BUFFER)
+            if not self.state.over:
+                self.session.writable()
+
+    # -- room in memory --------------------------------------------------------------------------------------------
+
+    def stop_reading(self) -> None:
+        """Take nothing from the socket: there is no room for it. Units that are whole are processed."""
+        self._stop_reading()
+
+    def read_on(self) -> None:
+        """Read on at the end of this turn: there is room again."""
+        self.wake()
+
+    def no_room(self, why: str) -> None:
+        """Give up the link: there is no room for what the peer sends."""
+        self.fail(Failure(NoRoom(why)))
+        self._cut()
+        self.account.unsent(0)  # nothing of it is kept until the transport is gone
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def close(self, reason: str) -> None:
+        """End the link after what was put is sent; C{reason} goes to the log."""
+        if self.end():
+            self._log.info("closing {peer}: {reason}", peer=self.address, reason=reason)
+
+    def fail(self, failure: Failure) -> None:
+        """End the link because something went wrong on it: a broken stream, a limit passed, a bug of ours."""
+        if self.state.over:
+            return
+        counts = self._sweeper.counts
+        if failure.check(PeerTooSlow):
+            counts.slow += 1
+        elif failure.check(NoRoom):
+            pass  # the budget counts them
+        elif failure.check(FramingError):
+            counts.broken += 1
+        if failure.check(FramingError):
+            self._complain("closing {peer}: {error}", failure)
+        else:
+            self._log.failure("closing {peer}", failure=failure, peer=self.address)
+        self.session.failed(failure)
+        self.end()
+
+    def drain(self) -> None:
+        """Take nothing more, let the session finish what is in flight, then close."""
+        reading = self.state is State.OPEN
+        if not self._go(Event.DRAIN):
+            self.end()
+            return
+        if reading:
+            self.transport.pauseProducing()
+        self.session.draining()
+        if not self.session.busy():
+            self.wake()
+
+    def give_up(self) -> None:
+        """Let the session answer what is in flight as it can, and close."""
+        if not self.state.over:
+            self.session.give_up()
+        self.end()
+
+    def abort(self) -> None:
+        """End the link at once; what is unsent is lost."""
+        self.end()
+        self._cut()
+
+    def end(self) -> bool:
+        """End the link after what was put is sent, without a word; false where that was done before."""
+        paused = self.state in (State.BLOCKED, State.DRAINING)
+        if not self._go(Event.CLOSE):
+            return False
+        self.session.ending()
+        if self.transport is not None:
+            if self._layer is None:  # no more looking at first bytes
+                vars(self).pop("dataReceived", None)
+            self.account.read(0, False)
+        if paused:  # TLS ends when the peer has said so too, which must be read
+            self.transport.resumeProducing()
+        self._owner.leaving(self)
+        self._cut_at = self._sweeper.clock.seconds() + self._limits.farewell
+        if not self.at_work:
+            self._part()
+        return True
+
+    def settle(self) -> None:
+        """Go through with an end that was decided while the session was at work."""
+        if self.state is State.CLOSING:
+            self._part()
+
+    def _part(self) -> None:
+        """Send the last words and let the transport go."""
+        if self._send_buffer.opened:
+            self.flush()
+            self._send_buffer.finish()
+        elif self.transport is not None:  # not a word was said
+            self.transport.loseConnection()
+
+    def _cut(self) -> None:
+        self._send_buffer.stopProducing()
+        if self.transport is not None:
+            self.transport.abortConnection()
+
+    def _too_slow(self, why: str) -> None:
+        self.fail(Failure(PeerTooSlow(why)))
+        self._cut()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The transport is gone, and so is TLS on it."""
+        if self._layer is not None:
+            self._layer.connectionLost(reason)  # comes back to _gone()
+        else:
+            self._gone(reason)
+
+    def missed(self, reason: Failure) -> None:
+        """Note that the peer was never reached."""
+        self._gone(reason)
+
+    def _gone(self, reason: Failure) -> None:
+        """
+        Be over: the transport, and TLS on it, are gone.
+
+        What leads in a circle is cut here, so that link, session and buffers are freed now and not when the garbage
+        collector comes by.
+        """
+        reason = self._explained(readable(reason))
+        left = not self.state.over
+        unagreed = self._layer is not None and self.state is State.HANDSHAKING
+        if not self._go(Event.GONE):
+            return
+        session = self.session
+        self._send_buffer.stopProducing()
+        self.out.clear()
+        if left:
+            session.ending()
+        self.account.close()
+        self._sweeper.leave(self)
+        self._turns.forget_reader(self)
+        self._turns.sleep(self)
+        if self._queued:
+            self._queued = False
+            self._turns.leave_queue(self)
+        if left:
+            self._owner.leaving(self)
+        if unagreed:
+            self._sweeper.counts.broken += 1
+            self._complain("{peer}: {error}", reason)
+            session.failed(reason)
+        session.lost(reason)
+        self._owner.ended(self)
+        self.session = OVER
+        self.transport = None
+        self._layer = None
+        vars(self).pop("dataReceived", None)
+
+    def _explained(self, reason: Failure) -> Failure:
+        """Guess why a peer that we dialled has closed the connection before it said anything."""
+        if not self.dialled or self.state.over or not reason.check(ConnectionDone, ConnectionLost):
+            return reason
+        if self._tls is not None and not self.secure:
+            return Failure(HandshakeFailed("it was closed before TLS was agreed on; does the port speak TLS?"))
+        if self._tls is None and not self.session.frames:
+            return Failure(NotConnected("it was closed before anything was answered; does the port want TLS?"))
+        return reason
+
+    def _complain(self, sentence: str, failure: Failure) -> None:
+        self._sweeper.complaints.warn(self.ip, sentence, peer=self.address, error=failure.getErrorMessage())
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def check(self, now: float) -> None:
+        """Apply the deadlines that are due."""
+        if self.state.over:
+            self._cut_at = NEVER
+            self._cut()
+            return
+        partial = 0 if self.stopped else self.session.pending
+        if self.account.paused:
+            partial = 0
+            self._deadlines.not_read(now)
+        late = self._deadlines.look(now, self.session.frames, partial, self._send_buffer.unsent)
+        if late:
+            self._too_slow(late)
+            return
+        idle = self._deadlines.idle_for(now)
+        if idle >= self._limits.idle:
+            self._sweeper.counts.idle += 1
+            self.session.idle(idle)
+            self.end()

@@ -1,0 +1,108 @@
+"""One event told to many: once, by Deferreds, or each time it happens, by calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class OneShotObserver(Generic[T]):
+    """
+    An event that happens once. Whoever asks, before or after, gets a Deferred of his own.
+
+    @ivar happened: whether it did, by success or by failure.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Deferred[T]] = []
+        self._result: list[T | Failure] = []  # one, once it has happened
+
+    @classmethod
+    def of(cls, work: Deferred[T]) -> OneShotObserver[T]:
+        """Return the event that C{work} fires, whose only callbacks are this observer's."""
+        observer = cls()
+        work.addCallbacks(observer.fire, observer.fail)
+        return observer
+
+    @property
+    def happened(self) -> bool:
+        """As said."""
+        return bool(self._result)
+
+    def when(self) -> Deferred[T]:
+        """Return a Deferred that fires with the result, at once where it is there. Cancelling it disturbs nobody."""
+        waiter: Deferred[T] = Deferred(self._forget)
+        if self._result:
+            _give(waiter, self._result[0])
+        else:
+            self._waiting.append(waiter)
+        return waiter
+
+    def fire(self, result: T) -> None:
+        """Tell everybody. It must not have happened before."""
+        self._tell(result)
+
+    def fail(self, failure: Failure) -> None:
+        """Tell everybody that it failed. It must not have happened before."""
+        self._tell(failure)
+
+    def _tell(self, result: T | Failure) -> None:
+        if self._result:
+            raise RuntimeError("this event has happened already")
+        self._result.append(result)
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            _give(waiter, result)
+
+    def _forget(self, waiter: Deferred[T]) -> None:
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+
+
+def _give(waiter: Deferred[T], result: T | Failure) -> None:
+    if isinstance(result, Failure):
+        waiter.errback(result)
+    else:
+        waiter.callback(result)
+
+
+class ObserverList(Generic[P]):
+    """Callables that are called each time something happens, in order; one that raises is logged and stops nobody."""
+
+    _log = Logger()
+
+    def __init__(self, what: str, observers: Iterable[Callable[P, Any]] = ()) -> None:
+        """
+        @param what: names the event in the log, such as C{a change of the topic table}.
+        """
+        self._what = what
+        self._observers = list(observers)
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def __len__(self) -> int:
+        return len(self._observers)
+
+    def add(self, observer: Callable[P, Any]) -> None:
+        """Call this one too, from now on."""
+        self._observers.append(observer)
+
+    def remove(self, observer: Callable[P, Any]) -> None:
+        """Call it no more. @raise ValueError: it was not called."""
+        self._observers.remove(observer)
+
+    def tell(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call all that are there now."""
+        for observer in list(self._observers):
+            try:
+                observer(*args, **kwargs)
+            except Exception:  # it is the observer's own bug
+                self._log.failure("an observer of {what} failed", what=self._what)

@@ -1,0 +1,115 @@
+"""What a L{Link<smartgo.net.link.Link>} calls: a protocol of ours, without a socket."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twisted.python.failure import Failure
+from zope.interface import Attribute, Interface, implementer
+
+
+class ISession(Interface):
+    """
+    What the bytes of one link mean. It is made with the link, before there is a transport; called on the reactor
+    thread, must not block. What it has to say it gives to L{Link.put}.
+    """
+
+    frames = Attribute("int: how many whole frames, lines or other units have come.")
+    pending = Attribute("int: how many bytes of a unit that is not whole are kept; C{0} between two units.")
+
+    def connected() -> None:
+        """The transport is up; a TLS handshake may come first, so nothing is written yet."""
+
+    def opened() -> None:
+        """The handshake is over, where there is one: the peer may be written to."""
+
+    def received(data: bytes) -> None:
+        """
+        Bytes came, deciphered where there is TLS.
+
+        @raise smartgo.errors.FramingError: the stream is broken; the link is closed and the peer noted in the log.
+        """
+
+    def turn() -> int:
+        """Process some of what waits, as C{link.backlog} has announced; return how many units."""
+
+    def writable() -> None:
+        """The peer has taken what was unsent, or nearly all of it."""
+
+    def busy() -> bool:
+        """Whether something is unfinished that a draining link waits for."""
+
+    def draining() -> None:
+        """Nothing more is taken: let go of what would never end."""
+
+    def give_up() -> None:
+        """The time to finish is over: answer what is unfinished in its place."""
+
+    def refusal(data: bytes) -> bytes:
+        """Return what a peer without TLS is told where TLS is enforced; C{data} is what it has said first."""
+
+    def ending() -> None:
+        """The end was decided: keep nothing of what came. Called once, before L{lost}; what is put still leaves."""
+
+    def failed(failure: Failure) -> None:
+        """Something went wrong (a broken stream, a limit passed, a failed handshake); L{lost} follows."""
+
+    def idle(seconds: float) -> None:
+        """Nothing was read or written for so long; the link is closed next."""
+
+    def lost(reason: Failure) -> None:
+        """The transport is gone or was never reached; C{link.state} tells whether we ended it. The last call."""
+
+
+@implementer(ISession)
+class NullSession:
+    """The quiet half of an L{ISession}; protocols override what they have a use for."""
+
+    frames = 0
+    pending = 0
+
+    def connected(self) -> None:
+        """Do nothing."""
+
+    def opened(self) -> None:
+        """Do nothing."""
+
+    def received(self, data: bytes) -> None:
+        """Do nothing with it."""
+
+    def turn(self) -> int:
+        """Have nothing that waits."""
+        return 0
+
+    def writable(self) -> None:
+        """Do nothing."""
+
+    def busy(self) -> bool:
+        """Never."""
+        return False
+
+    def draining(self) -> None:
+        """Do nothing."""
+
+    def give_up(self) -> None:
+        """Do nothing."""
+
+    def refusal(self, data: bytes) -> bytes:
+        """Say nothing."""
+        return b""
+
+    def ending(self) -> None:
+        """Do nothing."""
+
+    def failed(self, failure: Failure) -> None:
+        """Do nothing."""
+
+    def idle(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def lost(self, reason: Failure) -> None:
+        """Do nothing."""
+
+
+OVER: Final[ISession] = NullSession()
+"""Takes the place of a session when its link is gone, so that neither leads to the other."""
