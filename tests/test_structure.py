@@ -73,7 +73,6 @@ KNOWN_TWICE: Final = {
     "BrokerRow",
     "Client",
     "GroupRow",
-    "MessageSearch",
     "Owner",
     "RateLimitedLog",
     "TopicRow",

@@ -8,8 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from benchmarks import apacheoutput
 from benchmarks.apacheoutput import Line, Progress, drained, end_of, parse, parse_line, progress, steady_rate
-
-__doctests__ = ["benchmarks.apacheoutput"]
+from tests.doctests import DocTestCase
 
 # printed by rocketmq-example 5.5.0 against a broker 4.9.7
 PRODUCER = """\
@@ -23,6 +22,10 @@ Consumer Started.
 Current Time: 2026-11-21 13:31:29,039 | Consume TPS: 2621 | AVG(B2C) RT(ms): 8150.098 | AVG(S2C) RT(ms): 8149.186 | MAX(B2C) RT(ms): 14850 | MAX(S2C) RT(ms): 14649 | Consume Fail: 7
 Current Time: 2026-11-21 13:31:30,039 | Consume TPS: 0 | AVG(B2C) RT(ms):     NaN | AVG(S2C) RT(ms):     NaN | MAX(B2C) RT(ms): 0 | MAX(S2C) RT(ms): 0 | Consume Fail: 7
 """  # noqa: E501
+
+
+class ExampleTests(DocTestCase, module="benchmarks.apacheoutput"):
+    """The examples in its docstrings."""
 
 
 class ParseTests(SynchronousTestCase):

@@ -7,8 +7,11 @@ import statistics
 from twisted.trial.unittest import SynchronousTestCase
 
 from benchmarks.spread import Spread, ratios
+from tests.doctests import DocTestCase
 
-__doctests__ = ["benchmarks.spread"]
+
+class ExampleTests(DocTestCase, module="benchmarks.spread"):
+    """The examples in its docstrings."""
 
 
 class SpreadTests(SynchronousTestCase):

@@ -15,9 +15,8 @@ from smartgo.client.messages import BODY_LIMIT, Message, decode_messages, proper
 from smartgo.errors import BadName, MessageIllegal, MessageTypeWrong, SubscriptionParseFailed
 from smartgo.schema import message as schema
 from smartgo.schema import properties, record
+from tests.doctests import DocTestCase
 from tests.fakes import FakeEnvironment
-
-__doctests__ = ["smartgo.client.messages"]
 
 
 def stored(offset: int, body: bytes, sys_flag: int = 0, topic: str = "T", **pairs: str) -> bytes:
@@ -27,6 +26,10 @@ def stored(offset: int, body: bytes, sys_flag: int = 0, topic: str = "T", **pair
         born_host=schema.pack_host("10.0.0.9", 99), store_host=schema.pack_host("10.0.0.2", 10911),
     )  # fmt: skip
     return record.encode(one, offset, 1000 + offset, 7)
+
+
+class ExampleTests(DocTestCase, module="smartgo.client.messages"):
+    """The examples in its docstrings."""
 
 
 class SendingTests(SynchronousTestCase):

@@ -8,8 +8,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.properties import Property, parse, render
 from smartgo.errors import SettingError
+from tests.doctests import DocTestCase
 
-__doctests__ = ["smartgo.config.properties"]
+
+class ExampleTests(DocTestCase, module="smartgo.config.properties"):
+    """The examples in its docstrings."""
 
 
 class ParseTests(SynchronousTestCase):

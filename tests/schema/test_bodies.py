@@ -40,6 +40,7 @@ from smartgo.schema.bodies import (
 )
 from smartgo.schema.bodies.topics import BARE_KEYS, INFLATED_LIMIT
 from smartgo.schema.fastjson import loads
+from tests.doctests import DocTestCase
 from tests.schema.golden_wire import recorded
 
 REQUESTS: dict[str, type[Body]] = {
@@ -99,6 +100,10 @@ def normal(value: Any) -> Any:
     if isinstance(value, list):
         return sorted((normal(member) for member in value), key=lambda each: json.dumps(each, sort_keys=True))
     return value
+
+
+class ExampleTests(DocTestCase, module="smartgo.schema.bodies.shape"):
+    """The examples in its docstrings."""
 
 
 class GoldenBodiesTests(SynchronousTestCase):

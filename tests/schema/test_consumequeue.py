@@ -7,7 +7,6 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema import consumequeue
 from smartgo.schema.consumequeue import (
     EXTENSION_HEAD,
     EXTENSION_UNIT,
@@ -20,8 +19,11 @@ from smartgo.schema.consumequeue import (
     unit_struct,
 )
 from tests import golden_store
+from tests.doctests import DocTestCase
 
-__doctests__ = [consumequeue.__name__]
+
+class ExampleTests(DocTestCase, module="smartgo.schema.consumequeue"):
+    """The examples in its docstrings."""
 
 
 class UnitTests(SynchronousTestCase):

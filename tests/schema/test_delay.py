@@ -5,12 +5,14 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
-from smartgo.schema import delay
 from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from tests import golden_store
+from tests.doctests import DocTestCase
 
-__doctests__ = [delay.__name__]
+
+class ExampleTests(DocTestCase, module="smartgo.schema.delay"):
+    """The examples in its docstrings."""
 
 
 class DelayLevelsTests(SynchronousTestCase):

@@ -11,9 +11,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import BadBody
 from smartgo.schema import fastjson
 from smartgo.schema.fastjson import decode, decode_with, loads, quote_keys, too_deep
+from tests.doctests import DocTestCase
 from tests.schema.golden_wire import recorded
 
-__doctests__ = ["smartgo.schema.fastjson", "smartgo.schema.bodies.shape"]
+
+class ExampleTests(DocTestCase, module="smartgo.schema.fastjson"):
+    """The examples in its docstrings."""
 
 
 class QuoteKeysTests(SynchronousTestCase):

@@ -7,7 +7,6 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema import index
 from smartgo.schema.index import (
     ENTRY,
     ENTRY_SIZE,
@@ -33,10 +32,13 @@ from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK
 from smartgo.schema.properties import encode
 from smartgo.schema.record import scan
 from tests import golden_store
-
-__doctests__ = [index.__name__]
+from tests.doctests import DocTestCase
 
 GEOMETRY = Geometry(golden_store.INDEX_SLOTS, golden_store.INDEX_ENTRIES)
+
+
+class ExampleTests(DocTestCase, module="smartgo.schema.index"):
+    """The examples in its docstrings."""
 
 
 class LayoutTests(SynchronousTestCase):

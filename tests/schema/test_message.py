@@ -8,7 +8,6 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadHeader
-from smartgo.schema import message
 from smartgo.schema.message import (
     OFFSET_ID,
     OFFSET_ID_V6,
@@ -23,13 +22,16 @@ from smartgo.schema.message import (
     unpack_host,
 )
 from tests import golden_store
-
-__doctests__ = [message.__name__]
+from tests.doctests import DocTestCase
 
 
 def ms(*date: int) -> int:
     """Milliseconds since the epoch of a moment in UTC."""
     return int(datetime(*date, tzinfo=UTC).timestamp() * 1000)  # type: ignore[arg-type, misc]
+
+
+class ExampleTests(DocTestCase, module="smartgo.schema.message"):
+    """The examples in its docstrings."""
 
 
 class HostTests(SynchronousTestCase):

@@ -22,8 +22,7 @@ from smartgo.schema.properties import (
     tag_code,
 )
 from tests import golden_store
-
-__doctests__ = [properties.__name__]
+from tests.doctests import DocTestCase
 
 ALPHABET = [*"abcXYZ019_.- =", "é", "标", "😀", "\n"]
 NAMES = ["KEYS", "TAGS", "WAIT", "DELAY", "UNIQ_KEY", "CLUSTER", "TRAN_MSG", "BUYER_ID", "MSG_REGION", "TRACE_ON"]
@@ -43,6 +42,10 @@ def property_string(random: Random, well_formed: bool = False) -> str:
         value = random.choice(["true", "False", "TRUE"]) if name == "WAIT" else word(random, 0 if odd else 1, 9)
         pairs.append(name + random.choice(["\x01", "", "\x01\x01"] if odd else ["\x01"]) + value)
     return "\x02".join(pairs) + random.choice(["", "\x02"] if well_formed else ["", "\x02", "\x02\x02"])
+
+
+class ExampleTests(DocTestCase, module="smartgo.schema.properties"):
+    """The examples in its docstrings."""
 
 
 class JavaHashTests(SynchronousTestCase):

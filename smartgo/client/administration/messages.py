@@ -12,7 +12,7 @@ from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
 from smartgo.client.internal.reading import QueueQueries
 from smartgo.client.internal.records import FoundMessage, readable
-from smartgo.client.internal.search import MessageSearch, address_in
+from smartgo.client.internal.search import BrokerSearch, address_in
 from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
@@ -25,7 +25,7 @@ class Messages:
     def __init__(self, asking: Asking, topics: Topics) -> None:
         self._asking = asking
         self._topics = topics
-        self._search = MessageSearch(asking)
+        self._search = BrokerSearch(asking)
 
     # -- one -------------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class Messages:
     @deferred
     async def by_key(self, topic: str, key: str, begin_ms: int = 0, end_ms: int = INT64_MAX) -> list[ReceivedMessage]:
         """
-        Return messages of a topic that have a key, oldest first; not more of a broker than L{MessageSearch} says.
+        Return messages of a topic that have a key, oldest first; not more of a broker than L{BrokerSearch} says.
 
         @param begin_ms: stored at this time or later; C{end_ms} or earlier; wall clock.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.

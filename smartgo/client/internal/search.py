@@ -27,7 +27,7 @@ UNIQUE_LIMIT: Final = 32
 _SECOND: Final = 1000  # ms: an entry of the index may look that much older than it is
 
 
-class MessageSearch:
+class BrokerSearch:
     """
     Asks brokers, given by name with their addresses, all at once.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smartgo.client.internal.records import FoundMessage
-from smartgo.client.internal.search import KEY_LIMIT, MessageSearch, address_in
+from smartgo.client.internal.search import KEY_LIMIT, BrokerSearch, address_in
 from smartgo.errors import BadHeader
 from smartgo.ops.reading.view import PartialView
 from smartgo.ops.resources.queues import ClusterQueueReader
@@ -14,11 +14,11 @@ class Lookup:
     """
     Looks messages up. Only brokers that a registry names are asked, whatever address an id holds.
 
-    All methods raise what L{MessageSearch}'s do.
+    All methods raise what L{BrokerSearch}'s do.
     """
 
     def __init__(self, view: PartialView) -> None:
-        self._search = MessageSearch(view.admin.asking)
+        self._search = BrokerSearch(view.admin.asking)
         self._reader = ClusterQueueReader(view)
         self._view = view
 

@@ -7,10 +7,12 @@ from socket import AF_INET6, inet_ntop
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.tables import shares
 from smartgo.broker.tables.shares import Shares, source_of
+from tests.doctests import DocTestCase
 
-__doctests__ = [shares]
+
+class ExampleTests(DocTestCase, module="smartgo.broker.tables.shares"):
+    """The examples in its docstrings."""
 
 
 class SharesTests(SynchronousTestCase):

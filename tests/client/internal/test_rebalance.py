@@ -12,7 +12,6 @@ from smartgo.client.internal.rebalance import STRATEGIES, ByConfig, ConsistentHa
 from smartgo.schema.bodies import MessageQueue
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "client", "rebalance.json")
-__doctests__ = ["smartgo.client.internal.rebalance"]
 
 
 class GoldenTests(SynchronousTestCase):

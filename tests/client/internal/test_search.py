@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.deliveries import TrackState
-from smartgo.client.internal.search import MessageSearch, address_in
+from smartgo.client.internal.search import BrokerSearch, address_in
 from smartgo.errors import BadHeader, CallFailed
 from smartgo.schema.bodies import MessageQueue
 from tests.broker.fakecluster import BROKER
@@ -22,7 +22,7 @@ class SearchTests(AdminCase):
         self.offset_id = self.cluster.send("T", b"x", properties={"KEYS": "k", "UNIQ_KEY": "U"}).fields["msgId"]
         self.cluster.pump(1.0)
         self.brokers = {"broker-a": BROKER, "broker-b": SECOND}
-        self.search = MessageSearch(Asking(self.client))
+        self.search = BrokerSearch(Asking(self.client))
 
     def asked(self, question: Any) -> Any:
         """What a coroutine returns."""
@@ -50,7 +50,7 @@ class SearchTests(AdminCase):
         missing = self.offset_id[:-4] + "7FFF"
         self.assertRaises(CallFailed, self.asked, self.search.by_offset_id(missing, self.brokers))
         names: list[str] = []
-        lenient = MessageSearch(Asking(self.client, lambda name, error: names.append(name)))
+        lenient = BrokerSearch(Asking(self.client, lambda name, error: names.append(name)))
         self.assertIsNone(self.asked(lenient.by_offset_id(missing, self.brokers)))
         self.assertEqual(names, ["broker-b"])
 
