@@ -44,6 +44,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"schema", "errors"},
 }  # fmt: skip
 
+OPS_MAY_IMPORT: dict[str, set[str]] = {
+    "web": {"security", "console"},
+    "security": {"web"},
+    "console": {"web"},
+    "reading": {"web"},
+    "figures": {"reading", "web"},
+    "alerts": {"figures", "reading", "web", "interfaces"},
+    "resources": {"alerts", "figures", "reading", "security", "web", "interfaces"},
+}
+"""Inside C{ops}: what each folder may import of the others. C{service} puts all of them together."""
+
+OPS_WEB_MAY_IMPORT = {"ops", "net", "env", "schema.codes", "errors"}
+"""Of the other packages what the small framework may: it knows no broker, no client, no store."""
+
 SINK = os.path.join("smartgo", "spark", "sink.py")
 """Runs the client, and so a reactor in a thread of its own, in Spark's workers while they write."""
 SINK_MAY_IMPORT = {"client", "remoting", "net", "env"}
@@ -132,6 +146,24 @@ class LayerTests(SynchronousTestCase):
                     parts[0] == "smartgo" and len(parts) > 1 and parts[1] not in allowed
                 ):
                     offences.append(f"{path}:{line} imports {name}")
+        self.assertEqual(offences, [])
+
+    def test_ops(self) -> None:
+        """Inside C{ops} too imports go one way; the framework in C{ops/web} knows no resource and no broker."""
+        offences = []
+        for folder, allowed in OPS_MAY_IMPORT.items():
+            paths = sources(f"smartgo/ops/{folder}")
+            self.assertNotEqual(paths, [])
+            for path in paths:
+                for line, name in imports(path):
+                    inner = name.removeprefix("smartgo.")
+                    if inner == name:
+                        continue
+                    if inner.startswith("ops.") and inner.split(".")[1] not in allowed | {folder}:
+                        offences.append(f"{path}:{line} imports {name}")
+                    published = any(inner == one or inner.startswith(f"{one}.") for one in OPS_WEB_MAY_IMPORT)
+                    if folder == "web" and not published:
+                        offences.append(f"{path}:{line} imports {name}")
         self.assertEqual(offences, [])
 
     def test_plugins(self) -> None:

@@ -33,7 +33,7 @@ from smartgo.ops.interfaces import (
     SettingChange,
     SettingValue,
 )
-from smartgo.ops.service import Ops
+from smartgo.ops.service import Ops, OpsNetwork
 from smartgo.remoting.interfaces import IPeer
 
 
@@ -242,7 +242,8 @@ def assemble(
     registries = registries_of(configuration, services)
     tls = server_tls(env, configuration.tls, (b"http/1.1",))
     shown = _metrics(env, services, stalls)
-    return Ops(env, configuration.ops, place, registries, node, tls, client_tls(env, configuration.tls), lambda: shown)
+    network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
+    return Ops(env, configuration.ops, network, node, lambda: shown)
 
 
 def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: StallWatch | None) -> CollectorRegistry:

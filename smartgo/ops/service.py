@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -25,29 +26,22 @@ from smartgo.ops.console.files import console_pages
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import FigureSampler
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.reading.partial import BoundedAsking, Missing, Silences
+from smartgo.ops.reading.boundedasking import BoundedAsking, Silences
 from smartgo.ops.reading.plans import PlanTable
 from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
-from smartgo.ops.resources.alerts import AlertsApi
-from smartgo.ops.resources.allmessages import message_resources
-from smartgo.ops.resources.cluster import ClusterApi
+from smartgo.ops.resources.catalog import ClusterParts, ResourceParts, SecurityParts, all_resources
 from smartgo.ops.resources.debug import DebugApi
-from smartgo.ops.resources.definitions import DefinitionsApi
-from smartgo.ops.resources.figures import EventsApi
-from smartgo.ops.resources.groups import GroupsApi
-from smartgo.ops.resources.settings import SettingsApi, note_asked
-from smartgo.ops.resources.status import MetricsApi, StatusApi
-from smartgo.ops.resources.topics import TopicsApi
+from smartgo.ops.resources.settings import note_asked
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import GuardSettings, RequestGuard, is_loopback
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
 from smartgo.ops.web.application import RestApplication
 from smartgo.ops.web.connections import HttpLimits
-from smartgo.ops.web.jobs import JobsApi, JobTable
+from smartgo.ops.web.jobs import JobTable
+from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.site import OpsFactory
 from smartgo.ops.web.streams import Streams
 from smartgo.remoting.origin import Networks
@@ -56,6 +50,23 @@ from smartgo.tablefile import TableFile
 _INSTANCE: Final = "ops"
 _WARNING_SECONDS: Final = 60.0
 """Between two warnings of one broker that does not answer; it is asked much more often."""
+
+
+@dataclass(frozen=True)
+class OpsNetwork:
+    """
+    Where the API is served, and how the cluster is reached.
+
+    @ivar place: address and port to serve at; port 0 takes a free one.
+    @ivar registries: C{host:port} of each registry of the cluster.
+    @ivar tls: certificate and key: then nothing but HTTPS is spoken.
+    @ivar client_tls: how registries and brokers are spoken to, where that is by TLS.
+    """
+
+    place: tuple[str, int]
+    registries: Sequence[str]
+    tls: ServerTLS | None = None
+    client_tls: ClientTLS | None = None
 
 
 class Ops(Service):
@@ -75,35 +86,31 @@ class Ops(Service):
         self,
         env: IEnvironment,
         config: OpsConfig,
-        place: tuple[str, int],
-        registries: Sequence[str],
+        network: OpsNetwork,
         node: ILocalNode | None = None,
-        tls: ServerTLS | None = None,
-        client_tls: ClientTLS | None = None,
         metrics: Callable[[], CollectorRegistry] | None = None,
         resources: Sequence[object] = (),
     ) -> None:
         """
-        @param place: address and port to serve at; port 0 takes a free one.
-        @param registries: C{host:port} of each registry of the cluster.
+        @param network: where to serve, and how to reach the cluster.
         @param node: the process around the API; C{None} where it fronts a cluster from outside.
-        @param tls: certificate and key: then nothing but HTTPS is spoken.
-        @param client_tls: how registries and brokers are spoken to, where that is by TLS.
         @param metrics: returns what C{/metrics} shows.
         @param resources: more of them, besides those of smartgo.
         @raise SettingError: a setting that cannot be followed.
         """
         self._env = env
         self._config = config
-        self._place = place
-        self.tls = tls
+        self._place = network.place
+        self.tls = network.tls
         self._port: IListeningPort | None = None
         self._sampling = False
         self._silenced: dict[str, float] = {}
         self.ready: Deferred[Ops] = Deferred()
         brokers = Networks(config.ops_broker_networks)
         instance = f"{_INSTANCE}-{env.random.token(4).hex()}"
-        self.client = Client(env, registries, instance, client_tls, brokers.reaches if brokers else None)
+        self.client = Client(
+            env, network.registries, instance, network.client_tls, brokers.reaches if brokers else None
+        )
         self.admin = Admin(self.client, self._missing)
         self._silences = Silences(env.clock.seconds)
         self.view = ClusterView(env.clock, self.admin, self._bounded)
@@ -142,26 +149,18 @@ class Ops(Service):
             ),
         )
         registry = CollectorRegistry()
-        served: list[object] = [
-            SessionApi(self._guard, self.tokens, self.sessions),
-            TokensApi(self.tokens),
-            AuditApi(self.audit),
-            ClusterApi(env.clock, self.client, self.view, node),
-            TopicsApi(self.view),
-            GroupsApi(self.view, progress, survey),
-            EventsApi(env.clock, self.sampler, progress),
-            AlertsApi(env.clock, self.alerts),
-            DefinitionsApi(self.view, self.jobs),
-            JobsApi(self.jobs),
-            *message_resources(env, self.client, self.view, self.jobs, self.plans),
-            StatusApi(node),
-            SettingsApi(node),
-            MetricsApi(env.clock, metrics or (lambda: registry)),
-            *([DebugApi()] if config.ops_debug else []),
-            *resources,
-        ]
+        parts = ResourceParts(
+            env,
+            SecurityParts(self._guard, self.tokens, self.sessions, self.audit),
+            ClusterParts(self.client, self.view, progress, survey, self.sampler, self.alerts),
+            self.jobs,
+            self.plans,
+            node,
+            metrics or (lambda: registry),
+        )
+        served = [*all_resources(parts), *([DebugApi()] if config.ops_debug else []), *resources]
         self.api = RestApplication(env, self._guard, self.audit, self.streams, served, console_pages())
-        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, tls, _limits(config))
+        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, network.tls, _limits(config))
 
     @property
     def url(self) -> str:

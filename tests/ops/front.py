@@ -11,7 +11,7 @@ from twisted.internet.protocol import Protocol
 
 from smartgo.config.loading import Surroundings, load
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.service import Ops
+from smartgo.ops.service import Ops, OpsNetwork
 from tests.broker.fakecluster import REGISTRY, Cluster
 
 PORT = 10913
@@ -78,7 +78,7 @@ class Front:
         surroundings = Surroundings("testhost", "/home/test", lambda name: None)
         flags = {"storePathRootDir": "/store", "opsRequestsPerSecond": "100000", **settings}
         self.config = load(surroundings, flags=flags).ops
-        self.ops = Ops(self.env, self.config, (address, port), [REGISTRY], node, resources=resources)
+        self.ops = Ops(self.env, self.config, OpsNetwork((address, port), [REGISTRY]), node, resources=resources)
         self.ops.startService()
         self.cluster.pump()
 

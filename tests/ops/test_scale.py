@@ -9,9 +9,9 @@ import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.topics import TopicsApi, TopicsQuery
+from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import TopicConfig
 from tests.fakes import FakeClock
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from twisted.internet.protocol import Factory, Protocol
 
 from smartgo.client.administration.asking import TIMEOUT
-from smartgo.ops.reading.partial import CALL_SECONDS, VIEW_SECONDS
+from smartgo.ops.reading.boundedasking import CALL_SECONDS, VIEW_SECONDS
 from smartgo.schema.bodies import (
     RegisterBrokerBody,
     SubscriptionGroupConfig,

@@ -19,10 +19,10 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded
-from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
+from smartgo.ops.web.partial import Missing
 
 LISTENED: Final = 1.0
 """Seconds between two looks while somebody listens."""

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import BadCompression, BodyTooLong
-from smartgo.ops.reading.partial import MissingBroker
+from smartgo.ops.web.partial import MissingBroker
 from smartgo.schema import properties
 from smartgo.schema.annotate import fields_of, flags_in_words, hex_lines, in_a_line
 from smartgo.schema.compression import LZ4, ZLIB, ZSTD, beginning, decompress_body

@@ -9,10 +9,10 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
-from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
-from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.web.jobs import RestJob
+from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import dlq_topic

@@ -10,17 +10,13 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.subscription import lets_in
 from smartgo.ops.reading.content import MessageRow, row_of
+from smartgo.ops.reading.deliveries import MessageDeliveries
 from smartgo.ops.reading.explaintexts import SENTENCES
 from smartgo.ops.reading.lookup import Lookup
-from smartgo.ops.reading.partial import Partial
 from smartgo.ops.reading.plans import PlanTable
-from smartgo.ops.reading.view import ClusterView, GroupEntry, PartialView
-from smartgo.ops.resources.deliveries import MessageDeliveries
-from smartgo.ops.resources.messages import MessagePath, WhichQuery
-from smartgo.ops.resources.queues import ClusterQueueReader
-from smartgo.ops.web.names import GroupName
-from smartgo.ops.web.problems import Problem
-from smartgo.ops.web.routes import READ, RouteCall, route
+from smartgo.ops.reading.queuereader import ClusterQueueReader
+from smartgo.ops.reading.view import GroupEntry, PartialView
+from smartgo.ops.web.partial import Partial
 from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumerConnection, ConsumeType, MessageModel
 from smartgo.schema.topics import SCHEDULE_TOPIC, dlq_topic, retry_topic
@@ -45,12 +41,6 @@ Verdict = Literal[
 
 Facts = dict[str, Any]
 Values = dict[str, str | int]
-
-
-class ExplainQuery(WhichQuery, kw_only=True):
-    """Which message and which group."""
-
-    group: GroupName
 
 
 class Check(msgspec.Struct, rename="camel"):
@@ -92,31 +82,8 @@ class Explanation(Partial, rename="camel"):
     checks: list[Check]
 
 
-class ExplainApi:
-    """Explanations."""
-
-    def __init__(self, view: ClusterView, plans: PlanTable) -> None:
-        self._view = view
-        self._plans = plans
-
-    @route("GET", "/messages/{id}/explain", scope=READ, path_type=MessagePath, query=ExplainQuery, answer=Explanation)
-    async def explain(self, call: RouteCall[MessagePath, ExplainQuery, None]) -> Explanation:
-        """Say why a message did, or did not, reach a group, and by what that is known."""
-        query = call.query
-        view = self._view.partial(call.missing)
-        try:
-            message = await Lookup(view).by_id(call.path.id, query.topic, query.broker)
-        except Problem as problem:
-            if problem.status != 404:
-                raise
-            values: Values = {"reason": str(problem), "group": query.group}
-            check = Check("message", "bad", said("message.missing", values), "message.missing", values, {})
-            return Explanation("no-message", said("verdict.no-message", values), values, None, [check])
-        return await Explaining(view, self._plans, message, query.group).explain()
-
-
-class Explaining:
-    """One explanation."""
+class Explainer:
+    """Finds out why one message did, or did not, reach one group."""
 
     def __init__(self, view: PartialView, plans: PlanTable, message: FoundMessage, group: str) -> None:
         self._view = view
@@ -133,7 +100,7 @@ class Explaining:
         self._values: Values = {}
 
     async def explain(self) -> Explanation:
-        """Look at one thing after the other."""
+        """Run one check after another until the verdict is known."""
         stored = self._message.stored
         broker = self._message.broker
         facts: Values = {
@@ -318,3 +285,10 @@ def _place(one: FoundMessage) -> Facts:
 def said(code: str, values: Values) -> str:
     """Return a sentence with its blanks filled."""
     return SENTENCES[code].format_map(values)
+
+
+def not_found(reason: str, group: str) -> Explanation:
+    """Return the explanation where there is no such message."""
+    values: Values = {"reason": reason, "group": group}
+    check = Check("message", "bad", said("message.missing", values), "message.missing", values, {})
+    return Explanation("no-message", said("verdict.no-message", values), values, None, [check])

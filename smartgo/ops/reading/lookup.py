@@ -5,8 +5,8 @@ from __future__ import annotations
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.search import KEY_LIMIT, BrokerSearch, address_in
 from smartgo.errors import BadHeader
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
-from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.schema.headerfields import INT64_MAX
 
 

@@ -15,7 +15,7 @@ from smartgo.client.messages import BODY_LIMIT
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.reading.content import MessageRow, row_of
 from smartgo.ops.reading.inflating import Inflater
-from smartgo.ops.reading.partial import Partial
+from smartgo.ops.web.partial import Partial
 
 PIECE: Final = 64 * 1024
 """Bytes that are written at once."""

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from smartgo.env.interfaces import IClock
-from smartgo.ops.reading.partial import Missing, MissingBroker
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
+from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.schema.bodies import ConsumeStats
 
 WATCHED: Final = 64

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
-from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
+from smartgo.ops.web.partial import Missing
 
 FRESH: Final = 10.0
 """Seconds for which a survey is good; longer where it took long, see L{Cached}."""

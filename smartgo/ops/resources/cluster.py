@@ -12,13 +12,13 @@ from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.interfaces import ClosedConnection, ILocalNode
-from smartgo.ops.reading.partial import Partial
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView, Source, each
+from smartgo.ops.resources.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.security.audit import hidden
 from smartgo.ops.security.principals import is_secret
-from smartgo.ops.web.names import BrokerPath, ClientPath, KvPath, NamespacePath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.partial import Partial
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import ClusterInfo

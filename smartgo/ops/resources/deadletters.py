@@ -18,11 +18,11 @@ from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of
-from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
-from smartgo.ops.resources.queues import ClusterQueueReader
-from smartgo.ops.web.names import GroupPath
+from smartgo.ops.resources.names import GroupPath
 from smartgo.ops.web.pagination import Cursor, ListQuery, Offset, Page, cut, page_of
+from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.routes import READ, LinesAnswer, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import DLQ_PREFIX

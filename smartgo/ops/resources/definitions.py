@@ -17,9 +17,9 @@ from smartgo.client.administration.definitions import (
     leave,
 )
 from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.names import Brokers, Namespace
 from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
-from smartgo.ops.web.names import Brokers, Namespace
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, RouteCall, route
 

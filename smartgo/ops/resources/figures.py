@@ -12,7 +12,7 @@ from zope.interface import implementer
 from smartgo.env.interfaces import IClock
 from smartgo.ops.figures.sampler import FigureListener, FigureSampler
 from smartgo.ops.reading.progress import ProgressReader
-from smartgo.ops.web.names import GroupName, TopicName
+from smartgo.ops.resources.names import GroupName, TopicName
 from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 

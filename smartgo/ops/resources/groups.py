@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.reading.partial import MissingBroker
 from smartgo.ops.reading.progress import Progress, ProgressReader, ProgressView
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, GroupEntry, each
+from smartgo.ops.resources.names import Brokers, GroupName, GroupPath, MemberPath
 from smartgo.ops.resources.topics import Done
-from smartgo.ops.web.names import Brokers, GroupName, GroupPath, MemberPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.partial import MissingBroker
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig

@@ -21,12 +21,12 @@ from smartgo.ops.reading.content import (
     row_of,
     view_of,
 )
+from smartgo.ops.reading.deliveries import MessageDeliveries
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.deliveries import MessageDeliveries
+from smartgo.ops.resources.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.resources.send import Outbox, SentMessage
-from smartgo.ops.web.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Raw, RouteCall, route

@@ -12,9 +12,9 @@ from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
 from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.reading.content import QueueId, QueueOffset
 from smartgo.ops.reading.plans import Plan, PlanTable, State
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import ClusterQueueReader
-from smartgo.ops.web.names import BrokerName, GroupName, TopicName
+from smartgo.ops.resources.names import BrokerName, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route

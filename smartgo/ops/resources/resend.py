@@ -17,11 +17,11 @@ from smartgo.ops.reading.content import MessageId, TimeMs
 from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
-from smartgo.ops.reading.partial import Missing, MissingBroker
 from smartgo.ops.reading.view import ClusterView, PartialView
+from smartgo.ops.resources.names import GroupName, GroupPath
 from smartgo.ops.resources.send import Keys, Outbox, Properties, SentMessage, Tag, body_of, check_own
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
-from smartgo.ops.web.names import GroupName, GroupPath
+from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue

@@ -15,11 +15,11 @@ from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, Tim
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
-from smartgo.ops.reading.partial import Missing, MissingBroker
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, each
-from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.resources.names import TopicName
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
-from smartgo.ops.web.names import TopicName
+from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue

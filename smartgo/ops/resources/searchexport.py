@@ -15,11 +15,11 @@ from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of, shared
-from smartgo.ops.reading.partial import Missing
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.resources.search import SEARCH
 from smartgo.ops.web.jobs import JobPath, JobTable
+from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, LinesAnswer, RouteCall, route
 from smartgo.schema.bodies import MessageQueue

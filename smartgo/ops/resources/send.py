@@ -17,8 +17,8 @@ from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
 from smartgo.ops.reading.content import QueueId
 from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.names import BrokerName, TopicName
 from smartgo.ops.security.principals import Principal
-from smartgo.ops.web.names import BrokerName, TopicName
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue

@@ -21,9 +21,9 @@ from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.queues import ClusterQueueReader
-from smartgo.ops.web.names import BrokerName, TopicName
+from smartgo.ops.resources.names import BrokerName, TopicName
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource

@@ -8,11 +8,10 @@ anything is written to the audit log, whatever became of it.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from klein import Klein
@@ -21,39 +20,28 @@ from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.server import GzipEncoderFactory
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.ops.reading.partial import fill
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
 from smartgo.ops.security.requestguard import RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import COOKIE
+from smartgo.ops.web.answers import write_answer
 from smartgo.ops.web.openapi import PREFIX, document
 from smartgo.ops.web.openapipage import docs_pages
+from smartgo.ops.web.partial import fill
 from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
+from smartgo.ops.web.requestvalues import QuerySchema, read_body, read_path
 from smartgo.ops.web.routes import BODY_LIMIT, LinesAnswer, Raw, RestRoute, RouteCall, StreamAnswer, routes_of
 from smartgo.ops.web.site import REQUEST_SECONDS
 from smartgo.ops.web.streams import Streams
-
-_GZIP_FROM: Final = 1024  # bytes
-_GZIP_TO: Final = 1024 * 1024
-"""Bytes up to which an answer is compressed and has an C{ETag}: both are work on the reactor thread."""
-_VALUE_LIMIT: Final = 64  # parameters of a query
 
 _ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}
 """Paths where others look for what stands elsewhere."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-class _Gzip(GzipEncoderFactory):
-    compressLevel = 5
-
-
-_gzip = _Gzip()
 
 
 class RestApplication:
@@ -94,6 +82,7 @@ class RestApplication:
         self.klein.handle_errors(HTTPException)(cast("Any", self._not_routed))
         declared = [pair for resource in resources for pair in routes_of(resource)]
         self.routes: Sequence[RestRoute] = [one for one, _ in declared]
+        self._queries = {(one.method, one.path): QuerySchema(one.query_type) for one in self.routes}
         for number, (one, method) in enumerate(declared):
             self._add(number, one, method)
         self._add_pages()
@@ -153,7 +142,7 @@ class RestApplication:
         for number, (path, page) in enumerate(self._pages.items()):
 
             def show(request: OpsRequest, page: Raw = page) -> None:
-                self._answer(request, 200, page.content, page.content_type, page.headers)
+                write_answer(request, 200, page.content, page.content_type, page.headers)
 
             show.__name__ = f"page_{number}"
             self.klein.route(path, methods=["GET"])(show)
@@ -211,9 +200,9 @@ class RestApplication:
         principal: Principal,
         credentials: RequestCredentials,
     ) -> RouteCall[Any, Any, Any]:
-        query = _query(one.query_type, request)
-        body = _body(one.body_type, request)
-        names = None if one.path_type is None else _converted(path, one.path_type, "the path")
+        query = self._queries[one.method, one.path].read(request)
+        body = read_body(one.body_type, request)
+        names = read_path(one.path_type, path)
         address = self._guard.address(credentials)
         call: RouteCall[Any, Any, Any] = RouteCall(
             names, query, body, principal, address, request.id, credentials.secure
@@ -222,7 +211,7 @@ class RestApplication:
         return call
 
     def _succeed(self, one: RestRoute, request: OpsRequest, call: RouteCall[Any, Any, Any], result: Any) -> None:
-        if request.finished or request._disconnected:
+        if request.finished or request.is_disconnected:
             return
         for name, value in call.headers.items():
             request.setHeader(name.encode(), value.encode())
@@ -239,32 +228,9 @@ class RestApplication:
             request.setResponseCode(one.status)
             request.finish()
         elif isinstance(result, Raw):
-            self._answer(request, one.status, result.content, result.content_type, result.headers)
+            write_answer(request, one.status, result.content, result.content_type, result.headers)
         else:
-            self._answer(request, one.status, _encode(result), one.media, {})
-
-    def _answer(
-        self, request: OpsRequest, status: int, content: bytes, content_type: str, headers: Mapping[str, str]
-    ) -> None:
-        request.setResponseCode(status)
-        request.setHeader(b"Content-Type", content_type.encode())
-        for name, value in headers.items():
-            request.setHeader(name.encode(), value.encode())
-        if request.method in (b"GET", b"HEAD") and status == 200 and len(content) <= _GZIP_TO:
-            tag = b'"%s"' % hashlib.blake2b(content, digest_size=12).hexdigest().encode()
-            request.responseHeaders.setRawHeaders(b"ETag", [tag])
-            if _names(request.requestHeaders.getRawHeaders(b"If-None-Match", []), tag):
-                request.setResponseCode(304)
-                request.responseHeaders.removeHeader(b"Content-Type")
-                request.finish()
-                return
-        request.setHeader(b"Vary", b"Accept-Encoding")
-        if _GZIP_FROM <= len(content) <= _GZIP_TO and request.method != b"HEAD":
-            request._encoder = _gzip.encoderForRequest(request)
-        if request._encoder is None:
-            request.setHeader(b"Content-Length", b"%d" % len(content))
-        request.write(content)
-        request.finish()
+            write_answer(request, one.status, _encode(result), one.media, {})
 
     # -- the audit log -----------------------------------------------------------------------------------------
 
@@ -346,96 +312,3 @@ def _matches(pattern: str, path: str) -> bool:
     return len(parts) == len(given) and all(
         one == other or one.startswith("{") for one, other in zip(parts, given, strict=True)
     )
-
-
-def _names(headers: Sequence[bytes], tag: bytes) -> bool:
-    """Whether C{If-None-Match} names a tag."""
-    found = [one.strip().removeprefix(b"W/") for header in headers for one in header.split(b",")]
-    return tag in found or b"*" in found
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
-
-
-def _converted(values: Any, kind: Any, place: str) -> Any:
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Problem(400, f"{place}: {error}", "invalid-value") from None
-
-
-def _query(kind: type[msgspec.Struct] | None, request: OpsRequest) -> Any:
-    raw = request.uri.partition(b"?")[2]
-    try:
-        pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_VALUE_LIMIT, encoding="utf-8"
-        )
-    except ValueError:
-        raise Problem(400, "the query cannot be read", "invalid-value") from None
-    if kind is None:
-        if pairs:
-            raise Problem(400, f"there is no parameter {pairs[0][0]!r}", "invalid-value")
-        return None
-    lists, nullable = _list_fields(kind), _nullable_fields(kind)
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in lists:
-            values.setdefault(name, []).append(value)
-        elif name in nullable and value.lower() == "null":
-            raise Problem(400, f"the query: null is no value of {name!r}", "invalid-value")
-        elif name in values:
-            raise Problem(400, f"the parameter {name!r} is there twice", "invalid-value")
-        else:
-            values[name] = value
-    return _converted(values, kind, "the query")
-
-
-_lists: dict[type[msgspec.Struct], frozenset[str]] = {}
-
-
-def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
-    found = _lists.get(kind)
-    if found is None:
-        described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
-        found = frozenset(one.encode_name for one in described.fields if _is_list(one.type))
-        _lists[kind] = found
-    return found
-
-
-_nullables: dict[type[msgspec.Struct], frozenset[str]] = {}
-
-
-def _nullable_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
-    """Parameters that may be left out, and are no text: nobody means the word C{null} by one of them."""
-    found = _nullables.get(kind)
-    if found is None:
-        described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
-        found = frozenset(one.encode_name for one in described.fields if _is_nullable(one.type))
-        _nullables[kind] = found
-    return found
-
-
-def _is_nullable(kind: msgspec.inspect.Type) -> bool:
-    if isinstance(kind, msgspec.inspect.Metadata):
-        return _is_nullable(kind.type)
-    return isinstance(kind, msgspec.inspect.UnionType) and kind.includes_none
-
-
-def _is_list(kind: msgspec.inspect.Type) -> bool:
-    if isinstance(kind, msgspec.inspect.Metadata):
-        return _is_list(kind.type)
-    return isinstance(kind, msgspec.inspect.CollectionType)
-
-
-def _body(kind: Any, request: OpsRequest) -> Any:
-    if kind is None:
-        return None
-    content_type = (request.header_text("Content-Type") or "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
-        raise Problem(415, "the body must be of type application/json")
-    content: Any = request.content
-    content.seek(0)
-    try:
-        return msgspec.json.decode(content.read(), type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, f"the body: {error}", "invalid-value") from None

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.reading.partial import Partial
+from smartgo.ops.web.partial import Partial
 from smartgo.ops.web.problems import Problem
 
 MOST: Final = 200

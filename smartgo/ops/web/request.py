@@ -10,13 +10,16 @@ from io import BytesIO
 from typing import Any, Final, cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import datetimeToString
-from twisted.web.server import Request
 
 from smartgo.ops.web.openapi import PREFIX
 from smartgo.ops.web.problems import TITLES, Problem
 from smartgo.ops.web.routes import BODIES
+from smartgo.ops.web.twistedhttp import RequestAdapter
+
+_log = Logger()
 
 _PROBES: Final = frozenset(
     {b"/metrics", *(PREFIX.encode() + path for path in (b"/metrics", b"/health", b"/ready"))},
@@ -50,7 +53,7 @@ def split_target(target: bytes) -> tuple[bytes | None, bytes]:
     return rest[:end], path if path.startswith(b"/") else b"/" + path
 
 
-class OpsRequest(Request):
+class OpsRequest(RequestAdapter):
     """
     One request.
 
@@ -137,13 +140,13 @@ class OpsRequest(Request):
 
     def processingFailed(self, reason: Failure) -> Failure:
         """A mistake of ours: said to the log in full, and to the client in a word."""
-        self._log.failure("request {id} failed", reason, id=self.id)
+        _log.failure("request {id} failed", reason, id=self.id)
         self.answer_problem(Problem(500, "an internal error; the log has it under the request's id"))
         return reason
 
     def answer_problem(self, problem: Problem) -> None:
         """Answer with an error, unless an answer has begun."""
-        if self.finished or self._disconnected:
+        if self.finished or self.is_disconnected:
             return
         if self.startedWriting:
             cast("Any", self.transport).abortConnection()
@@ -154,7 +157,7 @@ class OpsRequest(Request):
     def begin_problem(self, problem: Problem) -> bytes:
         """Set status and headers for an error; return the body."""
         self.setResponseCode(problem.status, TITLES[problem.status].encode())
-        self._encoder = None
+        self.compress(None)
         for unwanted in (b"ETag", b"Content-Encoding", b"Set-Cookie"):
             self.responseHeaders.removeHeader(unwanted)
         for name, value in problem.headers.items():

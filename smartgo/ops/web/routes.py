@@ -18,9 +18,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from smartgo.ops.reading.partial import Missing
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
 from smartgo.ops.security.requestguard import counted
+from smartgo.ops.web.partial import Missing
 
 __all__ = [
     "ADMIN",
@@ -62,7 +62,7 @@ class RouteCall(Generic[P, Q, B]):
     @ivar request_id: stands in the answer and in the log.
     @ivar headers: headers for the answer, to be added to.
     @ivar noted: words for the audit log besides path and body, to be added to.
-    @ivar missing: who is missing from the answer; a L{Partial<smartgo.ops.reading.partial.Partial>} one names them.
+    @ivar missing: who is missing from the answer; a L{Partial<smartgo.ops.web.partial.Partial>} one names them.
     @ivar gone: whether the client has gone away meanwhile.
     """
 

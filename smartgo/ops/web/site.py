@@ -16,9 +16,7 @@ from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import ServerFactory
-from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
 from twisted.web.server import Request
 
 from smartgo.env.interfaces import IEnvironment
@@ -28,6 +26,7 @@ from smartgo.ops.web.httpslayer import HttpsLayer
 from smartgo.ops.web.problems import TITLES, Problem
 from smartgo.ops.web.request import SECURITY_HEADERS, OpsRequest, split_target
 from smartgo.ops.web.routes import BODIES, BODY_LIMIT
+from smartgo.ops.web.twistedhttp import ChannelAdapter
 
 URL_LIMIT: Final = 8 * 1024  # bytes
 HEADERS_LIMIT: Final = 16 * 1024  # bytes of all headers
@@ -41,7 +40,7 @@ _LINGER_SECONDS: Final = 2.0
 _LAST_SECONDS: Final = 2.0
 
 
-class Channel(HTTPChannel):
+class Channel(ChannelAdapter):
     """One connection."""
 
     maxHeaders = HEADER_COUNT
@@ -51,7 +50,6 @@ class Channel(HTTPChannel):
 
     factory: OpsFactory
     site: Any
-    _log = Logger()
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +100,7 @@ class Channel(HTTPChannel):
 
     def headerReceived(self, line: bytes) -> bool:
         """Count headers."""
-        if self._receivedHeaderCount >= self.maxHeaders:
+        if self.header_count >= self.maxHeaders:
             self.refuse(431, f"there are more than {HEADER_COUNT} headers")
             return False
         return bool(super().headerReceived(line))
@@ -112,7 +110,7 @@ class Channel(HTTPChannel):
         self._stop_first()
         self.factory.table.used(self)
         request = self.requests[-1]
-        request.limit = self.factory.body_limit(self._command, split_target(self._path)[1])
+        request.limit = self.factory.body_limit(self.request_method, split_target(self.request_target)[1])
         if self.length is not None and self.length > request.limit:
             request.parseCookies()
             self.refuse(413, f"the body is longer than {request.limit} B")
@@ -143,7 +141,7 @@ class Channel(HTTPChannel):
         """Read, unless all has been said."""
         if not self._refused:
             super().dataReceived(data)
-            if self.has_begun and self._due is None and not self._handlingRequest and not self._refused:
+            if self.has_begun and self._due is None and not self.is_served and not self._refused:
                 self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
 
     def rawDataReceived(self, data: bytes) -> None:
@@ -193,14 +191,9 @@ class Channel(HTTPChannel):
         self._due = self.callLater(_LINGER_SECONDS, self._leave)
 
     @property
-    def is_served(self) -> bool:
-        """Whether a request of this connection is being served."""
-        return bool(self._handlingRequest)
-
-    @property
     def has_begun(self) -> bool:
         """Whether a part of a request is there."""
-        return self._line_read or bool(self._buffer)
+        return self._line_read or self.has_partial_line
 
     def requestDone(self, request: Any) -> None:
         """Go on with the next request, unless all is to end."""
@@ -217,7 +210,8 @@ class Channel(HTTPChannel):
         self._due = None
         self.loseConnection()
 
-    def _respondToBadRequestAndDisconnect(self) -> None:
+    def bad_request(self) -> None:
+        """Answer a request that is not HTTP with a problem body."""
         self.refuse(400, "the request is no HTTP/1.1 request")
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]

@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import Brokers
 from smartgo.errors import CallFailed
-from smartgo.ops.reading.partial import Missing
 from smartgo.ops.reading.view import FRESH, Cached
+from smartgo.ops.web.partial import Missing
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest

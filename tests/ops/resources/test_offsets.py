@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.plans import DONE_MS, KEPT, PLANNED_MS
-from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor

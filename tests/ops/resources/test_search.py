@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.ops.reading import inflating
 from smartgo.ops.reading.inflating import PER_SECOND, SEARCHED, Searched, search_in
-from smartgo.ops.resources.queues import ClusterQueueReader
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.jobs import RestJob
 from smartgo.remoting.client import RemotingClient

@@ -10,8 +10,8 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import NotConnected, PeerRefused
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.resources import tail
-from smartgo.ops.resources.queues import ClusterQueueReader
 from smartgo.ops.resources.tail import QUEUES, SECONDS, SHARE, TAILS, LiveTail, TailQuery
 from smartgo.ops.web.streams import IStreamSource
 from smartgo.remoting.client import RemotingClient

@@ -12,17 +12,16 @@ busy is no sick one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
-import msgspec
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
 from smartgo.client.administration.asking import TIMEOUT, Asking, OnMissing
 from smartgo.client.client import Client
-from smartgo.errors import CallFailed, CallTimedOut, NotConnected, PeerRefused
-from smartgo.ops.web.problems import Problem
+from smartgo.errors import CallFailed, CallTimedOut, NotConnected
+from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
@@ -33,29 +32,6 @@ VIEW_SECONDS: Final = 4.5
 """For all questions of a view, likewise."""
 SILENT_SECONDS: Final = 3.0
 """For which no view waits for an address that did not answer, likewise."""
-
-_CUT: Final = 200  # characters of a reason
-
-
-class MissingBroker(msgspec.Struct, rename="camel", frozen=True):
-    """
-    A broker that an answer goes on without.
-
-    @ivar reason: why: it did not answer in time, cannot be reached, declined, or its answer cannot be read.
-    """
-
-    broker: str
-    reason: str
-
-
-class Partial(msgspec.Struct, rename="camel", kw_only=True):
-    """
-    An answer that may be made without some brokers.
-
-    @ivar missing: the brokers that did not contribute what they were asked for; empty where the answer is whole.
-    """
-
-    missing: list[MissingBroker] = []
 
 
 class Silences:
@@ -80,44 +56,6 @@ class Silences:
         """Return why one is not to be waited for now; C{None}: it is."""
         until, reason = self._until.get(address, (0.0, ""))
         return reason if until > self._seconds() else None
-
-
-class Missing:
-    """The brokers that one view goes on without."""
-
-    def __init__(self) -> None:
-        self._reasons: dict[str, str] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._reasons)
-
-    def note(self, broker: str, error: object) -> None:
-        """Go on without a broker; what was noted first stays."""
-        reason = (error.remark if isinstance(error, PeerRefused) else str(error)).removeprefix(f"broker {broker}: ")
-        self._reasons.setdefault(broker, reason if len(reason) <= _CUT else reason[: _CUT - 1] + "…")
-
-    def add(self, other: Missing) -> None:
-        """Go on without those that another question went on without."""
-        for broker, reason in other._reasons.items():
-            self._reasons.setdefault(broker, reason)
-
-    @property
-    def rows(self) -> list[MissingBroker]:
-        """They, by name."""
-        return [MissingBroker(broker, self._reasons[broker]) for broker in sorted(self._reasons)]
-
-    def absent(self, what: str, code: str) -> Problem:
-        """Return the error for what no broker has that answered: who is missing may have it."""
-        if not self:
-            return Problem(404, f"there is no {what}", code)
-        missing = "; ".join(f"{one.broker}: {one.reason}" for one in self.rows)
-        return Problem(502, f"no broker that answers has {what}; missing: {missing}", "brokers-missing")
-
-
-def fill(answer: object, missing: Missing) -> None:
-    """Name who is missing in an answer that has a place for it: C{missing}, as L{Partial} has it."""
-    if isinstance(answer, msgspec.Struct) and "missing" in answer.__struct_fields__:
-        cast("Partial", answer).missing = missing.rows
 
 
 class _Question:

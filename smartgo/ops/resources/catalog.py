@@ -1,0 +1,115 @@
+"""The list of all resources: one that is not in it is not served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from smartgo.client.client import Client
+from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.alerts.monitor import AlertMonitor
+from smartgo.ops.figures.sampler import FigureSampler
+from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.reading.inflating import Inflater
+from smartgo.ops.reading.plans import PlanTable
+from smartgo.ops.reading.progress import ProgressReader
+from smartgo.ops.reading.survey import GroupSurvey
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.resources.alerts import AlertsApi
+from smartgo.ops.resources.cluster import ClusterApi
+from smartgo.ops.resources.deadletters import DeadApi
+from smartgo.ops.resources.definitions import DefinitionsApi
+from smartgo.ops.resources.explain import ExplainApi
+from smartgo.ops.resources.figures import EventsApi
+from smartgo.ops.resources.groups import GroupsApi
+from smartgo.ops.resources.messages import MessagesApi
+from smartgo.ops.resources.offsets import OffsetsApi
+from smartgo.ops.resources.resend import ResendApi
+from smartgo.ops.resources.search import SearchApi
+from smartgo.ops.resources.searchexport import FoundApi
+from smartgo.ops.resources.send import Outbox, SendApi
+from smartgo.ops.resources.settings import SettingsApi
+from smartgo.ops.resources.status import MetricsApi, StatusApi
+from smartgo.ops.resources.tail import TailApi
+from smartgo.ops.resources.topics import TopicsApi
+from smartgo.ops.security.audit import AuditLog
+from smartgo.ops.security.requestguard import RequestGuard
+from smartgo.ops.security.sessions import SessionTable
+from smartgo.ops.security.tokens import TokenTable
+from smartgo.ops.web.jobs import JobsApi, JobTable
+
+
+@dataclass(frozen=True)
+class SecurityParts:
+    """What knows who may do what."""
+
+    guard: RequestGuard
+    tokens: TokenTable
+    sessions: SessionTable
+    audit: AuditLog
+
+
+@dataclass(frozen=True)
+class ClusterParts:
+    """What knows the cluster: a client towards it, and what is read over that client."""
+
+    client: Client
+    view: ClusterView
+    progress: ProgressReader
+    survey: GroupSurvey
+    sampler: FigureSampler
+    alerts: AlertMonitor
+
+
+@dataclass(frozen=True)
+class ResourceParts:
+    """
+    What resources are made of.
+
+    @ivar node: the process around the API; C{None} where it fronts a cluster from outside.
+    @ivar metrics: returns what C{/metrics} shows.
+    """
+
+    env: IEnvironment
+    security: SecurityParts
+    cluster: ClusterParts
+    jobs: JobTable
+    plans: PlanTable
+    node: ILocalNode | None
+    metrics: Callable[[], CollectorRegistry]
+
+
+def all_resources(parts: ResourceParts) -> list[object]:
+    """Return every resource, in the order in which the OpenAPI document shows them."""
+    env, node, jobs, plans = parts.env, parts.node, parts.jobs, parts.plans
+    security, cluster = parts.security, parts.cluster
+    view = cluster.view
+    inflater = Inflater(env)
+    outbox = Outbox(cluster.client, view)
+    return [
+        SessionApi(security.guard, security.tokens, security.sessions),
+        TokensApi(security.tokens),
+        AuditApi(security.audit),
+        ClusterApi(env.clock, cluster.client, view, node),
+        TopicsApi(view),
+        GroupsApi(view, cluster.progress, cluster.survey),
+        EventsApi(env.clock, cluster.sampler, cluster.progress),
+        AlertsApi(env.clock, cluster.alerts),
+        DefinitionsApi(view, jobs),
+        JobsApi(jobs),
+        MessagesApi(view, outbox, inflater),
+        TailApi(env.clock, view, inflater),
+        SearchApi(view, jobs, inflater),
+        FoundApi(view, jobs, inflater),
+        ExplainApi(view, plans),
+        SendApi(outbox),
+        DeadApi(view, inflater),
+        ResendApi(view, outbox, jobs, inflater),
+        OffsetsApi(view, plans),
+        StatusApi(node),
+        SettingsApi(node),
+        MetricsApi(env.clock, parts.metrics),
+    ]

@@ -1,0 +1,71 @@
+"""Answers that leave brokers out: which ones are missing, and why; the answer names them."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import msgspec
+
+from smartgo.errors import PeerRefused
+from smartgo.ops.web.problems import Problem
+
+_REASON_LIMIT: Final = 200  # characters
+
+
+class MissingBroker(msgspec.Struct, rename="camel", frozen=True):
+    """
+    A broker that an answer goes on without.
+
+    @ivar reason: why: it did not answer in time, cannot be reached, declined, or its answer cannot be read.
+    """
+
+    broker: str
+    reason: str
+
+
+class Partial(msgspec.Struct, rename="camel", kw_only=True):
+    """
+    An answer that may be made without some brokers.
+
+    @ivar missing: the brokers that did not contribute what they were asked for; empty where the answer is whole.
+    """
+
+    missing: list[MissingBroker] = []
+
+
+class Missing:
+    """The brokers that one view goes on without."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def note(self, broker: str, error: object) -> None:
+        """Go on without a broker; what was noted first stays."""
+        reason = (error.remark if isinstance(error, PeerRefused) else str(error)).removeprefix(f"broker {broker}: ")
+        self._reasons.setdefault(broker, reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 1] + "…")
+
+    def add(self, other: Missing) -> None:
+        """Go on without those that another question went on without."""
+        for broker, reason in other._reasons.items():
+            self._reasons.setdefault(broker, reason)
+
+    @property
+    def rows(self) -> list[MissingBroker]:
+        """They, by name."""
+        return [MissingBroker(broker, self._reasons[broker]) for broker in sorted(self._reasons)]
+
+    def absent(self, what: str, code: str) -> Problem:
+        """Return the error for what no broker has that answered: who is missing may have it."""
+        if not self:
+            return Problem(404, f"there is no {what}", code)
+        missing = "; ".join(f"{one.broker}: {one.reason}" for one in self.rows)
+        return Problem(502, f"no broker that answers has {what}; missing: {missing}", "brokers-missing")
+
+
+def fill(answer: object, missing: Missing) -> None:
+    """Name who is missing in an answer that has a place for it: C{missing}, as L{Partial} has it."""
+    if isinstance(answer, msgspec.Struct) and "missing" in answer.__struct_fields__:
+        cast("Partial", answer).missing = missing.rows
