@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort
+from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IReactorCore
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
@@ -163,6 +163,15 @@ class Listener(Service):
         """Begin to listen, unless L{open} was called before."""
         super().startService()
         self.open().addErrback(lambda failure: self._log.failure("the server does not listen", failure=failure))
+
+    def run(self, reactor: IReactorCore) -> Deferred[None]:
+        """
+        Begin to listen, and stop with the reactor, which waits for it; for programs that are nothing else.
+
+        @return: fires never; fails as L{open}.
+        """
+        reactor.addSystemEventTrigger("before", "shutdown", self.stopService)
+        return self.open().addCallback(lambda _: Deferred())
 
     # -- the limits on accepting -------------------------------------------------------------------------------
 
