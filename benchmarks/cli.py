@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import click
 
-from . import apache, apachereport, builder, indexing, profiling, report, runner, scaling
+from . import apache, apachereport, builder, indexing, profiling, report, runner, scaling, sparkcli
 from .errors import BenchmarkError
 from .results import Results
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
-from .targets import Attached, Started, Target, running
+from .targets import Attached, Target, running
 from .workshop import (
     check_option,
     console,
@@ -241,106 +240,6 @@ def profile_command(
         console.print(profiling.table("Lines, µs a message", lines, top))
 
 
-@main.command("spark")
-@click.option("--scale", default=1.0, show_default=True, help="Size of the stores: 1 for 1 GiB and 256 MiB.")
-@click.option("--rounds", default=3, show_default=True, help="Rounds that count, after two warm ones.")
-@click.option(
-    "--bodies",
-    type=click.Choice(["json", "random"]),
-    default="json",
-    show_default=True,
-    help="What messages hold; random bytes are kind to Parquet, which then has nothing to decompress.",
-)
-@folder_options
-@json_option
-@check_option
-def spark_command(
-    scale: float,
-    rounds: int,
-    bodies: str,
-    work: Path | None,
-    keep: bool,
-    ports: int,
-    jars: Path | None,
-    json_path: Path | None,
-    check: bool,
-) -> None:
-    """
-    Read stores by Spark, beside Parquet with the same rows and beside what a user would write instead.
-
-    Whole scans and counts in local[2]: wall time, and CPU time of the whole process tree; and the reader alone, outside
-    Spark. Needs Java 17 and the extra [spark]; about a quarter of an hour on a quiet machine.
-    """
-    from . import sparkbatch, sparkreport
-
-    with workshop(work, keep, ports, jars) as bench, console.status("starting") as status:
-        options = {"scale": scale, "rounds": rounds, "bodies": bodies}
-        outcome = sparkbatch.Outcome(now(), facts_of(bench), options)
-        with closing(sparkbatch.Batch(bench.work, outcome, rounds, bodies, status.update)) as batch:
-            batch.run(sparkbatch.sizes(scale))
-    sparkreport.show(outcome, console)
-    keep_figures(outcome, json_path, "spark")
-    if check and not all(verdict.met for verdict in sparkreport.verdicts(outcome)):
-        sys.exit(1)
-
-
-@main.command("spark-stream")
-@click.option(
-    "-t",
-    "--target",
-    type=click.Choice(["ours", "rocketmq"]),
-    default="ours",
-    show_default=True,
-    help="Whose broker writes the store that is followed.",
-)
-@click.option("--rate", default=5000, show_default=True, help="Messages a second.")
-@click.option("--seconds", default=300.0, show_default=True, help="How long; the query is killed half-way.")
-@click.option("--trigger", default="1 second", show_default=True, help="Time between two micro-batches at least.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Where to draw the lag over time, as SVG."
-)
-@folder_options
-@json_option
-@check_option
-def spark_stream_command(
-    target: str,
-    rate: int,
-    seconds: float,
-    trigger: str,
-    plot: Path | None,
-    work: Path | None,
-    keep: bool,
-    ports: int,
-    jars: Path | None,
-    json_path: Path | None,
-    check: bool,
-) -> None:
-    """
-    Follow a store by Spark while its broker is under load; kill the query once.
-
-    Every message must be in the sink once. The lag of a micro-batch is how old its oldest message was when all of it
-    lay in the sink. Needs Java 17 and the extra [spark].
-    """
-    from . import lagplot, sparkstream
-
-    with workshop(work, keep, ports, jars) as bench:
-        binary = builder.generator()
-        (broker,) = targets_of(bench, [target])
-        if not isinstance(broker, Started):
-            raise BenchmarkError(f"{target} was not started here")
-        warn_when_busy()
-        with running([broker]), console.status("starting") as status:
-            outcome = sparkstream.run(broker, binary, rate, seconds, trigger, status.update)
-    console.print(sparkstream.told(outcome), highlight=False)
-    keep_figures({**facts_of(bench), "outcome": outcome}, json_path, "spark-stream")
-    if plot is not None:
-        title = f"Lag of a Spark stream behind {outcome.broker}, {rate:,} messages a second"
-        marks = [(begin, "driver and JVM killed") for begin, _ in outcome.restarts]
-        plot.write_text(lagplot.svg(title, outcome.lags, marks), encoding="utf-8")
-    if check and not outcome.exact:
-        sys.exit(1)
-
-
 @main.command("console")
 @click.option("--rounds", default=5, show_default=True, help="Pairs of windows: with the console open, and without.")
 @click.option("--seconds", default=8.0, show_default=True, help="Length of a window.")
@@ -440,3 +339,7 @@ def load_command(arguments: tuple[str, ...]) -> None:
     except BenchmarkError as error:
         raise click.ClickException(str(error)) from None
     sys.exit(subprocess.run([str(binary), *arguments], check=False).returncode)
+
+
+main.add_command(sparkcli.spark_command)
+main.add_command(sparkcli.spark_stream_command)

@@ -18,6 +18,7 @@ from smartgo.client.client import Client
 from smartgo.client.internal.assignment import Assignment
 from smartgo.client.internal.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
 from smartgo.client.internal.locks import RENEWAL, QueueLocks
+from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
 from smartgo.client.internal.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
 from smartgo.client.internal.pauses import Pauses
@@ -81,9 +82,8 @@ class PushConsumer:
         back = SendBack(client, group, settings.max_reconsume)
         parts = (clock, listener, settings, back, self._pauses, self._meters_of)
         self._delivery: Delivery = OrderlyDelivery(*parts, locks) if settings.orderly else ConcurrentDelivery(*parts)
-        self._assignment = Assignment(
-            client, group, settings, self._wants, self._calls, self._offsets, locks, self._pulling
-        )
+        self._member = Membership(client, group, settings, self._calls, self._offsets)
+        self._assignment = Assignment(self._member, self._wants, locks, self._pulling)
         self._loops: list[LoopingCall] = []
         self._started_ms = 0
         self._state = "new"
@@ -281,12 +281,9 @@ class PushConsumer:
 
     def _pulling(self, held: ProcessQueue, wants: SubscriptionData) -> Pulling:
         return Pulling(
-            self._client,
+            self._member,
             held,
             wants,
-            self._settings,
-            self._calls,
-            self._offsets,
             self._pauses,
             self._meters_of(held.queue.topic),
             self._delivery.arrived,

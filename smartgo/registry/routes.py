@@ -13,56 +13,19 @@ and shows a lease takes its name back (L{smartgo.registry.leases}). The tables k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
-import msgspec
 from zope.interface import implementer
 
 from smartgo.registry.absent import AbsentMasters
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
-from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull, is_plain
-from smartgo.registry.topicqueues import TopicQueues
-from smartgo.schema.advertised import Advertised, ConnectionEnds
+from smartgo.registry.livebrokers import BrokerName, Dropped, LiveBroker, address_for, is_repeat
+from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull
+from smartgo.registry.topicqueues import READ, UNIT, UNIT_SUB, WRITE, TopicQueues
+from smartgo.schema.advertised import ConnectionEnds
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, TopicRouteData
 
 EXPIRY = 120.0
 """Seconds of silence after which a broker is taken for dead."""
-
-READ, WRITE = 4, 2
-"""Bits of a topic's permission."""
-
-UNIT, UNIT_SUB = 1, 2
-"""Bits of a topic's sys flag."""
-
-
-class _Live(msgspec.Struct):
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    version: DataVersion
-    digest: bytes
-    heard: float
-    """Monotonic seconds."""
-    channel: object
-    advertised: Advertised
-    ha_advertised: Advertised
-    since_ms: int
-    """Since when it is the master, in ms of the wall clock."""
-    source: str
-
-
-class Dropped(NamedTuple):
-    """A broker that was taken from the tables, and its connection, which is still open."""
-
-    broker: BrokerSeen
-    channel: object
-
-
-class _Broker(msgspec.Struct):
-    cluster: str
-    addresses: dict[int, str]
 
 
 @implementer(IRoutes)
@@ -91,9 +54,9 @@ class RouteTable:
         self._expiry = expiry
         self._max_brokers = max_brokers
         self._queues = TopicQueues(max_topics)
-        self._brokers: dict[str, _Broker] = {}
+        self._brokers: dict[str, BrokerName] = {}
         self._clusters: dict[str, dict[str, None]] = {}
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, LiveBroker] = {}
         self._addresses_of: dict[int, set[str]] = {}
         """C{id} of a channel to what was registered over it; the live entries keep the channels alive."""
         self._absent = AbsentMasters(seconds, expiry)
@@ -114,7 +77,7 @@ class RouteTable:
         """
         self.displaced = []
         seen = self._live.get(one.address)
-        if seen is not None and _unchanged(seen, one):
+        if seen is not None and is_repeat(seen, one):
             return self._refresh(seen, one, channel)
         advertised, ha_advertised = one.check()
         proved = one.since_ms if one.since_ms is not None else self._absent.since(one)
@@ -142,7 +105,7 @@ class RouteTable:
         since_ms = self._wall_ms() if proved is None else proved
         if seen is not None and seen.broker_id == one.broker_id:
             since_ms = min(since_ms, seen.since_ms)
-        seen = _Live(
+        seen = LiveBroker(
             one.cluster,
             one.name,
             one.broker_id,
@@ -277,12 +240,12 @@ class RouteTable:
 
     def told(self, address: str, asker: ConnectionEnds | None) -> str:
         """Return which address of a registered broker an asker is told: of those it advertises, or this usual one."""
-        return _fitting(self._live[address].advertised, asker) or address
+        return address_for(self._live[address].advertised, asker) or address
 
     def told_ha(self, address: str, asker: ConnectionEnds) -> str:
         """Return where an asker is told to replicate from that broker, likewise; may be empty."""
         seen = self._live[address]
-        return _fitting(seen.ha_advertised, asker) or seen.ha_address
+        return address_for(seen.ha_advertised, asker) or seen.ha_address
 
     def topics(self) -> list[str]:
         """Return all topics."""
@@ -365,18 +328,18 @@ class RouteTable:
             same = (seen.name for seen in self._live.values() if one.source and seen.source == one.source)
             self._queues.check_room(topics, one.name, same)
 
-    def _alive(self, one: _Live) -> bool:
+    def _alive(self, one: LiveBroker) -> bool:
         return self._seconds() - one.heard <= self._expiry
 
-    def _age(self, one: _Live) -> str:
+    def _age(self, one: LiveBroker) -> str:
         return f"{self._seconds() - one.heard:.0f} s"
 
     # -- changes -------------------------------------------------------------------------------------------
 
-    def _join(self, one: Registration) -> _Broker:
+    def _join(self, one: Registration) -> BrokerName:
         broker = self._brokers.get(one.name)
         if broker is None:
-            broker = self._brokers[one.name] = _Broker(one.cluster, {})
+            broker = self._brokers[one.name] = BrokerName(one.cluster, {})
         elif broker.cluster != one.cluster:  # nobody else of that name is alive: it has moved
             self._leave(broker.cluster, one.name)
             broker.cluster = one.cluster
@@ -407,14 +370,14 @@ class RouteTable:
             self._queues.drop(seen.name)
         return self._seen(seen)
 
-    def _unlink(self, seen: _Live) -> None:
+    def _unlink(self, seen: LiveBroker) -> None:
         addresses = self._addresses_of.get(id(seen.channel))
         if addresses is not None:
             addresses.discard(seen.address)
             if not addresses:
                 del self._addresses_of[id(seen.channel)]
 
-    def _refresh(self, seen: _Live, one: Registration, channel: object) -> str | None:
+    def _refresh(self, seen: LiveBroker, one: Registration, channel: object) -> str | None:
         self._unlink(seen)
         seen.ha_address, seen.digest, seen.heard, seen.channel = one.ha_address, one.digest, self._seconds(), channel
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
@@ -422,7 +385,7 @@ class RouteTable:
 
     # -- answers -------------------------------------------------------------------------------------------
 
-    def _master_of(self, seen: _Live) -> str | None:
+    def _master_of(self, seen: LiveBroker) -> str | None:
         return None if seen.broker_id == MASTER else self._brokers[seen.name].addresses.get(MASTER)
 
     def _broker_data(self, name: str, asker: ConnectionEnds | None) -> BrokerData:
@@ -430,23 +393,6 @@ class RouteTable:
         addresses = {number: self.told(broker.addresses[number], asker) for number in sorted(broker.addresses)}
         return BrokerData(cluster=broker.cluster, broker_name=name, broker_addrs=addresses)
 
-    def _seen(self, one: _Live) -> BrokerSeen:
+    def _seen(self, one: LiveBroker) -> BrokerSeen:
         age = self._seconds() - one.heard
         return BrokerSeen(one.cluster, one.name, one.broker_id, one.address, one.ha_address, age)
-
-
-def _fitting(advertised: Advertised, asker: ConnectionEnds | None) -> str | None:
-    return advertised.best(asker) if asker is not None and advertised.text else None
-
-
-def _unchanged(seen: _Live, one: Registration) -> bool:
-    """Whether a registration is a sign of life and nothing else."""
-    return (
-        seen.version == one.version
-        and seen.name == one.name
-        and seen.broker_id == one.broker_id
-        and seen.cluster == one.cluster
-        and seen.advertised.text == one.advertised
-        and seen.ha_advertised.text == one.ha_advertised
-        and (one.ha_address == seen.ha_address or not one.ha_address or is_plain(one.ha_address))
-    )

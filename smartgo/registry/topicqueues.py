@@ -13,6 +13,12 @@ import msgspec
 from smartgo.registry.registration import TableFull
 from smartgo.schema.bodies import QueueData
 
+READ, WRITE = 4, 2
+"""Bits of a topic's permission."""
+
+UNIT, UNIT_SUB = 1, 2
+"""Bits of a topic's sys flag."""
+
 
 class TopicQueues:
     """The table. Mutable, single-threaded."""

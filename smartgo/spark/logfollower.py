@@ -21,18 +21,8 @@ from typing import Final
 
 from smartgo.errors import StoreError
 from smartgo.schema.columns import record_positions
-from smartgo.schema.record import (
-    BLANK_MAGICS,
-    BLANK_SIZE,
-    HEAD_SIZE,
-    MESSAGE_MAGICS,
-    SIZE_LIMIT,
-    Scan,
-    Stop,
-    decode,
-    find_record,
-    start_struct,
-)
+from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, HEAD_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, decode, start_struct
+from smartgo.schema.recordscan import Scan, Stop, find_record
 from smartgo.spark.stores import NamedFile
 
 Peek = Callable[[str, int, int], bytes]

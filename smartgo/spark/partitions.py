@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode, find_record
+from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode
+from smartgo.schema.recordscan import find_record
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import LogGap, find_gaps

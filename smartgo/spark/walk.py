@@ -27,9 +27,9 @@ from smartgo.schema.record import (
     SIZE_LIMIT,
     check,
     decode,
-    own_offsets,
     start_struct,
 )
+from smartgo.schema.recordscan import own_offsets
 from smartgo.schema.topics import is_topic
 from smartgo.spark import files
 from smartgo.spark.arrays import texts, values_of

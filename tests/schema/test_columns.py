@@ -16,7 +16,8 @@ from smartgo.schema.columns import Columns, gather, java_hashes, record_position
 from smartgo.schema.consumequeue import UNIT, Unit
 from smartgo.schema.message import HOSTS_MASK, NewMessage
 from smartgo.schema.properties import java_hash
-from smartgo.schema.record import MAGIC_V2, RECORD, decode, encode, scan
+from smartgo.schema.record import MAGIC_V2, RECORD, decode, encode
+from smartgo.schema.recordscan import scan
 from smartgo.schema.rows import RowCodec
 from tests import golden_store
 from tests.schema.test_record import as_v2, random_message, rebuilt

@@ -30,7 +30,7 @@ from smartgo.schema.index import (
 )
 from smartgo.schema.message import COMMIT, PREPARED, ROLLBACK
 from smartgo.schema.properties import encode
-from smartgo.schema.record import scan
+from smartgo.schema.recordscan import scan
 from tests import golden_store
 from tests.doctests import DocTestCase
 

@@ -7,7 +7,8 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.message import NewMessage
-from smartgo.schema.record import BLANK_SIZE, encode, encode_blank, scan
+from smartgo.schema.record import BLANK_SIZE, encode, encode_blank
+from smartgo.schema.recordscan import scan
 from smartgo.spark import logfollower as tail_module
 from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.stores import NamedFile

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.record import scan
+from smartgo.schema.recordscan import scan
 from smartgo.spark.columns import MESSAGES
 from smartgo.spark.logfollower import DataLost
 from smartgo.spark.options import parse

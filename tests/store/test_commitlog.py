@@ -14,7 +14,8 @@ from smartgo.errors import MessageIllegal, NoSuchMessage, ServiceNotAvailable
 from smartgo.schema.consumequeue import UNIT_SIZE, Unit
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.message import BORN_V6, COMMIT, COMPRESSED, PREPARED, ROLLBACK, STORE_V6, NewMessage, pack_host
-from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size, scan
+from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, encode_blank, record_size
+from smartgo.schema.recordscan import scan
 from smartgo.schema.topics import QUEUE_LIMIT, SCHEDULE_TOPIC
 from smartgo.store.interfaces import IQueue
 from smartgo.store.messagestore import MessageStore

@@ -11,7 +11,8 @@ from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
-from smartgo.client.administration.definitions import DefinitionSet, Item, Step, counts_of, read_definitions
+from smartgo.client.administration.definitionfile import DefinitionSet, read_definitions
+from smartgo.client.administration.definitions import Item, Step, counts_of
 from smartgo.errors import BadBody, SettingError
 
 

@@ -20,7 +20,8 @@ from smartgo.schema import index
 from smartgo.schema.consumequeue import UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
-from smartgo.schema.record import BLANK_SIZE, Stop, check, start_struct
+from smartgo.schema.record import BLANK_SIZE, check, start_struct
+from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 from smartgo.store.checkpoint import CheckpointFiles
 from smartgo.store.recovery.logscan import LogScan, record_after, written_end

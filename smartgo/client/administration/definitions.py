@@ -1,47 +1,35 @@
 """
-Definitions: the settings of topics and groups, and values of registries, written out of one cluster and brought into
-another.
+Export and import of definitions: the settings of topics and groups, and values of registries.
 
-Bringing in merges: what is there and not among the definitions is left alone, and nothing is ever deleted. What would
-be done is known before anything is: each setting is to be made, to be changed, the same already, or refused with why.
+An import merges: it creates and updates what the definitions name, leaves the rest alone and never deletes. It can be
+previewed: for each setting a plan says whether it would be created, changed, is the same already, or is refused and
+why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from twisted.internet.task import deferLater
 
 from smartgo.client.administration.asking import Asking, deferred
+from smartgo.client.administration.definitionfile import FIELDS, MOST_QUEUES, NAME_LIMIT, C, DefinitionSet, read_steps
 from smartgo.client.administration.groups import BUILT_IN, Groups
 from smartgo.client.administration.registries import ORDER_NAMESPACE, Registries
 from smartgo.client.administration.topics import TopicKind, Topics, kind_of
-from smartgo.errors import BadBody, BadName, CallFailed, PeerRefused, RequestRefused
+from smartgo.errors import CallFailed, PeerRefused, RequestRefused
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
-from smartgo.schema.bodies.topics import MULTI_TAG, SINGLE_TAG
-from smartgo.schema.topics import check_group, check_topic
 
-VERSION: Final = 1
-MOST_QUEUES: Final = 65_536
 _DIGITS: Final = len(str(MOST_QUEUES))
-VALUE_LIMIT: Final = 32_768
-"""Characters of a value of a registry."""
-NAME_LIMIT: Final = 255
 
 Kind = Literal["topic", "group", "order", "kv"]
 Outcome = Literal["create", "change", "same", "refused", "created", "changed", "failed", "left"]
 
-_MEMBERS: Final = ("version", "topics", "groups", "order", "kv")
-_FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
-    kind: {one.encode_name: one.name for one in msgspec.structs.fields(kind)}
-    for kind in (TopicConfig, SubscriptionGroupConfig)
-}
-"""The attributes of settings by their names in a file."""
-_GROUP_FIELDS: Final = _FIELDS[SubscriptionGroupConfig]
+_GROUP_FIELDS: Final = FIELDS[SubscriptionGroupConfig]
 _SENT: Final = {
-    name: attribute for name, attribute in _FIELDS[TopicConfig].items() if name not in ("topicName", "attributes")
+    name: attribute for name, attribute in FIELDS[TopicConfig].items() if name not in ("topicName", "attributes")
 }
 """Those of a topic that the request has which makes topics (17)."""
 _TURN: Final = 200
@@ -53,28 +41,10 @@ _WHOSE: Final = {
     TopicKind.DEAD: "a group's topic: it comes with its first dead letter",
 }
 
-C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
-
-
-class DefinitionSet(msgspec.Struct, kw_only=True):
-    """
-    What is written out.
-
-    @ivar topics: settings by topic, then by broker name; C{groups} likewise.
-    @ivar order: where the queues of topics consumed in order are, by topic.
-    @ivar kv: other values of registries, by namespace and key.
-    """
-
-    version: int = VERSION
-    topics: dict[str, dict[str, TopicConfig]] = {}
-    groups: dict[str, dict[str, SubscriptionGroupConfig]] = {}
-    order: dict[str, str] = {}
-    kv: dict[str, dict[str, str]] = {}
-
 
 class Item(msgspec.Struct, rename="camel"):
     """
-    One setting that is to be brought in.
+    One setting to be imported, with the outcome.
 
     @ivar name: of a value its namespace and key, with a slash between them.
     @ivar broker: where; null for what registries keep.
@@ -93,7 +63,7 @@ class Item(msgspec.Struct, rename="camel"):
 
     @property
     def words(self) -> str:
-        """What it is about."""
+        """Kind, name and broker of the setting."""
         return f"{self.kind} {self.name}" + (f" at {self.broker}" if self.broker else "")
 
 
@@ -110,7 +80,7 @@ class Step(NamedTuple):
 
 
 class Definitions:
-    """Takes them from a cluster, and brings them in. Fails as L{smartgo.client.admin.Admin} says."""
+    """Exports definitions of a cluster and imports them. Fails as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, topics: Topics, groups: Groups, registries: Registries) -> None:
         """@param asking: with the other parts, one that does without no broker: half of what there is means nothing."""
@@ -185,20 +155,20 @@ class Definitions:
 
     @deferred
     async def read(self, value: Any) -> DefinitionSet:
-        """Return the definitions that plain values say, as L{read_definitions}; others have their turn meanwhile."""
+        """Return the definitions that plain values state; others have their turn meanwhile."""
         found = DefinitionSet()
-        for number, _ in enumerate(_read_into(found, value)):
+        for number, _ in enumerate(read_steps(found, value)):
             await self._turn(number)
         return found
 
     async def _turn(self, number: int) -> None:
-        """Let others have their turn, once in a while."""
+        """Let others have their turn after every C{_TURN} settings."""
         if number % _TURN == _TURN - 1:
             await deferLater(self._asking.client.env.clock, 0)
 
     @deferred
     async def write(self, step: Step) -> None:
-        """Bring one of them in, and note in its item what became of it; what declines it is no failure of this."""
+        """Import one setting and note the outcome in its item; a refusal is noted there too, not raised."""
         item, wanted = step
         try:
             if isinstance(wanted, TopicConfig):
@@ -218,7 +188,7 @@ class Definitions:
 
 
 def leave(steps: Collection[Step]) -> None:
-    """Note of what is still to be written that it will not be."""
+    """Mark the steps that are still due as left out."""
     for step in steps:
         if step.due:
             step.item.outcome = "left"
@@ -229,128 +199,6 @@ def counts_of(steps: Collection[Step]) -> dict[str, int]:
     found: dict[str, int] = {}
     for step in steps:
         found[step.item.outcome] = found.get(step.item.outcome, 0) + 1
-    return found
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
-
-
-def read_definitions(value: Any) -> DefinitionSet:
-    """
-    Return the definitions that plain values say.
-
-    @raise BadBody: they are none, or hold what cannot be meant; the message names the item.
-    """
-    found = DefinitionSet()
-    for _ in _read_into(found, value):
-        pass
-    return found
-
-
-def _read_into(found: DefinitionSet, value: Any) -> Iterator[None]:
-    """Read definitions, a setting a step."""
-    table = _object(value, "definitions")
-    for name in table:
-        if name not in _MEMBERS:
-            raise BadBody(f"there is no {name!r} among definitions; there are {', '.join(_MEMBERS)}")
-    version = table.get("version", VERSION)
-    if version != VERSION:
-        raise BadBody(f"definitions of version {version!r} are not known, but of {VERSION}")
-    yield from _read_settings("topic", table.get("topics", {}), found.topics, check_topic, _read_topic)
-    yield from _read_settings("group", table.get("groups", {}), found.groups, check_group, _read_group)
-    found.order = _read_values("order", table.get("order", {}))
-    for namespace, values in _object(table.get("kv", {}), "kv").items():
-        if namespace == ORDER_NAMESPACE:
-            raise BadBody(f"kv {namespace}: the values of this namespace stand under 'order'")
-        found.kv[_name("namespace", namespace)] = _read_values(f"kv {namespace}/", values)
-
-
-def count_of(value: Any, brokers: Collection[str] | None) -> int:
-    """
-    Return how many settings plain values hold, as far as they are definitions.
-
-    @param brokers: as L{Definitions.plan} takes them.
-    """
-    table = value if isinstance(value, dict) else {}
-    placed = [one for name in ("topics", "groups") for one in _values_of(table.get(name))]
-    at = sum(len(_values_of(one)) for one in placed) if brokers is None else len(placed) * len(brokers)
-    return at + len(_values_of(table.get("order"))) + sum(len(_values_of(one)) for one in _values_of(table.get("kv")))
-
-
-def _values_of(value: Any) -> Collection[Any]:
-    return value.values() if isinstance(value, dict) else ()
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(name.__class__ is str for name in value):
-        raise BadBody(f"{what}: that is no object")
-    return value
-
-
-def _name(what: str, name: str) -> str:
-    if not 0 < len(name) <= NAME_LIMIT or not name.isprintable() or "/" in name:
-        raise BadBody(f"{what} {name[:NAME_LIMIT]!r}: that is no name")
-    return name
-
-
-def _read_settings(
-    kind: str,
-    value: Any,
-    found: dict[str, dict[str, C]],
-    check: Callable[[str], None],
-    read: Callable[[str, dict[str, Any], str], C],
-) -> Iterator[None]:
-    for name, at in _object(value, f"{kind}s").items():
-        try:
-            check(_name(kind, name))
-        except BadName as error:
-            raise BadBody(f"{kind} {name}: {error}") from None
-        if not _object(at, f"{kind} {name}"):
-            raise BadBody(f"{kind} {name}: it is at no broker")
-        found[name] = {}
-        for broker, settings in at.items():
-            where = f"{kind} {name} at {_name('broker', broker)}"
-            try:
-                found[name][broker] = read(name, _object(settings, where), where)
-            except msgspec.ValidationError as error:
-                raise BadBody(f"{where}: {error}") from None
-            yield
-
-
-def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where: str) -> C:
-    for member in settings.keys() - _FIELDS[kind].keys():
-        raise BadBody(f"{where}: there is no setting {member!r}")
-    if settings.get(named, name) != name:
-        raise BadBody(f"{where}: its {named} is {settings[named]!r}")
-    return msgspec.convert({**settings, named: name}, kind)
-
-
-def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
-    found = _read(TopicConfig, "topicName", name, settings, where)
-    for member, number in (("readQueueNums", found.read_queue_nums), ("writeQueueNums", found.write_queue_nums)):
-        if not 0 <= number <= MOST_QUEUES:
-            raise BadBody(f"{where}: {member} is {number}")
-    if not 0 <= found.perm <= 7:
-        raise BadBody(f"{where}: perm is {found.perm}")
-    if found.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
-        raise BadBody(f"{where}: topicFilterType is neither {SINGLE_TAG} nor {MULTI_TAG}")
-    return found
-
-
-def _read_group(name: str, settings: dict[str, Any], where: str) -> SubscriptionGroupConfig:
-    found = _read(SubscriptionGroupConfig, "groupName", name, settings, where)
-    if found.retry_queue_nums < 0 or found.retry_max_times < -1:
-        raise BadBody(f"{where}: retryQueueNums or retryMaxTimes is negative")
-    return found
-
-
-def _read_values(what: str, value: Any) -> dict[str, str]:
-    found = _object(value, what)
-    for key, one in found.items():
-        where = f"{what}{key}" if what.endswith("/") else f"{what} {key}"
-        _name(what.rstrip("/"), key)
-        if not isinstance(one, str) or len(one) > VALUE_LIMIT:
-            raise BadBody(f"{where}: that is no text of {VALUE_LIMIT} characters at most")
     return found
 
 

@@ -14,15 +14,12 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.client.client import Client
 from smartgo.client.internal.locks import QueueLocks
-from smartgo.client.internal.offsets import IOffsetStore
+from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.rebalance import sorted_ids
 from smartgo.client.internal.route import TopicRoute
-from smartgo.client.listening import ConsumerSettings
-from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import BadBody, CallFailed, PeerRefused
 from smartgo.schema.bodies import ConsumeFromWhere, ConsumerList, MessageQueue, SubscriptionData
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -54,26 +51,23 @@ class Assignment:
 
     def __init__(
         self,
-        client: Client,
-        group: str,
-        settings: ConsumerSettings,
+        member: Membership,
         wants: Mapping[str, SubscriptionData],
-        calls: QueueCalls,
-        offsets: IOffsetStore,
         locks: QueueLocks,
         pulling: MakesPulling,
     ) -> None:
         """
         @param wants: by topic; what the consumer subscribes to, the retry topic included.
+        @param locks: the group's locks on queues, at the brokers.
         """
         self.queues: dict[MessageQueue, Pulling] = {}
-        self._client = client
+        self._client = client = member.client
         self._clock = client.env.clock
-        self._group = group
-        self._settings = settings
+        self._group = member.group
+        self._settings = settings = member.settings
         self._wants = wants
-        self._calls = calls
-        self._offsets = offsets
+        self._calls = member.calls
+        self._offsets = member.offsets
         self._locks = locks
         self._pulling = pulling
         self._thresholds = settings.thresholds
@@ -97,7 +91,7 @@ class Assignment:
             return succeed(None)
         self._again = True
         if self._round is None:
-            work = Deferred.fromCoroutine(self._rounds())
+            work = Deferred.fromCoroutine(self._rebalance())
             work.addErrback(self._broke)
             if not work.called:
                 self._round = work
@@ -115,7 +109,7 @@ class Assignment:
     def _broke(self, failure: Failure) -> None:
         self._log.failure("queues of group {group} are not shared out", failure, group=self._group)
 
-    async def _rounds(self) -> None:
+    async def _rebalance(self) -> None:
         try:
             while self._again and not self._stopped:
                 self._again = False

@@ -13,14 +13,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.client.client import Client
+from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
-from smartgo.client.internal.offsets import IOffsetStore
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
-from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.pullconsumer import PullResult, PullStatus, QueueCalls
+from smartgo.client.pullconsumer import PullResult, PullStatus
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import SubscriptionData
 from smartgo.schema.codes import ResponseCode
@@ -51,12 +49,9 @@ class Pulling:
 
     def __init__(
         self,
-        client: Client,
+        member: Membership,
         held: ProcessQueue,
         wants: SubscriptionData,
-        settings: ConsumerSettings,
-        calls: QueueCalls,
-        offsets: IOffsetStore,
         pauses: Pauses,
         meters: TopicMeters,
         arrived: Callable[[ProcessQueue, list[ReceivedMessage]], None],
@@ -68,12 +63,12 @@ class Pulling:
             pulled then.
         """
         self.held = held
-        self._client = client
-        self._clock = client.env.clock
+        self._client = member.client
+        self._clock = member.client.env.clock
         self._wants = wants
-        self._settings = settings
-        self._calls = calls
-        self._offsets = offsets
+        self._settings = member.settings
+        self._calls = member.calls
+        self._offsets = member.offsets
         self._pauses = pauses
         self._meters = meters
         self._arrived = arrived

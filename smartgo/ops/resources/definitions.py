@@ -8,14 +8,8 @@ import msgspec
 from msgspec import Meta
 from twisted.internet.defer import CancelledError
 
-from smartgo.client.administration.definitions import (
-    DefinitionSet,
-    Item,
-    Step,
-    count_of,
-    counts_of,
-    leave,
-)
+from smartgo.client.administration.definitionfile import DefinitionSet, count_of
+from smartgo.client.administration.definitions import Item, Step, counts_of, leave
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import Brokers, Namespace
 from smartgo.ops.security.principals import is_secret

@@ -7,15 +7,8 @@ from typing import Final
 
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.message import StoredMessage
-from smartgo.schema.record import (
-    BLANK_SIZE,
-    MESSAGE_MAGICS,
-    SIZE_LIMIT,
-    Scan,
-    Stop,
-    find_record,
-    start_struct,
-)
+from smartgo.schema.record import BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, start_struct
+from smartgo.schema.recordscan import Scan, Stop, find_record
 from smartgo.store.filequeue import FileQueue
 
 _CHUNK: Final = 4 << 20

@@ -31,7 +31,7 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
-from smartgo.schema.record import Stop
+from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
