@@ -53,8 +53,6 @@ setup(
     # ended every HTTPS handshake of ours; construct changes its interface between minor versions. What the lower bounds
     # promise is tried by "tox -e lowest"; what CI installs is requirements/locked.txt.
     install_requires=[
-        "attrs>=23.2",
-        "automat>=24.8",
         "click>=8.1",
         "construct>=2.10.70,<2.11",
         "klein>=24.8,<27",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+from unittest.mock import Mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
+import smartgo
+from smartgo import Admin
 from tests.test_layers import ROOT
 from tests.test_spec import read
 
@@ -16,6 +19,10 @@ _RST = re.compile(
 )
 _MARKDOWN = re.compile(r"^<!-- The file docs/(examples/\w+\.py): -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INCLUDED = re.compile(r"^\s*\.\. (literalinclude|include)::", re.MULTILINE)
+_LINKED = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+"""Links of Markdown."""
+_NAMED = re.compile(r"`((?:(?:docs|tests|benchmarks|requirements)/[\w./-]+\.\w+|(?:smartgo|plugins)/[\w/]+\.py))`")
+"""Files that are named by their path from the root."""
 
 
 def documents() -> list[str]:
@@ -53,6 +60,37 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(shown(text), [("examples/a.py", "a = 1\n\nb = 2\n")])
         text = "x\n\n<!-- The file docs/examples/b.py: -->\n```python\nb = 1\n```\n"
         self.assertEqual(shown(text), [("examples/b.py", "b = 1\n")])
+
+
+class LinkTests(SynchronousTestCase):
+    def test_files(self) -> None:
+        """Files of this project that the pages link or name are there."""
+        found = 0
+        for page in documents():
+            text = read(page)
+            folder = os.path.dirname(page) if page.endswith(".md") else ""
+            names = [os.path.join(folder, name) for name in _LINKED.findall(text)] + _NAMED.findall(text)
+            found += len(names)
+            missing = [name for name in names if not os.path.exists(os.path.join(ROOT, name))]
+            self.assertEqual(missing, [], page)
+        self.assertGreater(found, 50)
+
+
+class PublicTests(SynchronousTestCase):
+    def test_all(self) -> None:
+        """The page of the public API has each public name, in its table and with its docstring, and no other."""
+        page = read(os.path.join("docs", "api.rst"))
+        listed = re.findall(r"^``(\w+)``  ", page, re.MULTILINE)
+        shown = re.findall(r"^\.\. auto(?:class|exception|data|function):: smartgo\.(\w+)$", page, re.MULTILINE)
+        self.assertEqual(sorted(listed), list(smartgo.__all__))
+        self.assertEqual(sorted(shown), list(smartgo.__all__))
+
+    def test_parts(self) -> None:
+        """The parts of C{Admin} are on the page, all of them."""
+        page = read(os.path.join("docs", "api.rst"))
+        shown = re.findall(r"^\.\. autoclass:: (smartgo\.client\.administration\.[\w.]+)$", page, re.MULTILINE)
+        parts = {f"{type(part).__module__}.{type(part).__name__}" for part in vars(Admin(Mock())).values()}
+        self.assertEqual(sorted(shown), sorted(parts - {"smartgo.client.administration.asking.Asking"}))
 
 
 class FragmentTests(SynchronousTestCase):

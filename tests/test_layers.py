@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -165,6 +166,22 @@ class LayerTests(SynchronousTestCase):
                     if folder == "web" and not published:
                         offences.append(f"{path}:{line} imports {name}")
         self.assertEqual(offences, [])
+
+    def test_documented(self) -> None:
+        """The table of packages in docs/architecture.rst has the packages that are there, and these arrows."""
+        there = {package(path) for path in sources("smartgo")} - {"__init__", "plugins"}
+        with open(os.path.join(ROOT, "docs", "architecture.rst"), encoding="utf-8") as file:
+            page = file.read()
+        rows = re.findall(r"^``(\w+)`` +((?:\w+, )*\w+)  +\S", page, re.MULTILINE)
+        arrows = {name: set(builds_on.split(", ")) - {"nothing"} for name, builds_on in rows}
+        self.assertEqual(set(arrows), there)
+        for name in sorted(there, key=lambda name: len(MAY_IMPORT[name])):
+            reached = arrows[name].union(*(MAY_IMPORT[one] & there for one in arrows[name]))
+            self.assertEqual(reached, MAY_IMPORT[name] & there, f"docs/architecture.rst: what {name} builds on")
+        drawing = page.split("lower line::\n\n")[1].split("\n\n")[0].splitlines()
+        level = {name: number for number, line in enumerate(drawing) for name in line.split()}
+        self.assertEqual(set(level), there)
+        self.assertEqual([(a, b) for a in arrows for b in arrows[a] if level[a] >= level[b]], [])
 
     def test_plugins(self) -> None:
         """An extension touches the published interfaces alone, and names itself C{smartgo.plugins}."""

@@ -14,7 +14,8 @@ import smartgo
 from tests.test_layers import ROOT, imports, sources
 
 FRAMEWORK = {
-    "remoting_board.py": ("smartgo.remoting", "smartgo.net", "smartgo.env", "smartgo.errors", "smartgo.schema")
+    "echo_gateway.py": ("smartgo.net", "smartgo.env", "smartgo.errors"),
+    "remoting_board.py": ("smartgo.remoting", "smartgo.net", "smartgo.env", "smartgo.errors", "smartgo.schema"),
 }
 """Examples of the framework below the broker, which is no part of the public API, and the packages they build on."""
 

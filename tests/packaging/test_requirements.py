@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -59,3 +61,47 @@ class VersionTests(SynchronousTestCase):
         self.assertEqual(
             bounded & {"construct", "klein", "msgspec", "twisted"}, {"construct", "klein", "msgspec", "twisted"}
         )
+
+
+MODULES = {"prometheus-client": "prometheus_client", "pyyaml": "yaml", "service-identity": "service_identity"}
+"""The module of a package, where its name differs."""
+NOT_IMPORTED = {"txaio"}
+"""Packages that stay for what is to come: docs/decisions/dependencies.rst says why."""
+BROUGHT = {"OpenSSL", "cryptography", "werkzeug"}
+"""Modules of packages that others bring: twisted[tls] and klein."""
+
+
+def imported() -> set[str]:
+    """Return the top modules that smartgo and its extensions import, those of Python and their own left out."""
+    found: set[str] = set()
+    for top in ("smartgo", "plugins"):
+        for path in (ROOT / top).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    found.update(alias.name.split(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    found.add(node.module.split(".")[0])
+    return found - sys.stdlib_module_names - {"smartgo"}
+
+
+class ImportTests(SynchronousTestCase):
+    """What setup.py names is used, and what is used is named."""
+
+    def test_used(self) -> None:
+        """Every package that smartgo needs is imported by some module, those that wait for later work apart."""
+        named = {each.name for each in asked_for("install_requires")}
+        self.assertLessEqual(NOT_IMPORTED, named)
+        used = imported()
+        modules = {MODULES.get(name, name.split(".")[0]): name for name in named}
+        self.assertEqual({name for module, name in modules.items() if module not in used}, NOT_IMPORTED)
+
+    def test_named(self) -> None:
+        """Every module that is imported comes with a package that smartgo, or one of its extras, names."""
+        named = {each.name for each in asked_for("install_requires")} | {"numpy", "plotly", "pyarrow", "pyspark"}
+        self.assertEqual(imported() - {MODULES.get(name, name.split(".")[0]) for name in named}, BROUGHT)
+
+    def test_documented(self) -> None:
+        """The table of docs/decisions/dependencies.rst has the packages of setup.py."""
+        page = (ROOT / "docs" / "decisions" / "dependencies.rst").read_text("utf-8")
+        rows = re.findall(r"^    ``([\w.-]+)``  +\S", page, re.MULTILINE)
+        self.assertEqual(sorted(rows), sorted(each.name for each in asked_for("install_requires")))
