@@ -19,12 +19,16 @@ from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.resources.alerts import AlertsApi
+from smartgo.ops.resources.clients import ClientsApi
 from smartgo.ops.resources.cluster import ClusterApi
 from smartgo.ops.resources.deadletters import DeadApi
 from smartgo.ops.resources.definitions import DefinitionsApi
 from smartgo.ops.resources.explain import ExplainApi
 from smartgo.ops.resources.figures import EventsApi
+from smartgo.ops.resources.grouplag import GroupLagApi
+from smartgo.ops.resources.groupmembers import GroupMembersApi
 from smartgo.ops.resources.groups import GroupsApi
+from smartgo.ops.resources.kv import KvApi
 from smartgo.ops.resources.messages import MessagesApi
 from smartgo.ops.resources.offsets import OffsetsApi
 from smartgo.ops.resources.resend import ResendApi
@@ -34,6 +38,7 @@ from smartgo.ops.resources.send import Outbox, SendApi
 from smartgo.ops.resources.settings import SettingsApi
 from smartgo.ops.resources.status import MetricsApi, StatusApi
 from smartgo.ops.resources.tail import TailApi
+from smartgo.ops.resources.topicroutes import TopicRoutesApi
 from smartgo.ops.resources.topics import TopicsApi
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
@@ -93,9 +98,14 @@ def all_resources(parts: ResourceParts) -> list[object]:
         SessionApi(security.guard, security.tokens, security.sessions),
         TokensApi(security.tokens),
         AuditApi(security.audit),
-        ClusterApi(env.clock, cluster.client, view, node),
+        ClusterApi(env.clock, cluster.client, view),
+        ClientsApi(view, node),
+        KvApi(view),
         TopicsApi(view),
+        TopicRoutesApi(view),
         GroupsApi(view, cluster.progress, cluster.survey),
+        GroupLagApi(view, cluster.progress),
+        GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.progress),
         AlertsApi(env.clock, cluster.alerts),
         DefinitionsApi(view, jobs),

@@ -1,32 +1,28 @@
-"""Resources about the cluster: brokers, registries, clients, and the values that registries keep."""
+"""Resources about the cluster as a whole, its brokers and its registries."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
 
 from smartgo.client.administration.asking import named
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
-from smartgo.ops.interfaces import ClosedConnection, ILocalNode
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView, Source, each
-from smartgo.ops.resources.names import BrokerPath, ClientPath, KvPath, NamespacePath
+from smartgo.ops.resources.kv import NameValue
+from smartgo.ops.resources.names import BrokerPath
 from smartgo.ops.security.audit import hidden
-from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import Partial
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 
 _NO_BROKER: Final = {404: "There is no such broker."}
-_NO_VALUE: Final = {404: "There is no such value."}
 
 
 class BrokerRow(msgspec.Struct, rename="camel"):
@@ -72,13 +68,6 @@ class BrokerView(BrokerRow):
     runtime: dict[str, str] = {}
 
 
-class NameValue(msgspec.Struct, rename="camel"):
-    """One value by its name."""
-
-    name: str
-    value: str
-
-
 class RegistryRow(msgspec.Struct, rename="camel"):
     """
     One registry.
@@ -122,34 +111,6 @@ class ClusterTotals(Partial, rename="camel"):
     log_bytes: int
 
 
-class ClientRow(msgspec.Struct, rename="camel"):
-    """
-    One client in one group.
-
-    @ivar last_beat_ms: a producer's last heartbeat, wall clock; null where brokers do not tell.
-    """
-
-    client_id: str
-    role: Literal["producer", "consumer"]
-    group: str
-    address: str
-    language: str
-    version: int
-    brokers: list[str]
-    last_beat_ms: int | None
-
-
-ClientsRole = Annotated[Literal["producer", "consumer"] | None, Meta(description="Those of one role alone.")]
-ClientsGroup = Annotated[str, Meta(max_length=255, description="Those of one group alone.")]
-
-
-class ClientsQuery(ListQuery, kw_only=True):
-    """Which clients; C{q} is looked for in id, group and address."""
-
-    role: ClientsRole = None
-    group: ClientsGroup = ""
-
-
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Whether producers are sent to a broker."""
 
@@ -172,43 +133,10 @@ class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     what: Literal["queues", "topics", "log"]
 
 
-KvValue = Annotated[str, Meta(max_length=32_768)]
-
-
-CloseReason = Annotated[
-    str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$", description="Why, for the audit log and the broker's.")
-]
-
-
-class CloseQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Why a client's connections are closed."""
-
-    reason: CloseReason = ""
-
-
-class ClosedClient(msgspec.Struct, rename="camel"):
-    """
-    What was closed.
-
-    @ivar elsewhere: the names of the brokers to which the client is connected still: those of other processes.
-    """
-
-    connections: list[ClosedConnection]
-    elsewhere: list[str]
-
-
-class KvBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A value."""
-
-    value: KvValue
-
-
 class ClusterApi:
-    """The cluster."""
+    """The cluster, its brokers and its registries."""
 
-    def __init__(self, clock: IClock, client: Client, view: ClusterView, node: ILocalNode | None = None) -> None:
-        """@param node: the process around the API; C{None} where it fronts a cluster from outside."""
-        self._node = node
+    def __init__(self, clock: IClock, client: Client, view: ClusterView) -> None:
         self._clock = clock
         self._client = client
         self._view = view
@@ -314,113 +242,6 @@ class ClusterApi:
         took = round((self._clock.seconds() - begun) * 1000, 3)
         return RegistryRow(address, True, took, sum(len(one.broker_addrs) for one in info.broker_addr_table.values()))
 
-    # -- clients -----------------------------------------------------------------------------------------------
-
-    @route("GET", "/clients", scope=READ, query=ClientsQuery, answer=Page[ClientRow])
-    async def clients(self, call: RouteCall[None, ClientsQuery, None]) -> Page[ClientRow]:
-        """List connected clients, one row a group; sorted by clientId, group, role, address or language."""
-        query = call.query
-        rows = [
-            _client_row(one)
-            for one in await self._view.members.get(call.missing)
-            if query.role in (None, one.role) and query.group in ("", one.group)
-        ]
-        return page_of(rows, query, _CLIENT_SORTS, lambda one: f"{one.client_id} {one.group} {one.address}", "clientId")
-
-    @route(
-        "GET",
-        "/clients/{id}",
-        scope=READ,
-        path_type=ClientPath,
-        answer=Page[ClientRow],
-        refuses={404: "There is no such client connected."},
-    )
-    async def client(self, call: RouteCall[ClientPath, None, None]) -> Page[ClientRow]:
-        """Show the groups of a client; C{GET /groups/{name}/clients/{client}} asks it about itself."""
-        members = await self._view.members.get(call.missing)
-        rows = [_client_row(one) for one in members if one.client_id == call.path.id]
-        if not rows:
-            raise call.missing.absent(f"connected client {call.path.id}", "client-not-found")
-        return Page(rows, len(rows))
-
-    @route(
-        "DELETE",
-        "/clients/{id}",
-        scope=ADMIN,
-        path_type=ClientPath,
-        query=CloseQuery,
-        answer=ClosedClient,
-        refuses={
-            404: "There is no such client connected.",
-            409: "It is connected to brokers of other processes alone: ask the API of each.",
-        },
-    )
-    async def close(self, call: RouteCall[ClientPath, CloseQuery, None]) -> ClosedClient:
-        """
-        Close the connections of a client to the broker of this process.
-
-        No request of the remoting protocol has a broker do that, so that each process can close its own alone;
-        C{elsewhere} names the brokers to which the client is connected besides. The client is told nothing: to it the
-        connection broke. Clients of RocketMQ, and ours, connect again by themselves, with the next request or
-        heartbeat; what they had sent and got no answer to they send again.
-        """
-        client, reason = call.path.id, call.query.reason.strip()
-        self._view.members.forget()
-        brokers = {name for one in await self._view.members.get() if one.client_id == client for name in one.brokers}
-        said = f"{call.principal.name} closed client {client}" + (f": {reason}" if reason else "")
-        closed = [] if self._node is None else self._node.close_client(client, said)
-        elsewhere = sorted(brokers - {one.broker for one in closed})
-        call.noted["closed"] = [one.address for one in closed]
-        if not closed and not elsewhere:
-            raise Problem(404, f"no client {client} is connected", "client-not-found")
-        if not closed:
-            where = f"client {client} is connected to {', '.join(elsewhere)}, not to a broker of this process"
-            raise Problem(409, where, "not-local")
-        self._view.members.forget()
-        return ClosedClient(closed, elsewhere)
-
-    # -- values of registries ----------------------------------------------------------------------------------
-
-    @route("GET", "/kv/{namespace}", scope=READ, path_type=NamespacePath, query=ListQuery, answer=Page[NameValue])
-    async def values(self, call: RouteCall[NamespacePath, ListQuery, None]) -> Page[NameValue]:
-        """
-        List the values of a namespace; none where there is no such namespace.
-
-        Those whose name, or whose namespace's, looks like a secret's are `***` for all but admins.
-        """
-        found = await self._view.admin.registries.values(call.path.namespace)
-        rows = [NameValue(name, self._shown(call, name, value)) for name, value in found.items()]
-        return page_of(rows, call.query, {"name": lambda one: one.name}, lambda one: one.name, "name")
-
-    @route("GET", "/kv/{namespace}/{key}", scope=READ, path_type=KvPath, answer=NameValue, refuses=_NO_VALUE)
-    async def value(self, call: RouteCall[KvPath, None, None]) -> NameValue:
-        """Show one value; C{***} as in the list."""
-        return NameValue(call.path.key, self._shown(call, call.path.key, await self._value(call.path)))
-
-    def _shown(self, call: RouteCall[Any, Any, Any], key: str, value: str) -> str:
-        secret = is_secret(call.path.namespace) or is_secret(key)
-        return "***" if value and secret and not call.principal.may(ADMIN) else value
-
-    async def _value(self, path: KvPath) -> str:
-        found = await self._view.admin.registries.value(path.namespace, path.key)
-        if found is None:
-            raise Problem(404, f"there is no value {path.key} in {path.namespace}", "value-not-found")
-        return found
-
-    @route("PUT", "/kv/{namespace}/{key}", scope=ADMIN, path_type=KvPath, body=KvBody, answer=NameValue)
-    async def put(self, call: RouteCall[KvPath, None, KvBody]) -> NameValue:
-        """Keep a value at all registries."""
-        path = call.path
-        call.noted["before"] = await self._view.admin.registries.value(path.namespace, path.key)
-        await self._view.admin.registries.put(path.namespace, path.key, call.body.value)
-        return NameValue(path.key, call.body.value)
-
-    @route("DELETE", "/kv/{namespace}/{key}", scope=ADMIN, path_type=KvPath, refuses=_NO_VALUE)
-    async def delete(self, call: RouteCall[KvPath, None, None]) -> None:
-        """Remove a value from all registries."""
-        call.noted["before"] = await self._value(call.path)
-        await self._view.admin.registries.delete(call.path.namespace, call.path.key)
-
 
 async def _rows(view: PartialView) -> list[BrokerRow]:
     runtimes = await view.runtimes.get()
@@ -433,12 +254,6 @@ async def _count(source: Source[dict[str, Any]]) -> int | None:
         return len(await source.get())
     except CallFailed:
         return None
-
-
-def _client_row(one: Any) -> ClientRow:
-    return ClientRow(
-        one.client_id, one.role, one.group, one.address, one.language, one.version, [*one.brokers], one.last_beat_ms
-    )
 
 
 def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
@@ -498,11 +313,4 @@ _BROKER_SORTS: Final = {
     "getTps": lambda one: one.get_tps or 0.0,
     "diskRatio": lambda one: one.disk_ratio or 0.0,
     "logBytes": lambda one: one.log_bytes or 0,
-}
-_CLIENT_SORTS: Final = {
-    "clientId": lambda one: one.client_id,
-    "group": lambda one: one.group,
-    "role": lambda one: one.role,
-    "address": lambda one: one.address,
-    "language": lambda one: one.language,
 }

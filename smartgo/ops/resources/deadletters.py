@@ -16,7 +16,7 @@ from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, TimeMs, row_of
 from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
-from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
@@ -151,7 +151,7 @@ class DeadApi:
         letters = DeadLetters(view)
         queues = await letters.queues(call.path.name)
         call.headers["Content-Disposition"] = f'attachment; filename="{call.path.name.replace("%", "_")}.jsonl"'
-        wanted = Filter(self._inflater, from_ms=query.from_ms, until_ms=query.until_ms)
+        wanted = Filter(self._inflater, FilterTerms(from_ms=query.from_ms, until_ms=query.until_ms))
         missing = view.missing
         return in_pieces(self._lines(letters.matching(queues, wanted, query.from_ms, missing.note), missing, query))
 

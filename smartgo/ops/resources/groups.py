@@ -1,4 +1,4 @@
-"""Resources about consumer groups: settings, members, and how far they are."""
+"""The resource of consumer groups and their settings."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from smartgo.ops.reading.progress import Progress, ProgressReader, ProgressView
+from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, GroupEntry, each
-from smartgo.ops.resources.names import Brokers, GroupName, GroupPath, MemberPath
+from smartgo.ops.resources.groupmembers import Subscription, subscriptions_of
+from smartgo.ops.resources.names import Brokers, GroupName, GroupPath
 from smartgo.ops.resources.topics import Done
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import MissingBroker
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
-from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
-from smartgo.schema.topics import RETRY_PREFIX, check_group
+from smartgo.schema.bodies import SubscriptionGroupConfig
+from smartgo.schema.topics import check_group
 
 _GONE: Final = {404: "There is no such group, or no such broker."}
 Small = Annotated[int, Meta(ge=0, le=1 << 20)]
@@ -60,14 +61,6 @@ class GroupSettings(msgspec.Struct, rename="camel"):
     notify_changes: bool
 
 
-class Subscription(msgspec.Struct, rename="camel"):
-    """What a group wants of a topic; C{type} is C{TAG} or C{SQL92}."""
-
-    topic: str
-    expression: str
-    type: str
-
-
 class GroupView(GroupRow):
     """
     One group in full.
@@ -82,76 +75,6 @@ class GroupView(GroupRow):
     missing: list[MissingBroker] = []
 
 
-class LagRow(msgspec.Struct, rename="camel"):
-    """
-    How far a group is in one queue.
-
-    @ivar last_ms: when the message was stored that it consumed last, wall clock; null where there is none.
-    @ivar owner: the member that has the queue, where it was asked for and says so.
-    """
-
-    topic: str
-    broker: str
-    queue_id: int
-    max_offset: int
-    offset: int
-    lag: int
-    last_ms: int | None
-    owner: str | None = None
-
-
-class TopicLag(msgspec.Struct, rename="camel"):
-    """How far a group is in one topic."""
-
-    topic: str
-    queues: int
-    lag: int
-    last_ms: int | None
-
-
-class MemberRow(msgspec.Struct, rename="camel"):
-    """One connected consumer."""
-
-    client_id: str
-    address: str
-    language: str
-    version: int
-
-
-class MemberQueue(msgspec.Struct, rename="camel"):
-    """What a member holds of one queue; times are wall clock."""
-
-    topic: str
-    broker: str
-    queue_id: int
-    offset: int
-    cached: int
-    locked: bool
-    dropped: bool
-    last_pull_ms: int
-    last_consume_ms: int
-
-
-class MemberTopic(msgspec.Struct, rename="camel"):
-    """How a member does with one topic: milliseconds of a pull or a message, and counts a second."""
-
-    topic: str
-    pull_ms: float
-    pull_tps: float
-    consume_ms: float
-    consume_tps: float
-    failed_tps: float
-
-
-class MemberView(msgspec.Struct, rename="camel"):
-    """What a member tells about itself."""
-
-    properties: dict[str, str]
-    subscriptions: list[Subscription]
-    queues: list[MemberQueue]
-    topics: list[MemberTopic]
-
-
 GroupsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
 GroupsProgress = Annotated[
     bool, Meta(description="Add members and progress, without putTps, of each group of the page.")
@@ -163,19 +86,6 @@ class GroupsQuery(ListQuery, kw_only=True):
 
     broker: GroupsBroker = ""
     progress: GroupsProgress = False
-
-
-LagTopic = Annotated[str, Meta(max_length=127, description="Those of one topic alone.")]
-LagBehind = Annotated[bool, Meta(description="Those alone where there is lag.")]
-LagOwners = Annotated[bool, Meta(description="Ask members which queues they have.")]
-
-
-class LagQuery(ListQuery, kw_only=True):
-    """Which queues; C{q} is looked for in the topic."""
-
-    topic: LagTopic = ""
-    behind: LagBehind = False
-    owners: LagOwners = False
 
 
 GroupRetryQueues = Annotated[int, Meta(ge=0, le=64)]
@@ -292,7 +202,7 @@ class GroupsApi:
         ]
         if connection is not None:
             shown.starts = str(connection.consume_from_where)
-            shown.subscriptions = _subscriptions(connection.subscription_table.values())
+            shown.subscriptions = subscriptions_of(connection.subscription_table.values())
         return shown
 
     @route("PUT", "/groups/{name}", scope=ADMIN, path_type=GroupPath, body=GroupBody, answer=Done, refuses=_GONE)
@@ -343,132 +253,6 @@ class GroupsApi:
         finally:
             self._view.forget()
 
-    # -- how far it is -----------------------------------------------------------------------------------------
-
-    @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
-    async def progress(self, call: RouteCall[GroupPath, None, None]) -> ProgressView:
-        """Say how far a group is, and when it will be done; from then on its lag is in the history."""
-        view = self._view.partial(call.missing)
-        entry = await view.group(call.path.name)
-        self._progress.watch(entry.name)
-        found = await self._progress.progress(entry.name, view)
-        return ProgressView(**msgspec.structs.asdict(found))
-
-    @route(
-        "GET",
-        "/groups/{name}/topics",
-        scope=READ,
-        path_type=GroupPath,
-        query=ListQuery,
-        answer=Page[TopicLag],
-        refuses=_GONE,
-    )
-    async def topics(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[TopicLag]:
-        """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
-        entry = await self._view.partial(call.missing).group(call.path.name)
-        found: dict[str, TopicLag] = {}
-        for queue, one in (await self._progress.stats(entry.name, call.missing)).offset_table.items():
-            row = found.setdefault(queue.topic, TopicLag(queue.topic, 0, 0, None))
-            row.queues += 1
-            row.lag += max(0, one.broker_offset - one.consumer_offset)
-            row.last_ms = max(row.last_ms or 0, one.last_timestamp) or None
-        return page_of(found.values(), call.query, _TOPIC_SORTS, lambda one: one.topic, "topic")
-
-    @route(
-        "GET",
-        "/groups/{name}/lag",
-        scope=READ,
-        path_type=GroupPath,
-        query=LagQuery,
-        answer=Page[LagRow],
-        refuses=_GONE,
-    )
-    async def lag(self, call: RouteCall[GroupPath, LagQuery, None]) -> Page[LagRow]:
-        """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
-        view = self._view.partial(call.missing)
-        entry = await view.group(call.path.name)
-        query = call.query
-        stats = await self._progress.stats(entry.name, call.missing)
-        owners: dict[MessageQueue, str] = {}
-        if query.owners:
-            owners = await view.admin.groups.owners(entry.name)
-        rows = []
-        for queue, one in stats.offset_table.items():
-            behind = max(0, one.broker_offset - one.consumer_offset)
-            if (query.behind and not behind) or (query.topic and queue.topic != query.topic):
-                continue
-            rows.append(
-                LagRow(
-                    queue.topic,
-                    queue.broker_name,
-                    queue.queue_id,
-                    one.broker_offset,
-                    one.consumer_offset,
-                    behind,
-                    one.last_timestamp or None,
-                    owners.get(queue),
-                )
-            )
-        return page_of(rows, query, _LAG_SORTS, lambda one: one.topic, "queue")
-
-    # -- members -----------------------------------------------------------------------------------------------
-
-    @route(
-        "GET",
-        "/groups/{name}/clients",
-        scope=READ,
-        path_type=GroupPath,
-        query=ListQuery,
-        answer=Page[MemberRow],
-        refuses=_GONE,
-    )
-    async def clients(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[MemberRow]:
-        """List the connected consumers of a group; sorted by clientId, address or language."""
-        view = self._view.partial(call.missing)
-        entry = await view.group(call.path.name)
-        connection = await view.admin.groups.connections(entry.name)
-        rows = [
-            MemberRow(one.client_id, one.client_addr, one.language, one.version)
-            for one in (() if connection is None else connection.connection_set)
-        ]
-        return page_of(rows, call.query, _MEMBER_SORTS, lambda one: one.client_id, "clientId")
-
-    @route("GET", "/groups/{name}/clients/{client}", scope=READ, path_type=MemberPath, answer=MemberView, refuses=_GONE)
-    async def client(self, call: RouteCall[MemberPath, None, None]) -> MemberView:
-        """Ask a member about itself."""
-        view = self._view.partial(call.missing)
-        entry = await view.group(call.path.name)
-        connection = await view.admin.groups.connections(entry.name)
-        known = () if connection is None else [one.client_id for one in connection.connection_set]
-        if call.path.client not in known:
-            what = f"connected member {call.path.client} of group {entry.name}"
-            raise call.missing.absent(what, "client-not-found")
-        info = await view.admin.groups.running_info(entry.name, call.path.client)
-        return MemberView(
-            info.properties,
-            _subscriptions(info.subscription_set),
-            [
-                MemberQueue(
-                    queue.topic,
-                    queue.broker_name,
-                    queue.queue_id,
-                    one.commit_offset,
-                    one.cached_msg_count,
-                    one.locked,
-                    one.dropped,
-                    one.last_pull_timestamp,
-                    one.last_consume_timestamp,
-                )
-                for queue, one in sorted(info.mq_table.items())
-            ],
-            [
-                MemberTopic(
-                    topic, one.pull_rt, one.pull_tps, one.consume_rt, one.consume_ok_tps, one.consume_failed_tps
-                )
-                for topic, one in sorted(info.status_table.items())
-            ],
-        )
-
 
 def _row(entry: GroupEntry) -> GroupRow:
     configs = entry.configs.values()
@@ -485,42 +269,14 @@ def _filled(row: GroupRow, state: SurveyedGroup) -> GroupRow:
     return row
 
 
-def _subscriptions(data: Any) -> list[Subscription]:
-    return sorted(
-        (
-            Subscription(one.topic, one.sub_string, one.expression_type)
-            for one in data
-            if not one.topic.startswith(RETRY_PREFIX)
-        ),
-        key=lambda one: one.topic,
-    )
-
-
 _SORTS: Final = {
     "name": lambda one: one.name,
     "retryMax": lambda one: max(each.retry_max_times for each in one.configs.values()),
     "brokers": lambda one: len(one.configs),
-}
-_TOPIC_SORTS: Final = {
-    "topic": lambda one: one.topic,
-    "lag": lambda one: one.lag,
-    "queues": lambda one: one.queues,
-    "lastMs": lambda one: one.last_ms or 0,
 }
 _SURVEYED: Final[Mapping[str, Callable[[GroupRow], float]]] = {
     "lag": lambda one: -1 if one.progress is None else one.progress.lag,
     "lagMs": lambda one: -1 if one.progress is None else one.progress.lag_ms,
     "consumeTps": lambda one: -1 if one.progress is None else one.progress.consume_tps,
     "members": lambda one: -1 if one.members is None else one.members,
-}
-_LAG_SORTS: Final = {
-    "queue": lambda one: (one.topic, one.broker, one.queue_id),
-    "lag": lambda one: one.lag,
-    "offset": lambda one: one.offset,
-    "lastMs": lambda one: one.last_ms or 0,
-}
-_MEMBER_SORTS: Final = {
-    "clientId": lambda one: one.client_id,
-    "address": lambda one: one.address,
-    "language": lambda one: one.language,
 }

@@ -16,7 +16,7 @@ from smartgo.errors import CallFailed, NoOrigin, RequestRefused
 from smartgo.ops.reading.content import MessageId, TimeMs
 from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
-from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.view import ClusterView, PartialView
 from smartgo.ops.resources.names import GroupName, GroupPath
 from smartgo.ops.resources.send import Keys, Outbox, Properties, SentMessage, Tag, body_of, check_own
@@ -219,7 +219,9 @@ class Resending:
 
     def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         order = self._order
-        wanted = Filter(self._inflater, key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
+        wanted = Filter(
+            self._inflater, FilterTerms(key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
+        )
         return self._dead_letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
 
     async def _named(self, job: RestJob, ids: Sequence[str]) -> AsyncGenerator[FoundMessage, None]:

@@ -14,7 +14,7 @@ from smartgo.errors import CallFailed
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
-from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, each
 from smartgo.ops.resources.names import TopicName
@@ -134,13 +134,15 @@ class MessageSearch:
         self._queues = queues
         self._filter = Filter(
             inflater,
-            tag=order.tag,
-            key=order.key,
-            body=order.body,
-            property=order.property,
-            value=order.value,
-            from_ms=order.from_ms,
-            until_ms=order.until_ms,
+            FilterTerms(
+                tag=order.tag,
+                key=order.key,
+                body=order.body,
+                property=order.property,
+                value=order.value,
+                from_ms=order.from_ms,
+                until_ms=order.until_ms,
+            ),
         )
         self._scanned = 0
         self._failures: list[CallFailed] = []

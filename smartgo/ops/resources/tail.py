@@ -20,7 +20,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
 from smartgo.ops.reading.inflating import Inflater
-from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, TopicName
@@ -187,7 +187,7 @@ class TailApi:
             raise Problem(
                 409, f"{len(queues)} queues are too many to follow; name a broker or a queue", "too-many-queues"
             )
-        wanted = Filter(self._inflater, tag=query.tag, key=query.key, body=query.body)
+        wanted = Filter(self._inflater, FilterTerms(tag=query.tag, key=query.key, body=query.body))
         return LiveTail(self._clock, reader, queues, query, wanted, self._tails, call.owner)
 
     def _check_room(self, owner: str) -> None:

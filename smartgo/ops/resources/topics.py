@@ -1,4 +1,4 @@
-"""Resources about topics: settings, queues, readers, routes."""
+"""The resource of topics: settings, queues, the groups that read them."""
 
 from __future__ import annotations
 
@@ -109,31 +109,6 @@ class QueueRow(msgspec.Struct, rename="camel"):
     messages: int
     last_ms: int | None
     first_ms: int | None = None
-
-
-class RouteBroker(msgspec.Struct, rename="camel"):
-    """A broker of a route: addresses by broker id, 0 the master."""
-
-    name: str
-    cluster: str
-    addresses: dict[str, str]
-
-
-class RouteQueues(msgspec.Struct, rename="camel"):
-    """The queues of a topic at one broker, as clients are told."""
-
-    broker: str
-    read_queues: int
-    write_queues: int
-    perm: Perm
-
-
-class RouteView(msgspec.Struct, rename="camel"):
-    """Where clients are sent, as a registry says."""
-
-    brokers: list[RouteBroker]
-    queues: list[RouteQueues]
-    order: str | None
 
 
 TopicsKind = Annotated[list[Kind], Meta(max_length=4, description="Those of these kinds alone.")]
@@ -335,22 +310,6 @@ class TopicsApi:
         entry = await view.topic(call.path.name)
         names = await view.admin.topics.groups(entry.name)
         return page_of(names, call.query, {"name": str}, str, "name")
-
-    @route("GET", "/topics/{name}/route", scope=READ, path_type=TopicPath, answer=RouteView, refuses=_GONE)
-    async def where(self, call: RouteCall[TopicPath, None, None]) -> RouteView:
-        """Show where clients of a topic are sent."""
-        found = await self._view.admin.topics.route(call.path.name)
-        return RouteView(
-            [
-                RouteBroker(one.broker_name, one.cluster, {str(key): text for key, text in one.broker_addrs.items()})
-                for one in found.broker_datas
-            ],
-            [
-                RouteQueues(one.broker_name, one.read_queue_nums, one.write_queue_nums, perm_of(one.perm))
-                for one in found.queue_datas
-            ],
-            found.order_topic_conf,
-        )
 
 
 async def _amounts(view: PartialView, topic: str) -> Amounts | None:

@@ -9,7 +9,7 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected, PeerRefused
 from smartgo.ops.reading.inflating import Inflater
-from smartgo.ops.reading.matching import Filter
+from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.resources import tail
 from smartgo.ops.resources.tail import QUEUES, SECONDS, SHARE, TAILS, LiveTail, TailQuery
@@ -216,6 +216,6 @@ class TailTests(MessageCase):
         """A tail is what feeds a stream."""
         reader = ClusterQueueReader(self.front.ops.view)
         queue = MessageQueue("Orders", "broker-a", 0)
-        wanted = Filter(Inflater(self.front.env))
+        wanted = Filter(Inflater(self.front.env), FilterTerms())
         one = LiveTail(self.front.env.clock, reader, [queue], TailQuery(topic="Orders"), wanted, set())
         self.assertTrue(verifyObject(IStreamSource, one))

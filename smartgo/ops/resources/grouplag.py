@@ -1,0 +1,145 @@
+"""The resource of the lag of consumer groups: in all, by topic, by queue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from smartgo.ops.reading.progress import ProgressReader, ProgressView
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.names import GroupPath
+from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.routes import READ, RouteCall, route
+from smartgo.schema.bodies import MessageQueue
+
+_GONE: Final = {404: "There is no such group, or no such broker."}
+
+
+class LagRow(msgspec.Struct, rename="camel"):
+    """
+    How far a group is in one queue.
+
+    @ivar last_ms: when the message was stored that it consumed last, wall clock; null where there is none.
+    @ivar owner: the member that has the queue, where it was asked for and says so.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    max_offset: int
+    offset: int
+    lag: int
+    last_ms: int | None
+    owner: str | None = None
+
+
+class TopicLag(msgspec.Struct, rename="camel"):
+    """How far a group is in one topic."""
+
+    topic: str
+    queues: int
+    lag: int
+    last_ms: int | None
+
+
+LagTopic = Annotated[str, Meta(max_length=127, description="Those of one topic alone.")]
+LagBehind = Annotated[bool, Meta(description="Those alone where there is lag.")]
+LagOwners = Annotated[bool, Meta(description="Ask members which queues they have.")]
+
+
+class LagQuery(ListQuery, kw_only=True):
+    """Which queues; C{q} is looked for in the topic."""
+
+    topic: LagTopic = ""
+    behind: LagBehind = False
+    owners: LagOwners = False
+
+
+class GroupLagApi:
+    """The progress and the lag of consumer groups."""
+
+    def __init__(self, view: ClusterView, progress: ProgressReader) -> None:
+        self._view = view
+        self._progress = progress
+
+    @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
+    async def progress(self, call: RouteCall[GroupPath, None, None]) -> ProgressView:
+        """Say how far a group is, and when it will be done; from then on its lag is in the history."""
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
+        self._progress.watch(entry.name)
+        found = await self._progress.progress(entry.name, view)
+        return ProgressView(**msgspec.structs.asdict(found))
+
+    @route(
+        "GET",
+        "/groups/{name}/topics",
+        scope=READ,
+        path_type=GroupPath,
+        query=ListQuery,
+        answer=Page[TopicLag],
+        refuses=_GONE,
+    )
+    async def topics(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[TopicLag]:
+        """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
+        entry = await self._view.partial(call.missing).group(call.path.name)
+        found: dict[str, TopicLag] = {}
+        for queue, one in (await self._progress.stats(entry.name, call.missing)).offset_table.items():
+            row = found.setdefault(queue.topic, TopicLag(queue.topic, 0, 0, None))
+            row.queues += 1
+            row.lag += max(0, one.broker_offset - one.consumer_offset)
+            row.last_ms = max(row.last_ms or 0, one.last_timestamp) or None
+        return page_of(found.values(), call.query, _TOPIC_SORTS, lambda one: one.topic, "topic")
+
+    @route(
+        "GET",
+        "/groups/{name}/lag",
+        scope=READ,
+        path_type=GroupPath,
+        query=LagQuery,
+        answer=Page[LagRow],
+        refuses=_GONE,
+    )
+    async def lag(self, call: RouteCall[GroupPath, LagQuery, None]) -> Page[LagRow]:
+        """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
+        view = self._view.partial(call.missing)
+        entry = await view.group(call.path.name)
+        query = call.query
+        stats = await self._progress.stats(entry.name, call.missing)
+        owners: dict[MessageQueue, str] = {}
+        if query.owners:
+            owners = await view.admin.groups.owners(entry.name)
+        rows = []
+        for queue, one in stats.offset_table.items():
+            behind = max(0, one.broker_offset - one.consumer_offset)
+            if (query.behind and not behind) or (query.topic and queue.topic != query.topic):
+                continue
+            rows.append(
+                LagRow(
+                    queue.topic,
+                    queue.broker_name,
+                    queue.queue_id,
+                    one.broker_offset,
+                    one.consumer_offset,
+                    behind,
+                    one.last_timestamp or None,
+                    owners.get(queue),
+                )
+            )
+        return page_of(rows, query, _LAG_SORTS, lambda one: one.topic, "queue")
+
+
+_TOPIC_SORTS: Final = {
+    "topic": lambda one: one.topic,
+    "lag": lambda one: one.lag,
+    "queues": lambda one: one.queues,
+    "lastMs": lambda one: one.last_ms or 0,
+}
+_LAG_SORTS: Final = {
+    "queue": lambda one: (one.topic, one.broker, one.queue_id),
+    "lag": lambda one: one.lag,
+    "offset": lambda one: one.offset,
+    "lastMs": lambda one: one.last_ms or 0,
+}
