@@ -1,4 +1,4 @@
-"""What becomes of the connections to a broker's ports."""
+"""The end of connections to a broker's ports, told to those who keep something of them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from smartgo.remoting.listeners import NullListener
 
 
 class ClientConnections(NullListener):
-    """Tells the tables of clients, and that of parked pulls, when a connection has ended."""
+    """Tells the tables of clients, and that of long polls, when a connection has ended."""
 
-    def __init__(self, heartbeat: HeartbeatProcessor, hold: LongPollTable) -> None:
+    def __init__(self, heartbeat: HeartbeatProcessor, long_polls: LongPollTable) -> None:
         self._heartbeat = heartbeat
-        self._hold = hold
+        self._long_polls = long_polls
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """The other side ended it."""
+        """Forget a connection that the other side ended."""
         self._heartbeat.disconnected(peer)
-        self._hold.disconnected(peer)
+        self._long_polls.disconnected(peer)
 
     def closed(self, peer: IPeer) -> None:
-        """We ended it."""
+        """Forget a connection that we ended."""
         self._heartbeat.disconnected(peer)
-        self._hold.disconnected(peer)
+        self._long_polls.disconnected(peer)

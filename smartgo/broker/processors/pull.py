@@ -190,14 +190,14 @@ class PullProcessor(Processor):
                 code = _MOVED
             if code == _NOT_FOUND:
                 if may_hold:
-                    return self._park(peer, request, header, group, filter)
+                    return self._hold(peer, request, header, group, filter)
                 self._stats.missed()
             elif code == _MOVED and self._correct:
                 next_offset = max(result.minimum, min(header.queue_offset, result.maximum))
                 self._moved(header, next_offset)
             elif code == _MOVED:
                 if may_hold and self._is_without_master():  # it would ask again at once, and nothing would be different
-                    return self._park(peer, request, header, group, filter)
+                    return self._hold(peer, request, header, group, filter)
                 code = _AGAIN
                 suggested = group.broker_id
         head = pull_response(
@@ -213,7 +213,7 @@ class PullProcessor(Processor):
         )
         return [head, *result.parts]
 
-    def _park(
+    def _hold(
         self,
         peer: IPeer,
         request: Command,
@@ -227,7 +227,7 @@ class PullProcessor(Processor):
             seconds = settings.short_polling_time_mills
         header = _needed(header)
         request.trim(header)
-        return self._long_polls.park(
+        return self._long_polls.hold(
             peer,
             header.topic,
             header.queue_id,

@@ -1,14 +1,14 @@
 """
-Parked pulls (docs/spec/broker#pull): woken by an arrival in their queue, answered when their time is over.
+Long polls (docs/spec/broker#pull): pulls that are held until they are woken by an arrival in their queue or their time is over.
 
 One timer serves all of them: deadlines are rounded up to half seconds, and pulls of the same half second lie in one
-bucket. A heap keeps the buckets in order, so that parking a pull costs the same however many are parked. With nothing
-parked there is no timer.
+bucket. A heap keeps the buckets in order, so that holding a pull costs the same however many are held. While
+none is held there is no timer.
 
 A pull whose queue grows by messages that its filter refuses is answered a few seconds later, with the offset behind
-them: else the group would seem to lag until its time is over. RocketMQ looks at all parked pulls every 5 s.
+them: else the group would seem to lag until its time is over. RocketMQ looks at all held pulls every 5 s.
 
-How many pulls may be parked is limited in all, and shared by addresses and connections (L{Shares}). A pull beyond the
+How many pulls may be held is limited in all, and shared by addresses and connections (L{Shares}). A pull beyond the
 limits becomes a short poll: an arrival wakes it too, but it waits no longer than a pull of a RocketMQ broker without
 long polling, and counts as a request in flight, of which a connection has few. Beyond the same number of short polls
 the broker answers that it is busy; RocketMQ's clients then wait for some seconds.
@@ -38,8 +38,18 @@ _TAGS_A_PLACE: Final = 16
 """A pull that wants more tags than this takes more than one place of the limits: its filter takes memory too."""
 
 
-class Parked:
-    """One parked pull; C{places} is how many places of the limits it takes, C{short} that it is a short poll."""
+def places_of(codes: frozenset[int] | None) -> int:
+    """Return how many places of the limits a pull with these tag hashes takes."""
+    return 1 if codes is None else 1 + len(codes) // _TAGS_A_PLACE
+
+
+class HeldPull:
+    """
+    One pull that waits for messages.
+
+    @ivar places: how many places of the limits it takes.
+    @ivar short: it is a short poll.
+    """
 
     __slots__ = (
         "answer", "bucket", "codes", "offset", "peer", "places", "queue", "resume", "short", "woken"
@@ -52,9 +62,8 @@ class Parked:
         offset: int,
         codes: frozenset[int] | None,
         resume: Callable[[], Answer | Deferred[Answer]],
-        places: int,
         short: bool,
-        end: Callable[[Parked], None],
+        end: Callable[[HeldPull], None],
     ) -> None:
         """@param end: called where the answer is cancelled."""
         self.peer = peer
@@ -62,7 +71,7 @@ class Parked:
         self.offset = offset
         self.codes = codes
         self.resume = resume
-        self.places = places
+        self.places = places = places_of(codes)
         self.short = short
         self.answer: Deferred[Answer] = (Deferred if short else LongPoll)(lambda _: end(self))
         if places > 1 and isinstance(self.answer, LongPoll):
@@ -73,7 +82,7 @@ class Parked:
 
 class _Waiting:
     """
-    The parked pulls of one queue, so that an arrival finds those that it wakes without a look at all others.
+    The held pulls of one queue, so that an arrival finds those that it wakes without a look at all others.
 
     @ivar plain: those that want every message.
     @ivar tagged: those that want some tags, by the hash of each.
@@ -83,11 +92,11 @@ class _Waiting:
     __slots__ = ("fresh", "plain", "tagged")
 
     def __init__(self) -> None:
-        self.plain: dict[Parked, None] = {}
-        self.tagged: dict[int, dict[Parked, None]] = {}
-        self.fresh: dict[Parked, None] = {}
+        self.plain: dict[HeldPull, None] = {}
+        self.tagged: dict[int, dict[HeldPull, None]] = {}
+        self.fresh: dict[HeldPull, None] = {}
 
-    def add(self, held: Parked) -> None:
+    def add(self, held: HeldPull) -> None:
         """Let a pull wait here."""
         if held.codes is None:
             self.plain[held] = None
@@ -100,8 +109,8 @@ class _Waiting:
             else:
                 same[held] = None
 
-    def remove(self, held: Parked) -> None:
-        """It waits no longer."""
+    def remove(self, held: HeldPull) -> None:
+        """Let a pull wait here no longer."""
         if held.codes is None:
             del self.plain[held]
             return
@@ -112,7 +121,7 @@ class _Waiting:
             if not same:
                 del self.tagged[code]
 
-    def woken_by(self, tag_codes: Sequence[int]) -> list[Parked]:
+    def woken_by(self, tag_codes: Sequence[int]) -> list[HeldPull]:
         """Return the pulls that want one of some messages; one may be there twice."""
         found = list(self.plain)
         tagged = self.tagged
@@ -124,12 +133,12 @@ class _Waiting:
 
 
 class _Pulls:
-    """The parked pulls of one connection."""
+    """The held pulls of one connection."""
 
-    __slots__ = ("parked", "places", "source")
+    __slots__ = ("held", "places", "source")
 
     def __init__(self, source: str) -> None:
-        self.parked: dict[Parked, None] = {}
+        self.held: dict[HeldPull, None] = {}
         self.places = 0  # that its long polls take
         self.source = source
 
@@ -137,30 +146,30 @@ class _Pulls:
 @implementer(IArrivalListener)
 class LongPollTable:
     """
-    All parked pulls of a broker (limits: reliability L16).
+    All held pulls of a broker (limits: reliability L16).
 
-    @ivar count: how many are parked.
+    @ivar count: how many are held.
     """
 
     def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
-        """@param settings: how many may be parked, in all and of one connection, and for how long at most."""
+        """@param settings: how many may be held, in all and of one connection, and for how long at most."""
         self._clock = clock
         self._settings = settings
         self._long_polls = Shares(self._limit)
         self._short_polls = Shares(self._limit)
         self._by_queue: dict[tuple[str, int], _Waiting] = {}
         self._by_peer: dict[IPeer, _Pulls] = {}
-        self._buckets: dict[int, dict[Parked, None]] = {}
+        self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._order: list[int] = []  # the heap of the buckets' numbers
         self._timer: IDelayedCall | None = None
         self._timer_bucket = 0
         self.count = 0
 
     def _limit(self) -> int:
-        """How many pulls may be parked in all."""
+        """How many pulls may be held in all."""
         return self._settings.limits.max_held_pulls
 
-    def park(
+    def hold(
         self,
         peer: IPeer,
         topic: str,
@@ -171,27 +180,27 @@ class LongPollTable:
         resume: Callable[[], Answer | Deferred[Answer]],
     ) -> Deferred[Answer]:
         """
-        Park a pull; fires with what C{resume} answers, once its queue grew past C{offset} or its time is over.
+        Hold a pull as a long poll; fires with what C{resume} answers, once its queue grew past C{offset} or its time is over.
 
         Its connection's end, or cancelling, ends it.
 
         @param seconds: how long at most.
-        @param resume: is kept as long as the pull is parked, with all that it refers to.
-        @raise SystemBusy: too many are parked.
+        @param resume: is kept as long as the pull is held, with all that it refers to.
+        @raise SystemBusy: too many are held.
         """
         pulls = self._by_peer.get(peer)
         if pulls is None:
             pulls = _Pulls(source_of(peer.address))
         codes = None if filter is None else filter.hashes()
-        places = 1 if codes is None else 1 + len(codes) // _TAGS_A_PLACE
+        places = places_of(codes)
         short = not self._take(pulls, places)
         if short:
             if not self._short_polls.take(pulls.source, places):
                 raise SystemBusy(f"too many pulls wait for messages, {self.count} in all: try again later")
             seconds = min(seconds, self._settings.broker.short_polling_time_mills)
-        held = Parked(peer, (topic, queue_id), offset, codes, resume, places, short, self._cancelled)
+        held = HeldPull(peer, (topic, queue_id), offset, codes, resume, short, self._cancelled)
         self._by_peer[peer] = pulls
-        pulls.parked[held] = None
+        pulls.held[held] = None
         waiting = self._by_queue.get(held.queue)
         if waiting is None:
             waiting = self._by_queue[held.queue] = _Waiting()
@@ -227,20 +236,20 @@ class LongPollTable:
         """Forget the pulls of a connection that has ended."""
         pulls = self._by_peer.get(peer)
         if pulls is not None:
-            for held in list(pulls.parked):
+            for held in list(pulls.held):
                 held.answer.cancel()
 
     def stop(self) -> None:
-        """Answer all that is parked, and leave no timer."""
+        """Answer all pulls that are held, and leave no timer."""
         for pulls in list(self._by_peer.values()):
-            for held in list(pulls.parked):
+            for held in list(pulls.held):
                 if not held.woken:
                     self._wake(held)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _wake(self, held: Parked) -> None:
+    def _wake(self, held: HeldPull) -> None:
         self._forget(held)
         try:
             answer = held.resume()
@@ -252,14 +261,14 @@ class LongPollTable:
         else:
             held.answer.callback(answer)
 
-    def _hasten(self, held: Parked) -> None:
-        """Messages that are not for it came: let it go on behind them soon."""
+    def _hasten(self, held: HeldPull) -> None:
+        """Answer a pull soon whose queue got messages that are not for it, with the offset behind them."""
         if self._bucket(_PASSED_SECONDS) < held.bucket:
             del self._buckets[held.bucket][held]
             self._expire_in(held, _PASSED_SECONDS)
 
-    def _cancelled(self, held: Parked) -> None:
-        """The connection ended: forget it. The server stops: answer what there is."""
+    def _cancelled(self, held: HeldPull) -> None:
+        """Forget a pull whose connection ended; answer what there is where the server stops."""
         if held.woken:
             return  # it is being read for a second time already
         if held.peer.open:
@@ -267,7 +276,7 @@ class LongPollTable:
         else:
             self._forget(held)
 
-    def _forget(self, held: Parked) -> None:
+    def _forget(self, held: HeldPull) -> None:
         held.woken = True
         self.count -= 1
         waiting = self._by_queue[held.queue]
@@ -275,8 +284,8 @@ class LongPollTable:
         if not waiting.plain and not waiting.tagged:
             del self._by_queue[held.queue]
         pulls = self._by_peer[held.peer]
-        del pulls.parked[held]
-        if not pulls.parked:
+        del pulls.held[held]
+        if not pulls.held:
             del self._by_peer[held.peer]
         if held.short:
             self._short_polls.give_back(pulls.source, held.places)
@@ -290,7 +299,7 @@ class LongPollTable:
     def _bucket(self, seconds: float) -> int:
         return int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
 
-    def _expire_in(self, held: Parked, seconds: float) -> None:
+    def _expire_in(self, held: HeldPull, seconds: float) -> None:
         held.bucket = number = int((self._clock.seconds() + seconds) * _BUCKETS_PER_SECOND) + 1
         bucket = self._buckets.get(number)
         if bucket is not None:
@@ -324,7 +333,7 @@ class LongPollTable:
                 if not held.woken:
                     self._wake(held)
             if bucket:
-                break  # parked in this very half second
+                break  # held since this very half second
             if order and order[0] == number:
                 del self._buckets[heappop(order)]
         self._set_timer()

@@ -1,4 +1,4 @@
-"""Parked pulls: woken by arrivals that match, answered when their time is over, never leaked."""
+"""Long polls: woken by arrivals that match, answered when their time is over, never leaked."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Peer:
         self.open = True
 
 
-class PullHoldTests(SynchronousTestCase):
+class LongPollTableTests(SynchronousTestCase):
     def setUp(self) -> None:
-        """A hold on a clock that stands still."""
+        """A table on a clock that stands still."""
         self.clock = FakeClock()
         self.settings = current()
         self.limit(100, 4)
-        self.hold = LongPollTable(self.clock, self.settings)
+        self.long_polls = LongPollTable(self.clock, self.settings)
         self.peer: Any = Peer()
         self.resumed: list[str] = []
 
@@ -46,35 +46,35 @@ class PullHoldTests(SynchronousTestCase):
         """Let so many be held."""
         change(self.settings, max_held_pulls=pulls, max_held_pulls_per_connection=of_connection)
 
-    def park(
+    def held(
         self, name: str, queue: int = 0, offset: int = 5, seconds: float = 15.0, tag: str = "", peer: Any = None
     ) -> Deferred[Answer]:
-        """Park a pull that answers with its name."""
+        """Hold a pull that answers with its name."""
 
         def resume() -> Answer:
             self.resumed.append(name)
             return name.encode()
 
         wanted = TagFilter(frozenset({tag_code(tag)})) if tag else None
-        return self.hold.park(peer or self.peer, "T", queue, offset, wanted, seconds, resume)
+        return self.long_polls.hold(peer or self.peer, "T", queue, offset, wanted, seconds, resume)
 
     def test_woken(self) -> None:
         """An arrival past the offset answers the pulls of that queue and no others."""
-        mine = self.park("mine")
-        other = self.park("other", queue=1)
-        later = self.park("later", offset=6)
-        self.hold.arrived("T", 0, 6, [0], 1)
+        mine = self.held("mine")
+        other = self.held("other", queue=1)
+        later = self.held("later", offset=6)
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(mine), b"mine")
         self.assertNoResult(other)
         self.assertNoResult(later)
-        self.assertEqual(self.hold.count, 2)
+        self.assertEqual(self.long_polls.count, 2)
 
     def test_filter(self) -> None:
         """A message that the filter refuses wakes nobody; one of several that it lets in does."""
-        waiting = self.park("a", tag="TagA")
-        self.hold.arrived("T", 0, 6, [tag_code("TagB")], 1)
+        waiting = self.held("a", tag="TagA")
+        self.long_polls.arrived("T", 0, 6, [tag_code("TagB")], 1)
         self.assertNoResult(waiting)
-        self.hold.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
+        self.long_polls.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
         self.assertEqual(self.successResultOf(waiting), b"a")
 
     def test_arrival_of_others(self) -> None:
@@ -90,43 +90,43 @@ class PullHoldTests(SynchronousTestCase):
 
         self.limit(10_000, 5_000)
         waiting = [
-            self.hold.park(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"") for _ in range(500)
+            self.long_polls.hold(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"") for _ in range(500)
         ]
         for number in range(100):
-            self.hold.arrived("T", 0, 6 + number, [tag_code("B")], 1)
-        self.assertEqual((self.hold.count, looks), (500, []))
-        self.assertEqual(len(self.hold._by_queue["T", 0].fresh), 0)
-        self.hold.arrived("T", 0, 200, [tag_code("A"), tag_code("A")], 1)
+            self.long_polls.arrived("T", 0, 6 + number, [tag_code("B")], 1)
+        self.assertEqual((self.long_polls.count, looks), (500, []))
+        self.assertEqual(len(self.long_polls._by_queue["T", 0].fresh), 0)
+        self.long_polls.arrived("T", 0, 200, [tag_code("A"), tag_code("A")], 1)
         for one in waiting:
             self.assertEqual(self.successResultOf(one), b"")
 
     def test_two_tags(self) -> None:
         """A pull that wants two tags is woken once by messages of both."""
         tags = TagFilter(frozenset({tag_code("A"), tag_code("B")}))
-        waiting = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"x")
-        self.hold.arrived("T", 0, 7, [tag_code("A"), tag_code("B")], 1)
-        self.assertEqual((self.successResultOf(waiting), self.hold.count, self.hold._by_queue), (b"x", 0, {}))
+        waiting = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"x")
+        self.long_polls.arrived("T", 0, 7, [tag_code("A"), tag_code("B")], 1)
+        self.assertEqual((self.successResultOf(waiting), self.long_polls.count, self.long_polls._by_queue), (b"x", 0, {}))
 
     def test_passed(self) -> None:
         """A pull that was passed by messages it does not want goes on behind them within 5.5 s, however many come."""
-        waiting = self.park("a", tag="TagA")
-        untouched = self.park("b", queue=1, tag="TagA")
+        waiting = self.held("a", tag="TagA")
+        untouched = self.held("b", queue=1, tag="TagA")
         for number in range(5):
-            self.hold.arrived("T", 0, 6 + number, [tag_code("TagB")], 1)
+            self.long_polls.arrived("T", 0, 6 + number, [tag_code("TagB")], 1)
             self.clock.advance(1.0)
         self.assertNoResult(waiting)
         self.clock.advance(0.5)
         self.assertEqual(self.successResultOf(waiting), b"a")
         self.assertNoResult(untouched)
-        soon = self.park("c", tag="TagA", seconds=1.0)
-        self.hold.arrived("T", 0, 20, [tag_code("TagB")], 1)
+        soon = self.held("c", tag="TagA", seconds=1.0)
+        self.long_polls.arrived("T", 0, 20, [tag_code("TagB")], 1)
         self.clock.advance(1.5)
         self.assertEqual(self.successResultOf(soon), b"c")
 
     def test_time_is_over(self) -> None:
         """Each is answered at the end of its time and at most half a second later, in the order of deadlines."""
-        slow = self.park("slow", seconds=15)
-        quick = self.park("quick", seconds=3)
+        slow = self.held("slow", seconds=15)
+        quick = self.held("quick", seconds=3)
         self.clock.advance(2.9)
         self.assertNoResult(quick)
         self.clock.advance(0.7)
@@ -135,11 +135,11 @@ class PullHoldTests(SynchronousTestCase):
         self.assertNoResult(slow)
         self.clock.advance(1.0)
         self.assertEqual(self.successResultOf(slow), b"slow")
-        self.assertEqual((self.hold.count, self.clock.getDelayedCalls()), (0, []))
+        self.assertEqual((self.long_polls.count, self.clock.getDelayedCalls()), (0, []))
 
     def test_longest(self) -> None:
         """No pull is held longer than the broker allows, however long its client would wait."""
-        waiting = self.park("one", seconds=2.0**60)
+        waiting = self.held("one", seconds=2.0**60)
         self.clock.advance(59.9)
         self.assertNoResult(waiting)
         self.clock.advance(0.7)
@@ -147,16 +147,16 @@ class PullHoldTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_cost(self) -> None:
-        """Parking and expiry look at few buckets, however many pulls with time-outs of their own are parked."""
+        """Holding and expiry look at few buckets, however many pulls with time-outs of their own are held."""
         self.limit(10_000, 5_000)
-        waiting = [self.park(str(number), seconds=number * 0.5) for number in range(1000)]
-        self.assertLess(len(self.hold._buckets), 125)
+        waiting = [self.held(str(number), seconds=number * 0.5) for number in range(1000)]
+        self.assertLess(len(self.long_polls._buckets), 125)
         for _ in range(130):
             self.clock.advance(0.5)
         for one in waiting:
             self.successResultOf(one)
-        self.assertEqual((self.hold.count, self.clock.getDelayedCalls()), (0, []))
-        self.assertEqual((self.hold._buckets, self.hold._order), ({}, []))
+        self.assertEqual((self.long_polls.count, self.clock.getDelayedCalls()), (0, []))
+        self.assertEqual((self.long_polls._buckets, self.long_polls._order), ({}, []))
 
     def test_random(self) -> None:
         """Whatever comes in whichever order, each pull is answered once, in time, and nothing is left of it."""
@@ -167,37 +167,37 @@ class PullHoldTests(SynchronousTestCase):
         peers = [Peer() for _ in range(5)]
         for number in range(2000):
             seconds = random.choice((0.0, 0.3, 1.0, 4.0, 15.0, 90.0))
-            waiter = self.park(
+            waiter = self.held(
                 str(number), random.randrange(3), 5, seconds, random.choice(("", "A")), random.choice(peers)
             )
             waiter.addBoth(partial(_note, answered, number))
             waiting[number] = (self.clock.seconds() + min(60.0, seconds) + 0.5, waiter)
             if random.random() < 0.1:
-                self.hold.arrived("T", random.randrange(3), 6, [tag_code(random.choice("AB"))], 1)
+                self.long_polls.arrived("T", random.randrange(3), 6, [tag_code(random.choice("AB"))], 1)
             if random.random() < 0.05:
                 gone = peers[random.randrange(5)]
                 gone.open = False
-                self.hold.disconnected(cast(Any, gone))
+                self.long_polls.disconnected(cast(Any, gone))
                 peers[peers.index(gone)] = Peer()
             self.clock.advance(random.choice((0.0, 0.01, 0.2)))
             late = [one for one, (due, _) in waiting.items() if due < self.clock.seconds() - 1e-6]
             self.assertLessEqual(set(late), set(answered))
         self.clock.pump([0.5] * 125)
         self.assertEqual(sorted(answered), list(range(2000)))
-        self.assertEqual((self.hold.count, self.hold._by_queue, self.hold._by_peer), (0, {}, {}))
-        self.assertEqual((self.hold._buckets, self.hold._long_polls.total, self.hold._short_polls.total), ({}, 0, 0))
+        self.assertEqual((self.long_polls.count, self.long_polls._by_queue, self.long_polls._by_peer), (0, {}, {}))
+        self.assertEqual((self.long_polls._buckets, self.long_polls._long_polls.total, self.long_polls._short_polls.total), ({}, 0, 0))
 
     def test_over_limit_of_a_peer(self) -> None:
         """Past its connection's limit a pull is a short poll: woken by an arrival, else answered after a second."""
         for number in range(4):
-            self.park(str(number), queue=1)
-        first = self.park("first")
-        second = self.park("second")
+            self.held(str(number), queue=1)
+        first = self.held("first")
+        second = self.held("second")
         self.assertNotIsInstance(first, LongPoll)  # so that it counts as a request in flight
-        self.hold.arrived("T", 0, 6, [0], 1)
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(first), b"first")
         self.assertEqual(self.successResultOf(second), b"second")
-        third = self.park("third")
+        third = self.held("third")
         self.clock.advance(0.9)
         self.assertNoResult(third)
         self.clock.advance(0.7)
@@ -209,7 +209,7 @@ class PullHoldTests(SynchronousTestCase):
 
         def fill(peer: Peer) -> int:
             count = 0
-            while isinstance(self.park("x", peer=peer), LongPoll):
+            while isinstance(self.held("x", peer=peer), LongPoll):
                 count += 1
             return count
 
@@ -224,84 +224,84 @@ class PullHoldTests(SynchronousTestCase):
         """A pull whose filter has many tags takes more places, as its filter takes more memory."""
         self.limit(1000, 10)
         tags = TagFilter(frozenset(range(100)))  # 7 places
-        first = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
-        second = self.hold.park(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        first = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        second = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
         self.assertEqual((isinstance(first, LongPoll), isinstance(second, LongPoll)), (True, False))
-        self.assertIsInstance(self.park("small"), LongPoll)
+        self.assertIsInstance(self.held("small"), LongPoll)
 
     def test_too_many_short_polls(self) -> None:
         """Short polls have a limit too; past it the broker says that it is busy, and has kept nothing."""
         self.limit(9, 4)
         long_polls, short_polls = 3, 5
         for number in range(long_polls + short_polls):
-            self.park(str(number))
-        self.assertRaises(SystemBusy, self.park, "extra")
-        self.assertEqual(self.hold.count, 8)
+            self.held(str(number))
+        self.assertRaises(SystemBusy, self.held, "extra")
+        self.assertEqual(self.long_polls.count, 8)
         self.clock.advance(2.0)
-        self.assertIsInstance(self.park("again"), Deferred)
+        self.assertIsInstance(self.held("again"), Deferred)
 
     def test_disconnected(self) -> None:
         """The pulls of a connection that ended are forgotten at once, short polls too."""
         self.limit(100, 1)
         for number in range(3):
-            self.park(str(number)).addErrback(lambda failure: failure.trap(CancelledError))
+            self.held(str(number)).addErrback(lambda failure: failure.trap(CancelledError))
         self.peer.open = False
-        self.hold.disconnected(self.peer)
-        self.hold.disconnected(self.peer)
-        self.assertEqual((self.hold.count, self.resumed, self.hold._short_polls.total), (0, [], 0))
+        self.long_polls.disconnected(self.peer)
+        self.long_polls.disconnected(self.peer)
+        self.assertEqual((self.long_polls.count, self.resumed, self.long_polls._short_polls.total), (0, [], 0))
 
     def test_cancelled(self) -> None:
         """The pulls of a connection that is gone are forgotten without being run again."""
-        gone = self.park("gone")
-        stays = self.park("stays", peer=Peer())
+        gone = self.held("gone")
+        stays = self.held("stays", peer=Peer())
         self.peer.open = False
         gone.cancel()
         self.failureResultOf(gone, CancelledError)
-        self.hold.arrived("T", 0, 6, [0], 1)
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(stays), b"stays")
-        self.assertEqual((self.resumed, self.hold.count), (["stays"], 0))
+        self.assertEqual((self.resumed, self.long_polls.count), (["stays"], 0))
 
     def test_cancelled_while_open(self) -> None:
         """A server that stops cancels what is held: it is answered with what there is."""
-        waiting = self.park("one")
+        waiting = self.held("one")
         self.assertIsInstance(waiting, LongPoll)
         waiting.cancel()
         self.assertEqual(self.successResultOf(waiting), b"one")
 
     def test_resume_fails(self) -> None:
-        """An error of the second try reaches the request that was parked, and the others are answered."""
+        """An error of the second try reaches the request that was held, and the others are answered."""
 
         def resume() -> Answer:
             raise ValueError("no")
 
-        bad = self.hold.park(self.peer, "T", 0, 5, None, 15, resume)
-        good = self.park("good")
-        self.hold.arrived("T", 0, 6, [0], 1)
+        bad = self.long_polls.hold(self.peer, "T", 0, 5, None, 15, resume)
+        good = self.held("good")
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.failureResultOf(bad, ValueError)
         self.assertEqual(self.successResultOf(good), b"good")
 
     def test_resume_waits(self) -> None:
         """A second try that has to wait for the disk is waited for."""
         disk: Deferred[Answer] = Deferred()
-        waiting = self.hold.park(self.peer, "T", 0, 5, None, 15, lambda: disk)
-        self.hold.arrived("T", 0, 6, [0], 1)
+        waiting = self.long_polls.hold(self.peer, "T", 0, 5, None, 15, lambda: disk)
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.assertNoResult(waiting)
         disk.callback(b"read")
         self.assertEqual(self.successResultOf(waiting), b"read")
 
-    def test_parks_again(self) -> None:
-        """Answering may lead to the next pull being parked at once: it waits for the next arrival."""
+    def test_held_again(self) -> None:
+        """Answering may lead to the next pull being held at once: it waits for the next arrival."""
         again: list[Deferred[Answer]] = []
-        first = self.park("first")
-        first.addCallback(lambda _: again.append(self.park("second", offset=6)))
-        self.hold.arrived("T", 0, 6, [0], 1)
+        first = self.held("first")
+        first.addCallback(lambda _: again.append(self.held("second", offset=6)))
+        self.long_polls.arrived("T", 0, 6, [0], 1)
         self.assertNoResult(again[0])
-        self.hold.arrived("T", 0, 7, [0], 1)
+        self.long_polls.arrived("T", 0, 7, [0], 1)
         self.assertEqual(self.successResultOf(again[0]), b"second")
 
     def test_stop(self) -> None:
         """Stopping answers everything and leaves no timer."""
-        waiting = self.park("one")
-        self.hold.stop()
+        waiting = self.held("one")
+        self.long_polls.stop()
         self.assertEqual(self.successResultOf(waiting), b"one")
         self.assertEqual(self.clock.getDelayedCalls(), [])
