@@ -28,10 +28,8 @@ KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = {
 
 KNOWN_CONSTRUCTORS: Final = {
     "smartgo.broker.broker.Broker",
-    "smartgo.broker.cluster.registrar.Registrar",
     "smartgo.broker.cluster.replication.SlaveReplication",
     "smartgo.broker.cluster.tablereplicator.TableReplicator",
-    "smartgo.broker.tables.longpolls.Parked",
     "smartgo.ha.master.Master",
     "smartgo.net.tls.ServerTLS",
     "smartgo.store.checkpointer.Checkpointer",
@@ -40,7 +38,6 @@ KNOWN_CONSTRUCTORS: Final = {
 }
 
 KNOWN_LONG: Final = {
-    "smartgo.broker.cluster.registrar",
     "smartgo.broker.tables.topics",
     "smartgo.cli.commands.group",
     "smartgo.cli.commands.topic",
@@ -97,23 +94,13 @@ IMAGES: Final = {
 """Those that are not even one word of several in a name (C{late_complaints})."""
 
 KNOWN_WORDS: Final = {
-    "smartgo.broker.broker._announcer",
     "smartgo.broker.broker.facts",
-    "smartgo.broker.cluster.masterlease.standing",
-    "smartgo.broker.cluster.registrar._farewell",
-    "smartgo.broker.cluster.registrar._on_standing",
-    "smartgo.broker.cluster.registrar._tell_standing",
-    "smartgo.broker.cluster.registration.farewell",
     "smartgo.broker.cluster.replication.facts",
     "smartgo.broker.cluster.replication.mirror",
     "smartgo.broker.pace",
     "smartgo.broker.processors.brokeradmin._facts",
     "smartgo.broker.processors.logend._complaints",
     "smartgo.broker.processors.pull._pace",
-    "smartgo.broker.processors.pull._park",
-    "smartgo.broker.tables.longpolls.Parked",
-    "smartgo.broker.tables.longpolls.park",
-    "smartgo.broker.tables.longpolls.parked",
     "smartgo.client.administration.positions.undone",
     "smartgo.ha.feed.complaints",
     "smartgo.ha.master._Door",

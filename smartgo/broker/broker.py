@@ -99,7 +99,7 @@ class Broker(Service):
         self._client = RemotingClient(env, sweeper, listener=self._dialled, tls=client_tls)
         self._server: RemotingServer | None = None
         self._opened = False
-        self._announcing = False
+        self._registering = False
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
@@ -124,7 +124,6 @@ class Broker(Service):
 
     def _build(self) -> None:
         env, configuration = self.env, self._configuration
-        config = configuration.broker
         parts = BrokerTables(env, self.settings.current, self.store_settings)
         self.store, self.stats = parts.store, parts.stats
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offsets
@@ -154,23 +153,13 @@ class Broker(Service):
             self.store.subscribe(self.delay)
             self.replication = MasterReplication(env, configuration, self.store, self._sweeper.complaints, self._tls)
         self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
-        self._announcer = Registrar(
-            env.clock,
-            self._client.ask,
-            self.topics,
-            lambda: config.namesrv_addr,
-            self.identity,
-            period=config.register_name_server_period,
-            timeout=config.register_broker_timeout_mills,
-            force=config.force_register,
-            compressed=config.compressed_register,
-            permission=lambda: self.settings.configuration.broker.broker_permission,
-            fraction=env.random.fraction,
-            on_registered=self.replication.registered,
-            on_standing=self.store.hold_back,
+        self._registrar = Registrar(
+            env.clock, self._client.ask, self.topics, self.identity, self.settings.current, env.random.fraction
         )
-        self._dialled.add(self._announcer.listener)
-        self._sweeper.when_stood_still(self._announcer.stood_still)
+        self._registrar.registered.add(self.replication.registered)
+        self._registrar.lease_changed.add(self.store.hold_back)
+        self._dialled.add(self._registrar.listener)
+        self._sweeper.when_stood_still(self._registrar.stood_still)
         self._requests = RequestProcessors(self, self.replication.processors)
         self.settings.allow(*READ_EACH_TIME)
         self.settings.follow("autoCreateTopicEnable", self.topics.set_auto_create)
@@ -178,7 +167,7 @@ class Broker(Service):
 
     def registries_informed(self) -> Deferred[None] | None:
         """See L{IBroker}."""
-        return self._announcer.told()
+        return self._registrar.informed()
 
     def is_without_master(self) -> bool:
         """See L{IBroker}."""
@@ -186,13 +175,13 @@ class Broker(Service):
 
     def _announce_permission(self, permission: int) -> None:
         """Tell the registries at once what clients may do, so that these go elsewhere."""
-        if self._announcing:
+        if self._registering:
             self.topics.renew()
-            self._announcer.register()
+            self._registrar.register()
 
     def _seek_master(self) -> None:
         """Register anew: the answers say who the master is."""
-        self._announcer.register()
+        self._registrar.register()
 
     @property
     def opened(self) -> bool:
@@ -207,7 +196,7 @@ class Broker(Service):
     @property
     def registries_without_us(self) -> int:
         """How many registries did not take the last registration that they were asked to take."""
-        return self._announcer.without_us
+        return self._registrar.without_us
 
     @property
     def memory_budget(self) -> MemoryBudget:
@@ -263,10 +252,10 @@ class Broker(Service):
             return
         self.settings.begin()
         await self._listen()
-        self._announcer.startService()
-        self._announcing = True
+        self._registrar.startService()
+        self._registering = True
         if config.namesrv_addr:
-            first: list[Deferred[Any]] = [self._announcer.first_round, self._stopping]
+            first: list[Deferred[Any]] = [self._registrar.first_round, self._stopping]
             await DeferredList(first, fireOnOneCallback=True)
         promised = durability(configuration.store, config.broker_role, configuration.ha.ha_ack_mode)
         self._log.info("durability: {durability}", durability=promised)
@@ -310,7 +299,7 @@ class Broker(Service):
         )
         if config.fast_listen_port is not None:
             server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher)
-        server.sweeper.when_stood_still(self._announcer.stood_still)
+        server.sweeper.when_stood_still(self._registrar.stood_still)
         self._server = server
         await server.open()
         await self.replication.open()
@@ -330,9 +319,9 @@ class Broker(Service):
         await self._starting
         self.delay.stop()
         # Side by side: a registry that is slow must not eat up the time of the requests in flight.
-        farewell = self._step("the registries", self._announcer.stopService if self._announcing else _nothing)
+        unregistered = self._step("the registries", self._registrar.stopService if self._registering else _nothing)
         ports = self._step("the ports", _nothing if self._server is None else self._server.stopService)
-        await gatherResults([Deferred.fromCoroutine(farewell), Deferred.fromCoroutine(ports)])
+        await gatherResults([Deferred.fromCoroutine(unregistered), Deferred.fromCoroutine(ports)])
         self.long_polls.stop()
         self._requests.heartbeat.stop()
         self._group_expiry.stop()

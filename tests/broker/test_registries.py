@@ -175,7 +175,7 @@ class AdvertisedTests(RegistriesCase):
         self.cluster.pump(2.0)
         self.assertEqual(found[0].body, b"body")
 
-    def test_farewell(self) -> None:
+    def test_unregistered(self) -> None:
         """A broker that stops is gone at once whatever it advertised."""
         self.start(advertisedAddresses="@127.0.0.1=localhost:10911")
         self.assertEqual(self.route().broker_datas[0].broker_addrs, {0: "localhost:10911"})

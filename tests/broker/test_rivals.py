@@ -69,15 +69,15 @@ class RivalsTests(SynchronousTestCase):
 
     def test_first_stood_still(self) -> None:
         """A master that was stopped for long, and replaced, takes no message when it goes on (F13)."""
-        first, announcer = self.cluster.broker, self.cluster.broker._announcer
-        assert announcer._timer is not None
-        announcer._timer.reset(10_000.0)  # the process does nothing any more
-        announcer.running = 0
+        first, registrar = self.cluster.broker, self.cluster.broker._registrar
+        assert registrar._timer is not None
+        registrar._timer.reset(10_000.0)  # the process does nothing any more
+        registrar.running = 0
         self.cluster.pump(119.0, step=1.0)
         self.assertEqual(self.master, BROKER)
         self.cluster.pump(25.0, step=1.0)
         self.assertEqual(self.master, SECOND)
-        announcer.running = 1
+        registrar.running = 1
         now = self.cluster.env.clock.seconds()
         first._sweeper.overdue = now - 140.0
         first._sweeper.stood_still(now)

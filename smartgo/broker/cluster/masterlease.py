@@ -9,15 +9,15 @@ Our registries keep a name for the master that registered it, until it leaves, i
     ASKING         all have answered or not, one takes us        SERVING
     ASKING         none answers, at the start                    SERVING: brokers work without registries (H7)
     ASKING         none answers, after a standstill              ASKING: another may have our name unknown to us
-    any            a registry refuses us, who are new            STANDING_BACK: we leave those that took us
-    SERVING        the same, another has us, we are not new      SERVING for 10 to 15 s, then STANDING_BACK
-    SERVING        the same, and no other has us any more        STANDING_BACK
+    any            a registry refuses us, who are new            STEPPED_DOWN: we leave those that took us
+    SERVING        the same, another has us, we are not new      SERVING for 10 to 15 s, then STEPPED_DOWN
+    SERVING        the same, and no other has us any more        STEPPED_DOWN
     SERVING        a standstill outlasts what a registry grants  ASKING
-    STANDING_BACK  no registry refuses us any more               ASKING
+    STEPPED_DOWN  no registry refuses us any more               ASKING
 
 New is who has not been taken by every registry that answers. So one who comes to a taken name yields at once, even
 where another registry does not know of the first. After a split of the registries two may hold the name, each at its
-side: the first to lose patience, by chance, yields to the other.
+side: the first whose grace time ends, by chance, yields to the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 
 LEASE: Final = 120.0
 """Seconds for which a registry keeps a name after it heard of its holder."""
-PATIENCE: Final = 10.0
+GRACE_TIME: Final = 10.0
 """Seconds for which who is master elsewhere goes on although a registry refuses him; half as many more, by chance."""
 
 
@@ -37,14 +37,14 @@ class LeaseState(Enum):
 
     ASKING = "asking the registries whether another broker has the name"
     SERVING = "serving"
-    STANDING_BACK = "another broker has the name"
+    STEPPED_DOWN = "another broker has the name"
 
 
 class MasterLease:
     """
-    The claim of one broker to its name.
+    The lease of one broker on its name, as far as the registries tell.
 
-    @ivar standing: the state.
+    @ivar state: the state.
     """
 
     def __init__(self, seconds: Callable[[], float], fraction: Callable[[], float]) -> None:
@@ -54,14 +54,14 @@ class MasterLease:
         """
         self._seconds = seconds
         self._fraction = fraction
-        self.standing = LeaseState.SERVING
+        self.state = LeaseState.SERVING
         self._new = True
         self._since = 0.0  # what registries were asked before says nothing, in seconds of the clock
         self._stood_still = 0.0  # seconds; above 0: what we ask about
         self._taken: dict[str, float] = {}  # registry to when we asked it
         self._refusals: dict[str, tuple[float, str]] = {}  # registry to when it refused last, and why
-        self._waiting: set[str] = set()  # registries whose word is outstanding
-        self._patient_until: float | None = None
+        self._waiting: set[str] = set()  # registries whose word is outstate
+        self._serving_until: float | None = None
 
     def begin(self, registries: Collection[str]) -> None:
         """These registries are asked for the first time now."""
@@ -71,7 +71,7 @@ class MasterLease:
         self._waiting = set(registries)
         self._since = self._seconds()
         self._new = True
-        self.standing = LeaseState.ASKING if registries else LeaseState.SERVING
+        self.state = LeaseState.ASKING if registries else LeaseState.SERVING
 
     def only(self, registries: Collection[str]) -> None:
         """There are no other registries than these now."""
@@ -83,7 +83,7 @@ class MasterLease:
     @property
     def reason(self) -> str | None:
         """Why no messages are taken; C{None} while they are."""
-        if self.standing is LeaseState.SERVING:
+        if self.state is LeaseState.SERVING:
             return None
         for registry, (_, why) in self._refusals.items():
             return f"registry {registry} does not let this broker be a master: {why}"
@@ -95,19 +95,19 @@ class MasterLease:
         return "this broker takes no messages before it is registered"
 
     def may_ask(self, registry: str) -> bool:
-        """Whether to register with a registry: while we stand back only with those that refuse us."""
-        return self.standing is not LeaseState.STANDING_BACK or registry in self._refusals
+        """Whether to register with a registry: after stepping down only with those that refuse us."""
+        return self.state is not LeaseState.STEPPED_DOWN or registry in self._refusals
 
     def lapsed(self, seconds: float) -> bool:
         """
         The process stood still for so long: whether a registry may have given our name away meanwhile.
 
         All of them are to be asked then. A registry that had us no more before the standstill, as it is down, does not
-        matter: without it we went on. Where one refuses us the time to be patient has passed.
+        matter: without it we went on. Where one refuses us the grace time is over.
         """
         now = self._seconds()
         given_up = any(now - seconds <= asked + LEASE < now for asked in self._taken.values())
-        if self.standing is not LeaseState.SERVING or not (given_up or self._refusals):
+        if self.state is not LeaseState.SERVING or not (given_up or self._refusals):
             return False
         self._stood_still = seconds
         registries = {*self._taken, *self._refusals}
@@ -134,11 +134,11 @@ class MasterLease:
         now = self._seconds()
         self._taken.pop(registry, None)
         self._refusals[registry] = (now, why)
-        if self._patient_until is None:
-            self._patient_until = now + PATIENCE * (1 + self._fraction() / 2)
+        if self._serving_until is None:
+            self._serving_until = now + GRACE_TIME * (1 + self._fraction() / 2)
         elsewhere = any(now - asked <= LEASE for asked in self._taken.values())
-        if self.standing is not LeaseState.STANDING_BACK and (self._new or not elsewhere or now >= self._patient_until):
-            self.standing = LeaseState.STANDING_BACK
+        if self.state is not LeaseState.STEPPED_DOWN and (self._new or not elsewhere or now >= self._serving_until):
+            self.state = LeaseState.STEPPED_DOWN
             self._new = True
         self._heard(registry)
 
@@ -150,16 +150,16 @@ class MasterLease:
         self._heard(registry)
 
     def left(self) -> list[str]:
-        """Return the registries that have us although we stand back: we leave them, and they are forgotten here."""
-        if self.standing is not LeaseState.STANDING_BACK:
+        """Return the registries that have us although we stepped down: we leave them, and they are forgotten here."""
+        if self.state is not LeaseState.STEPPED_DOWN:
             return []
         left = list(self._taken)
         self._taken.clear()
         return left
 
     def again(self, registries: Collection[str]) -> bool:
-        """Whether nobody refuses us any more, who stand back: these registries are to be asked then."""
-        if self.standing is not LeaseState.STANDING_BACK or self._refusals:
+        """Whether nobody refuses us any more, after we stepped down: these registries are to be asked then."""
+        if self.state is not LeaseState.STEPPED_DOWN or self._refusals:
             return False
         self._ask(registries)
         return True
@@ -167,11 +167,11 @@ class MasterLease:
     def _heard(self, registry: str) -> None:
         self._waiting.discard(registry)
         if not self._refusals:
-            self._patient_until = None
+            self._serving_until = None
         if self._waiting or self._refusals:
             return
         if self._taken:
             self._new = False
-        if self.standing is LeaseState.ASKING and (self._taken or not self._stood_still):
-            self.standing = LeaseState.SERVING
+        if self.state is LeaseState.ASKING and (self._taken or not self._stood_still):
+            self.state = LeaseState.SERVING
             self._stood_still = 0.0

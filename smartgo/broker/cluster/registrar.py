@@ -1,5 +1,5 @@
 """
-Registration with every registry: at start, every 30 s, after each new or changed topic; farewell at stop.
+Registration with every registry: at start, every 30 s, after each new or changed topic; unregistration at stop.
 
 Rules: docs/spec/broker#registration, docs/spec/registry#registration. Requests to one registry follow one another, so
 an older table never overtakes a newer one. No registry waits for another: one that does not answer, refuses, or whose
@@ -11,22 +11,24 @@ A master that a registry refuses, as another has its name, takes no messages: se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredLock, gatherResults
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.broker.cluster.masterlease import LeaseState, MasterLease
-from smartgo.broker.cluster.registration import MASTER, Announcement, Identity
-from smartgo.broker.tables.topics import READ, WRITE, TopicTable
+from smartgo.broker.cluster.registration import MASTER, Identity, RegistrationRequests
+from smartgo.broker.cluster.registrystate import LostRegistries, Registered, RegistrationRound, RegistryState
+from smartgo.broker.settings.current import CurrentSettings
+from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, BadHeader, CallFailed, PeerRefused
-from smartgo.remoting.interfaces import IConnectionListener, IPeer
-from smartgo.remoting.listeners import NullListener
+from smartgo.net.observer import ObserverList
+from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.schema.bodies import DataVersion, KVTable
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
@@ -34,7 +36,7 @@ from smartgo.schema.headers.registry import LEASE, NAME_TAKEN, QueryDataVersionR
 
 FIRST_DELAY: Final = 10.0
 """Seconds from the start to the first registration after the one at the start."""
-FAREWELL_TIMEOUT: Final = 3.0
+UNREGISTER_TIMEOUT: Final = 3.0
 """Seconds that a stop waits for the registries."""
 RETRY: Final = 1.0
 """Seconds before a registry that failed is asked again, at most; twice as many each time it fails anew."""
@@ -48,73 +50,13 @@ Ask = Callable[[str, Command, float], "Deferred[Command]"]
 """C{ask(address, command, timeout)} of a remoting client."""
 
 
-class Registered(NamedTuple):
-    """What a registry answered; of use to slaves."""
-
-    master_address: str | None
-    ha_address: str | None
-
-
-class _Registry:
-    """What is known about one registry."""
-
-    __slots__ = ("failures", "lease", "lock", "names", "retry", "unreadable", "up", "waiting")
-
-    def __init__(self) -> None:
-        self.lock = DeferredLock()
-        self.names: set[str] = set()  # changed, and not yet sent
-        self.waiting: list[Deferred[None]] = []  # for all that has changed so far to be sent
-        self.up: bool | None = None  # whether it has us; None: never asked
-        self.unreadable = False  # what it answered last
-        self.failures = 0  # one after another
-        self.lease = ""  # what it answered last, of a master
-        self.retry: IDelayedCall | None = None
-
-    def rest(self) -> None:
-        """Do not ask it before the next round."""
-        if self.retry is not None:
-            self.retry.cancel()
-            self.retry = None
-
-    def sent(self) -> None:
-        """Let the next one register; where nothing is left to send, those who wait for that are told first."""
-        if not self.names:
-            waiting, self.waiting = self.waiting, []
-            for each in waiting:
-                each.callback(None)
-        self.lock.release()
-
-
-class _Round:
-    """Registrations that go out together."""
-
-    __slots__ = ("first", "told")
-
-    def __init__(self) -> None:
-        self.first: Registered | None = None  # the first answer that can be read
-        self.told = False  # whether a master that an answer names was passed on
-
-
-class _Lost(NullListener):
-    """Hears of connections to registries that end."""
-
-    def __init__(self, lost: Callable[[str], None]) -> None:
-        self._lost = lost
-
-    def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """The registry forgets us."""
-        self._lost(peer.address)
-
-    def closed(self, peer: IPeer) -> None:
-        """The registry forgets us."""
-        self._lost(peer.address)
-
-
 class Registrar(Service):
     """
     Keep every registry informed of one broker.
 
     @ivar first_round: fires after the registration at start with how many registries took it.
+    @ivar registered: told, after each round, what the first answer says that names a master, or that none names one.
+    @ivar lease_changed: told why a master may take no messages from now on, and C{None} when it may again.
     @ivar listener: to be told of the connections that C{ask} makes.
     """
 
@@ -125,74 +67,58 @@ class Registrar(Service):
         clock: IClock,
         ask: Ask,
         topics: TopicTable,
-        addresses: Callable[[], Sequence[str]],
         identity: Identity,
-        *,
+        settings: CurrentSettings,
         fraction: Callable[[], float],
-        period: float = 30.0,
-        timeout: float = 6.0,
-        force: bool = True,
-        compressed: bool = False,
-        permission: Callable[[], int] = lambda: READ | WRITE,
-        on_registered: Callable[[Registered], object] = lambda registered: None,
-        on_standing: Callable[[str | None], object] = lambda reason: None,
     ) -> None:
         """
-        @param addresses: the registries' C{host:port}s; asked each time, so that the list may change.
+        @param ask: asks registries.
+        @param settings: the registries, how often and how to register, and the broker's permission; short of read or
+            write, the permission is announced for every topic.
         @param fraction: a number from 0 to 1, by chance.
-        @param period: seconds between two registrations, held within 10 to 60.
-        @param timeout: seconds to wait for a registry.
-        @param force: register each period; otherwise ask each registry first whether its version differs (322).
-        @param compressed: send tables compressed.
-        @param permission: the broker's permission now; short of read or write, it is announced for every topic.
-        @param on_registered: hears of every round what the first answer that names a master says, or that none does.
-        @param on_standing: hears why a master may take no messages now, and C{None} when it may again.
         """
         self._clock = clock
         self._ask = ask
         self._topics = topics
-        self._addresses = addresses
-        self._words = Announcement(identity, topics, permission, compressed)
+        self._settings = settings
+        self._requests = RegistrationRequests(identity, topics, settings)
         self._is_master = identity.broker_id == MASTER
         self._fraction = fraction
-        self._period = min(60.0, max(10.0, period))
-        self._timeout = timeout
-        self._force = force
-        self._on_registered = on_registered
-        self._on_standing = on_standing
-        self._claim = MasterLease(clock.seconds, fraction)
-        self._told: str | None = None  # why no messages are taken, as we have said it
-        self._stood_back = False
-        self._registries: dict[str, _Registry] = {}
+        self.registered: ObserverList[[Registered]] = ObserverList("a registration")
+        self.lease_changed: ObserverList[[str | None]] = ObserverList("a change of the master's lease")
+        self._lease = MasterLease(clock.seconds, fraction)
+        self._reason: str | None = None  # why no messages are taken, as the listeners know it
+        self._stepped_down = False
+        self._registries: dict[str, RegistryState] = {}
         self._timer: IDelayedCall | None = None
         self.first_round: Deferred[int] = Deferred()
-        self.listener: IConnectionListener = _Lost(self._lost)
+        self.listener: IConnectionListener = LostRegistries(self._lost)
         topics.when_changed(self.changed)
 
     @property
     def refusal(self) -> str | None:
         """Why this broker may take no messages as a master; C{None} where it may, and for slaves."""
-        return self._claim.reason
+        return self._lease.reason
 
     def startService(self) -> None:
-        """Register now, whatever C{force} says, and go on doing so."""
+        """Register now, whatever C{forceRegister} says, and go on doing so."""
         super().startService()
         if self._is_master:
-            self._claim.begin(self._known())
-            self._tell_standing()
+            self._lease.begin(self._known())
+            self._tell_lease()
         self.register().addCallback(self.first_round.callback)
         self._timer = self._clock.callLater(FIRST_DELAY, self._round)
 
     def stopService(self) -> Deferred[None]:
-        """Say farewell (104) to every registry; fires when all have answered or 3 s have passed. Never fails."""
+        """Unregister (104) from every registry; fires when all have answered or 3 s have passed. Never fails."""
         super().stopService()
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
         for registry in self._registries.values():
             registry.rest()
-        farewells = [self._watched(self._farewell(one)) for one in self._known()]
-        return gatherResults(farewells).addCallback(lambda _: None)
+        unregistered = [self._watched(self._unregister(one)) for one in self._known()]
+        return gatherResults(unregistered).addCallback(lambda _: None)
 
     @property
     def without_us(self) -> int:
@@ -211,7 +137,7 @@ class Registrar(Service):
                 if not registry.lock.waiting:  # who waits there will take it along
                     self._watched(self._send_changed(address))
 
-    def told(self) -> Deferred[None] | None:
+    def informed(self) -> Deferred[None] | None:
         """
         Wait until every registry that has us was told of all that changed so far.
 
@@ -224,43 +150,47 @@ class Registrar(Service):
                 waiting.append(registry.waiting[-1])
         if not waiting:
             return None
-        told = gatherResults(waiting, consumeErrors=True).addCallback(lambda _: None)
-        return told.addTimeout(TELL, self._clock, onTimeoutCancel=lambda _, __: None)
+        informed = gatherResults(waiting, consumeErrors=True).addCallback(lambda _: None)
+        return informed.addTimeout(TELL, self._clock, onTimeoutCancel=lambda _, __: None)
 
     def stood_still(self, seconds: float) -> None:
-        """This process did nothing for so long; what was sent to it meanwhile has not been looked at yet."""
-        if self.running and self._is_master and self._claim.lapsed(seconds):
+        """Ask the registries anew after the process stood still; what came meanwhile has not been read yet."""
+        if self.running and self._is_master and self._lease.lapsed(seconds):
             self._log.warn("stood still for {seconds:.0f} s: asking who has our name", seconds=seconds)
-            self._tell_standing()
+            self._tell_lease()
             self.register()
 
     # -- rounds --------------------------------------------------------------------------------------------
 
     def _known(self) -> list[str]:
-        return list(dict.fromkeys(self._addresses()))
+        return list(dict.fromkeys(self._settings.broker.namesrv_addr))
+
+    def _period(self) -> float:
+        """Return the seconds between two registrations, held within 10 to 60."""
+        return min(60.0, max(10.0, self._settings.broker.register_name_server_period))
 
     def _round(self) -> None:
-        self._timer = self._clock.callLater(self._period, self._round)
-        self._to_all(ask_first=not self._force)
+        self._timer = self._clock.callLater(self._period(), self._round)
+        self._to_all(ask_first=not self._settings.broker.force_register)
 
     def _to_all(self, ask_first: bool) -> Deferred[int]:
         addresses = self._known()
         for gone in self._registries.keys() - set(addresses):
             self._registries.pop(gone).rest()
         for address in addresses:
-            self._registries.setdefault(address, _Registry())
-        self._claim.only(addresses)
-        together = _Round()
-        asked = [one for one in addresses if self._claim.may_ask(one)]
+            self._registries.setdefault(address, RegistryState())
+        self._lease.only(addresses)
+        together = RegistrationRound()
+        asked = [one for one in addresses if self._lease.may_ask(one)]
         sent = [self._watched(self._send_all(one, together, ask_first)) for one in asked]
         return gatherResults(sent).addCallback(self._round_ended, together)
 
-    def _round_ended(self, took: list[bool], together: _Round) -> int:
-        if together.first is not None and not together.told and self.running:
-            self._on_registered(together.first)
+    def _round_ended(self, took: list[bool], together: RegistrationRound) -> int:
+        if together.first is not None and not together.named_master and self.running:
+            self.registered.tell(together.first)
         return sum(took)
 
-    async def _send_all(self, address: str, together: _Round, ask_first: bool = False) -> bool:
+    async def _send_all(self, address: str, together: RegistrationRound, ask_first: bool = False) -> bool:
         """
         Register with all topics; return whether the registry has them now.
 
@@ -270,12 +200,12 @@ class Registrar(Service):
         registry.rest()
         await registry.lock.acquire()
         try:
-            if not self._wanted(address, registry):
+            if not self._is_due(address, registry):
                 return False
             if ask_first and not await self._has_other(address):
                 return True
             registry.names.clear()
-            answer = await self._send(address, registry, self._words.full(registry.lease))
+            answer = await self._send(address, registry, self._requests.full(registry.lease))
         finally:
             registry.sent()
         if answer is not None and self.running:
@@ -288,49 +218,51 @@ class Registrar(Service):
         try:
             names = sorted(registry.names)
             registry.names.clear()
-            if not names or not self._wanted(address, registry):
+            if not names or not self._is_due(address, registry):
                 return False
-            return await self._send(address, registry, self._words.increment(names, registry.lease)) is not None
+            return await self._send(address, registry, self._requests.increment(names, registry.lease)) is not None
         finally:
             registry.sent()
 
-    def _wanted(self, address: str, registry: _Registry) -> bool:
-        """Whether a registration that may have had to wait is still to be made."""
-        return bool(self.running) and self._registries.get(address) is registry and self._claim.may_ask(address)
+    def _is_due(self, address: str, registry: RegistryState) -> bool:
+        """Tell whether a registration that may have had to wait is still to be made."""
+        return bool(self.running) and self._registries.get(address) is registry and self._lease.may_ask(address)
 
     async def _has_other(self, address: str) -> bool:
         """Ask a registry whether it has another version of our topics; so it has where it does not say."""
         version = self._topics.version
         asked = self._clock.seconds()
         try:
-            answer = await self._ask(address, self._words.question(), self._timeout)
+            answer = await self._ask(
+                address, self._requests.question(), self._settings.broker.register_broker_timeout_mills
+            )
             if answer.code != ResponseCode.SUCCESS or answer.read(QueryDataVersionResponse).changed:
                 return True
             if answer.body and DataVersion.decode(answer.body) != version:
                 return True
         except (CallFailed, BadHeader, BadBody):
             return True
-        self._claim.taken(address, asked)
+        self._lease.taken(address, asked)
         self._reconsider()
         return False
 
-    async def _send(self, address: str, registry: _Registry, request: Command) -> Command | None:
+    async def _send(self, address: str, registry: RegistryState, request: Command) -> Command | None:
         """Make a registration; C{None} where the registry did not take it."""
         asked = self._clock.seconds()
         try:
-            answer = await self._ask(address, request, self._timeout)
+            answer = await self._ask(address, request, self._settings.broker.register_broker_timeout_mills)
         except CallFailed as error:
             self._down(address, registry, str(error))
-            self._claim.missed(address)
+            self._lease.missed(address)
             self._reconsider()
             return None
         if answer.code != ResponseCode.SUCCESS:
             self._down(address, registry, str(PeerRefused(answer.code, answer.remark or "")))
             if self._is_master and NAME_TAKEN in answer.fields:
                 registry.lease = ""
-                self._claim.refused(address, answer.remark or "")
+                self._lease.refused(address, answer.remark or "")
             else:
-                self._claim.missed(address)
+                self._lease.missed(address)
             self._reconsider()
             return None
         if not registry.up:
@@ -339,11 +271,11 @@ class Registrar(Service):
         registry.lease = answer.fields.get(LEASE, "")
         registry.failures = 0
         registry.rest()
-        self._claim.taken(address, asked)
+        self._lease.taken(address, asked)
         self._reconsider()
         return answer
 
-    def _use(self, address: str, registry: _Registry, answer: Command, together: _Round) -> None:
+    def _use(self, address: str, registry: RegistryState, answer: Command, together: RegistrationRound) -> None:
         """Take the order topics of a round's first answer that can be read, and the first master that one names."""
         try:
             header = answer.read(RegisterBrokerResponse)
@@ -359,22 +291,22 @@ class Registrar(Service):
             together.first = said
             if ordered is not None:
                 self._topics.apply_order(ordered.keys())
-        if said.master_address and not together.told:
-            together.told = True
-            self._on_registered(said)
+        if said.master_address and not together.named_master:
+            together.named_master = True
+            self.registered.tell(said)
 
-    async def _farewell(self, address: str) -> bool:
+    async def _unregister(self, address: str) -> bool:
         try:
-            await self._ask(address, self._words.farewell(), FAREWELL_TIMEOUT)
+            await self._ask(address, self._requests.unregistration(), UNREGISTER_TIMEOUT)
         except CallFailed as error:
-            self._log.info("no farewell to registry {address}: {error}", address=address, error=error)
+            self._log.info("not unregistered from {address}: {error}", address=address, error=error)
             return False
         return True
 
     # -- registries that fail --------------------------------------------------------------------------------
 
-    def _down(self, address: str, registry: _Registry, why: str) -> None:
-        """A registry does not have us: say so if that is new, and ask it again in a while."""
+    def _down(self, address: str, registry: RegistryState, why: str) -> None:
+        """Note that a registry does not have us; log it if that is new, and ask the registry again in a while."""
         if registry.up is not False:
             self._log.warn("registry {address} does not have our topics: {why}", address=address, why=why)
         registry.up = False
@@ -384,14 +316,14 @@ class Registrar(Service):
             registry.rest()
             registry.retry = self._clock.callLater(delay, self._retry, address, registry)
 
-    def _retry(self, address: str, registry: _Registry) -> None:
+    def _retry(self, address: str, registry: RegistryState) -> None:
         registry.retry = None
-        if self._wanted(address, registry):
-            together = _Round()
+        if self._is_due(address, registry):
+            together = RegistrationRound()
             self._watched(self._send_all(address, together))
 
     def _lost(self, address: str) -> None:
-        """A connection ended; a registry at its other end has forgotten us."""
+        """Note that a connection ended: a registry at its other end has forgotten us."""
         registry = self._registries.get(address)
         if self.running and registry is not None and registry.up:
             self._down(address, registry, "the connection ended")
@@ -399,43 +331,43 @@ class Registrar(Service):
     # -- our name ------------------------------------------------------------------------------------------
 
     def _reconsider(self) -> None:
-        """A registry has said something about our name: do what follows from it."""
-        if self.running and self._claim.again(list(self._registries)):
+        """Do what follows from what a registry said about our name."""
+        if self.running and self._lease.again(list(self._registries)):
             self.register()
-        for address in self._claim.left():
+        for address in self._lease.left():
             self._watched(self._leave(address))
-        self._tell_standing()
+        self._tell_lease()
 
     async def _leave(self, address: str) -> bool:
-        """We may not be the master: let a registry forget us, after what it is being told just now."""
+        """Unregister from a registry that has us as a master, after what it is being sent just now."""
         registry = self._registries[address]
         await registry.lock.acquire()
         try:
             registry.up = None
             registry.lease = ""
-            return await self._farewell(address)
+            return await self._unregister(address)
         finally:
             registry.sent()
 
-    def _tell_standing(self) -> None:
-        back = self._claim.standing is LeaseState.STANDING_BACK
-        if back:
+    def _tell_lease(self) -> None:
+        stepped_down = self._lease.state is LeaseState.STEPPED_DOWN
+        if stepped_down:
             for registry in self._registries.values():
                 registry.lease = ""  # the name is another one's, and is not taken back
-        reason = self._claim.reason
-        if reason == self._told:
+        reason = self._lease.reason
+        if reason == self._reason:
             return
-        if back and not self._stood_back:
+        if stepped_down and not self._stepped_down:
             self._log.error("no messages are taken: {reason}", reason=reason)
-        elif reason is None and self._stood_back:
+        elif reason is None and self._stepped_down:
             self._log.info("messages are taken again")
-            self._stood_back = False
-        self._stood_back = self._stood_back or back
-        self._told = reason
-        self._on_standing(reason)
+            self._stepped_down = False
+        self._stepped_down = self._stepped_down or stepped_down
+        self._reason = reason
+        self.lease_changed.tell(reason)
 
     def _watched(self, work: Coroutine[Any, Any, bool]) -> Deferred[bool]:
-        """Run it; what it was not made for is logged, and counts as not done."""
+        """Run a coroutine; a failure that it does not expect is logged and counts as not registered."""
 
         def failed(failure: Failure) -> bool:
             self._log.failure("registration failed", failure)

@@ -10,11 +10,12 @@ sent one millisecond older, so that the next full table always counts.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.topics import READ, WRITE, TopicTable
 from smartgo.schema.bodies import DataVersion, RegisterBrokerBody, TopicConfigSerializeWrapper
 from smartgo.schema.codes import RequestCode
@@ -44,20 +45,14 @@ class Identity(NamedTuple):
     """C{address} as a record stores it, for message ids."""
 
 
-class Announcement:
+class RegistrationRequests:
     """The requests of one broker. Each call makes a new one, as it gets a number of its own."""
 
-    def __init__(
-        self, identity: Identity, topics: TopicTable, permission: Callable[[], int], compressed: bool = False
-    ) -> None:
-        """
-        @param permission: the broker's permission now; short of read or write, it is announced for every topic.
-        @param compressed: send tables compressed.
-        """
+    def __init__(self, identity: Identity, topics: TopicTable, settings: CurrentSettings) -> None:
+        """@param settings: the broker's permission, and whether tables are sent compressed."""
         self._identity = identity
         self._topics = topics
-        self._permission = permission
-        self._compressed = compressed
+        self._settings = settings
         self._encoded: tuple[tuple[DataVersion, int], bytes] | None = None
 
     def full(self, lease: str = "") -> Command:
@@ -66,7 +61,7 @@ class Announcement:
 
         @param lease: what the registry's last answer held, where this is a master.
         """
-        key = (self._topics.version, self._permission())
+        key = (self._topics.version, self._settings.broker.broker_permission)
         if self._encoded is None or self._encoded[0] != key:
             self._encoded = (key, self._body(self._topics.wrapper()))
         return self._registration(self._encoded[1], lease)
@@ -85,8 +80,8 @@ class Announcement:
         )
         return Command.request(RequestCode.QUERY_DATA_VERSION, header, body=self._topics.version.encode())
 
-    def farewell(self) -> Command:
-        """Return the farewell (104)."""
+    def unregistration(self) -> Command:
+        """Return the request to be forgotten (104)."""
         me = self._identity
         header = UnregisterBrokerRequest(
             broker_name=me.name, broker_addr=me.address, cluster_name=me.cluster, broker_id=me.broker_id
@@ -101,7 +96,7 @@ class Announcement:
             cluster_name=me.cluster,
             ha_server_addr=me.ha_address,
             broker_id=me.broker_id,
-            compressed=self._compressed,
+            compressed=self._settings.broker.compressed_register,
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
             advertised=me.advertised or None,
             ha_advertised=me.ha_advertised or None,
@@ -110,11 +105,13 @@ class Announcement:
         return Command.request(RequestCode.REGISTER_BROKER, header, body=body)
 
     def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
-        permission = self._permission()
+        permission = self._settings.broker.broker_permission
         if permission & (READ | WRITE) != READ | WRITE:
             table = {
                 name: msgspec.structs.replace(config, perm=permission)
                 for name, config in wrapper.topic_config_table.items()
             }
             wrapper = msgspec.structs.replace(wrapper, topic_config_table=table)
-        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode(self._compressed)
+        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode(
+            self._settings.broker.compressed_register
+        )

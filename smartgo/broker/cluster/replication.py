@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from smartgo.broker.cluster.registrar import Ask, Registered
+from smartgo.broker.cluster.registrar import Ask
+from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.cluster.tablereplicator import TableReplicator
 from smartgo.broker.processors.logend import RemoteTail, TailProcessor
 from smartgo.broker.tables.groups import GroupTable

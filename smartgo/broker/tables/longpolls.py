@@ -1,5 +1,5 @@
 """
-Long polls (docs/spec/broker#pull): pulls that are held until they are woken by an arrival in their queue or their time is over.
+Long polls (docs/spec/broker#pull): pulls that are held until a message arrives in their queue, or their time is over.
 
 One timer serves all of them: deadlines are rounded up to half seconds, and pulls of the same half second lie in one
 bucket. A heap keeps the buckets in order, so that holding a pull costs the same however many are held. While
@@ -180,7 +180,9 @@ class LongPollTable:
         resume: Callable[[], Answer | Deferred[Answer]],
     ) -> Deferred[Answer]:
         """
-        Hold a pull as a long poll; fires with what C{resume} answers, once its queue grew past C{offset} or its time is over.
+        Hold a pull as a long poll.
+
+        It fires with what C{resume} answers, once its queue grew past C{offset} or its time is over.
 
         Its connection's end, or cancelling, ends it.
 

@@ -24,7 +24,7 @@ class ClaimTests(SynchronousTestCase):
         """Both have us."""
         for one in R:
             self.claim.taken(one, self.now)
-        self.assertIs(self.claim.standing, LeaseState.SERVING)
+        self.assertIs(self.claim.state, LeaseState.SERVING)
 
     def test_all_first(self) -> None:
         """Messages are taken when every registry has answered or failed to, and one has us."""
@@ -40,7 +40,7 @@ class ClaimTests(SynchronousTestCase):
         self.assertIsNone(self.claim.reason)
         lonely = MasterLease(lambda: self.now, lambda: 0.0)
         lonely.begin(())
-        self.assertIs(lonely.standing, LeaseState.SERVING)
+        self.assertIs(lonely.state, LeaseState.SERVING)
 
     def test_came_late(self) -> None:
         """A registry that was down at the start and then refuses who was never taken ends his serving at once."""
@@ -60,31 +60,31 @@ class ClaimTests(SynchronousTestCase):
                 self.claim.refused("r1", "no")
                 self.now = begin + seconds - 0.1
                 self.claim.refused("r1", "no")
-                self.assertIs(self.claim.standing, LeaseState.SERVING)
+                self.assertIs(self.claim.state, LeaseState.SERVING)
                 if until:
                     self.now += 100
                     self.settled()
             self.now += 0.2
             self.claim.refused("r1", "no")
-            self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
+            self.assertIs(self.claim.state, LeaseState.STEPPED_DOWN)
 
     def test_nobody_has_us(self) -> None:
         """Who was the master yields at once when no registry has him any more: the other serves already."""
         self.settled()
         self.claim.refused("r1", "b is the master")
-        self.assertIs(self.claim.standing, LeaseState.SERVING)
+        self.assertIs(self.claim.state, LeaseState.SERVING)
         self.claim.refused("r2", "b is the master")
-        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
+        self.assertIs(self.claim.state, LeaseState.STEPPED_DOWN)
 
     def test_one_is_dead(self) -> None:
         """What a registry said that has been silent for more than 120 s does not help against a refusal."""
-        for silent, standing in ((LEASE, LeaseState.SERVING), (LEASE + 1, LeaseState.STANDING_BACK)):
+        for silent, standing in ((LEASE, LeaseState.SERVING), (LEASE + 1, LeaseState.STEPPED_DOWN)):
             self.claim.begin(R)
             self.settled()
             self.now += silent
             self.claim.missed("r2")
             self.claim.refused("r1", "b is the master")
-            self.assertIs(self.claim.standing, standing)
+            self.assertIs(self.claim.state, standing)
             self.claim.taken("r1", self.now)
 
     def test_who_is_asked(self) -> None:
@@ -96,7 +96,7 @@ class ClaimTests(SynchronousTestCase):
         self.assertFalse(self.claim.again(R))
         self.claim.taken("r1", self.now)
         self.assertTrue(self.claim.again(R))
-        self.assertEqual((self.claim.standing, self.claim.left()), (LeaseState.ASKING, []))
+        self.assertEqual((self.claim.state, self.claim.left()), (LeaseState.ASKING, []))
 
     def test_refuser_falls_silent(self) -> None:
         """A refusal stands for 120 s after the registry was heard last: so long the other may be alive."""
@@ -134,7 +134,7 @@ class ClaimTests(SynchronousTestCase):
         self.claim.refused("r2", "no")
         self.now += 16
         self.claim.refused("r2", "no")
-        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
+        self.assertIs(self.claim.state, LeaseState.STEPPED_DOWN)
 
     def test_old_answer(self) -> None:
         """An answer to what was asked before a standstill says nothing about what came to pass during it."""
@@ -155,7 +155,7 @@ class ClaimTests(SynchronousTestCase):
         self.now += 200
         self.assertTrue(self.claim.lapsed(200))
         self.claim.refused("r1", "b is the master")
-        self.assertIs(self.claim.standing, LeaseState.STANDING_BACK)
+        self.assertIs(self.claim.state, LeaseState.STEPPED_DOWN)
 
     def test_refused_before(self) -> None:
         """Who was refused before a standstill, however short, takes no messages before he was asked about."""
@@ -213,7 +213,7 @@ class RivalsTests(SynchronousTestCase):
                     for left in claim.left():
                         holders.pop(left, None)
                 claim.again(R)
-            yield "".join(sorted(name for name, claim in claims.items() if claim.standing is LeaseState.SERVING))
+            yield "".join(sorted(name for name, claim in claims.items() if claim.state is LeaseState.SERVING))
         self.assertEqual(len({holder for holder, _ in holders.values()}), 1)
 
     def test_split(self) -> None:

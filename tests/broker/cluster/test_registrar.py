@@ -12,14 +12,16 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.cluster.registrar import Registered, Registrar
+from smartgo.broker.cluster.registrar import Registrar
 from smartgo.broker.cluster.registration import Identity
+from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.errors import CallTimedOut, NotConnected
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.schema.bodies import RegisterBrokerBody, TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
+from tests.broker import doubles
 from tests.broker.doubles import FakePeer
 from tests.fakes import FakeClock
 
@@ -56,8 +58,8 @@ class Asked:
         self.answer.callback(decode(encode(sent)[4:]))
 
 
-class AnnouncerCase(SynchronousTestCase):
-    """An announcer with registries that answer when told."""
+class RegistrarCase(SynchronousTestCase):
+    """A registrar with registries that answer when told."""
 
     def setUp(self) -> None:
         self.clock = FakeClock()
@@ -66,12 +68,13 @@ class AnnouncerCase(SynchronousTestCase):
             self.topics.update(TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2))
         self.asked: list[Asked] = []
         self.all: list[Asked] = []
-        self.announcers: list[Registrar] = []
-        self.addresses = ["r1:9876", "r2:9876"]
+        self.registrars: list[Registrar] = []
+        self.settings = doubles.current()
+        self.given: dict[str, object] = {}
+        self.set(namesrv_addr=("r1:9876", "r2:9876"))
         self.heard: list[Registered] = []
-        self.permission = 6
         self.chance = 0.0
-        self.standing: list[str | None] = []
+        self.reasons: list[str | None] = []
 
     def ask(self, address: str, command: Command, timeout: float) -> Deferred[Command]:
         """Remember the call."""
@@ -79,41 +82,43 @@ class AnnouncerCase(SynchronousTestCase):
         self.all.append(self.asked[-1])
         return self.asked[-1].answer
 
-    def announcer(self, **settings: Any) -> Registrar:
+    def set(self, **settings: object) -> None:
+        """Put settings in force, beside those that were put in force before."""
+        self.given |= settings
+        doubles.change(self.settings, **self.given)
+
+    @property
+    def addresses(self) -> list[str]:
+        """The registries."""
+        return list(self.settings.broker.namesrv_addr)
+
+    def registrar(self, identity: Identity = ME, **settings: object) -> Registrar:
         """One that has not started."""
-        announcer = Registrar(
-            self.clock,
-            self.ask,
-            self.topics,
-            lambda: self.addresses,
-            ME,
-            permission=lambda: self.permission,
-            fraction=lambda: self.chance,
-            on_registered=self.heard.append,
-            on_standing=self.standing.append,
-            **settings,
-        )
-        self.announcers.append(announcer)
-        return announcer
+        self.set(**settings)
+        registrar = Registrar(self.clock, self.ask, self.topics, identity, self.settings, lambda: self.chance)
+        registrar.registered.add(self.heard.append)
+        registrar.lease_changed.add(self.reasons.append)
+        self.registrars.append(registrar)
+        return registrar
 
     def tearDown(self) -> None:
         """Nothing is left waiting."""
-        for announcer in self.announcers:
-            if announcer.running:
-                announcer.stopService()
+        for registrar in self.registrars:
+            if registrar.running:
+                registrar.stopService()
         for one in self.all:  # answers may bring about more
             if not one.answer.called:
                 one.answer.errback(NotConnected("the test is over"))
 
     def started(self, **settings: Any) -> Registrar:
         """One that registered with both."""
-        announcer = self.announcer(**settings)
-        announcer.startService()
+        registrar = self.registrar(**settings)
+        registrar.startService()
         for one in self.take():
             one.reply()
-        self.assertEqual(self.successResultOf(announcer.first_round), 2)
+        self.assertEqual(self.successResultOf(registrar.first_round), 2)
         self.heard.clear()
-        return announcer
+        return registrar
 
     def take(self) -> list[Asked]:
         """The calls since the last time."""
@@ -121,13 +126,13 @@ class AnnouncerCase(SynchronousTestCase):
         return asked
 
 
-class RoundTests(AnnouncerCase):
+class RoundTests(RegistrarCase):
     """Full registrations."""
 
     def test_at_start(self) -> None:
         """At start every registry gets all topics, with a checksum, and is waited for 6 s at most."""
-        announcer = self.announcer(force=False)
-        announcer.startService()
+        registrar = self.registrar(force_register=False)
+        registrar.startService()
         asked = self.take()
         self.assertEqual([one.address for one in asked], self.addresses)
         for one in asked:
@@ -144,16 +149,16 @@ class RoundTests(AnnouncerCase):
             self.assertEqual(one.topics["A"]["readQueueNums"], 2)
             self.assertEqual(one.version, {"counter": 2, "timestamp": self.clock.wall_ms()})
             self.assertEqual(msgspec.json.decode(one.command.body)["filterServerList"], [])
-        self.assertNoResult(announcer.first_round)
+        self.assertNoResult(registrar.first_round)
         asked[1].reply()
-        self.assertNoResult(announcer.first_round)
+        self.assertNoResult(registrar.first_round)
         asked[0].answer.errback(NotConnected("r1:9876"))
-        self.assertEqual(self.successResultOf(announcer.first_round), 1)
+        self.assertEqual(self.successResultOf(registrar.first_round), 1)
 
     def test_rhythm(self) -> None:
         """It registers again 10 s after the start, then each period, held within 10 to 60 s."""
         for period, wanted in (30.0, 30.0), (1.0, 10.0), (600.0, 60.0):
-            announcer = self.started(period=period)
+            registrar = self.started(register_name_server_period=period)
             self.clock.advance(9.5)
             self.assertEqual(self.take(), [])
             self.clock.advance(0.5)
@@ -167,11 +172,11 @@ class RoundTests(AnnouncerCase):
                 self.clock.advance(1)
             for one in self.take():
                 one.reply()
-            self.farewell(announcer)
+            self.unregister(registrar)
 
-    def farewell(self, announcer: Registrar) -> None:
+    def unregister(self, registrar: Registrar) -> None:
         """Stop it."""
-        stopped = announcer.stopService()
+        stopped = registrar.stopService()
         for one in self.take():
             one.reply()
         self.successResultOf(stopped)
@@ -179,22 +184,28 @@ class RoundTests(AnnouncerCase):
     def test_addresses_may_change(self) -> None:
         """The list of registries is read each time; one that is named twice is asked once."""
         self.started()
-        self.addresses = ["r3:9876", "r2:9876", "r3:9876"]
+        self.set(
+            namesrv_addr=(
+                "r3:9876",
+                "r2:9876",
+                "r3:9876",
+            )
+        )
         self.clock.advance(10)
         self.assertEqual([one.address for one in self.take()], ["r3:9876", "r2:9876"])
 
     def test_no_registries(self) -> None:
         """Without registries the first round is over at once."""
-        self.addresses = []
-        announcer = self.announcer()
-        announcer.startService()
-        self.assertEqual(self.successResultOf(announcer.first_round), 0)
-        self.assertIsNone(self.successResultOf(announcer.stopService()))
+        self.set(namesrv_addr=())
+        registrar = self.registrar()
+        registrar.startService()
+        self.assertEqual(self.successResultOf(registrar.first_round), 0)
+        self.assertIsNone(self.successResultOf(registrar.stopService()))
 
     def test_slow_registry(self) -> None:
         """A registry that is still being waited for gets the next table after it has answered, and not two at once."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         two.reply()
         self.clock.advance(10)
@@ -204,19 +215,19 @@ class RoundTests(AnnouncerCase):
 
     def test_refusal(self) -> None:
         """A registry that refuses does not count, and is asked again next time."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         one.reply(1)
         two.reply()
-        self.assertEqual(self.successResultOf(announcer.first_round), 1)
+        self.assertEqual(self.successResultOf(registrar.first_round), 1)
         self.clock.advance(10)
         self.assertEqual(len(self.take()), 2)
 
     def test_first_answer_wins(self) -> None:
         """The first answer of a round that names a master counts; that there is none is known when all have spoken."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         two.reply(masterAddr="m:1", haServerAddr="m:2")
         one.reply(masterAddr="x:1", haServerAddr="x:2")
@@ -236,8 +247,8 @@ class RoundTests(AnnouncerCase):
     def test_order_topics(self) -> None:
         """Topics of the answer's table become ordered, all others not; an answer without a table changes nothing."""
         self.topics.update(TopicConfig(topic_name="B", order=True))
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         self.take()[0].reply()
         self.assertEqual([one and one.order for one in map(self.topics.get, "AB")], [False, True])
         self.clock.advance(10)
@@ -248,18 +259,18 @@ class RoundTests(AnnouncerCase):
 
     def test_unreadable_answer(self) -> None:
         """An answer that cannot be read does not stop anything; the next one counts."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         one.reply(body=b"nonsense")
         two.reply(masterAddr="m:1")
-        self.assertEqual(self.successResultOf(announcer.first_round), 2)
+        self.assertEqual(self.successResultOf(registrar.first_round), 2)
         self.assertEqual(self.heard, [Registered("m:1", None)])
 
     def test_permission(self) -> None:
         """A broker that may not be written, or read, announces every topic so."""
-        self.permission = 4
-        self.announcer().startService()
+        self.set(broker_permission=4)
+        self.registrar().startService()
         self.assertEqual({one["perm"] for one in self.take()[0].topics.values()}, {4})
         config = self.topics.get("A")
         assert config is not None
@@ -267,23 +278,15 @@ class RoundTests(AnnouncerCase):
 
     def test_advertised(self) -> None:
         """Other addresses go along with every table, in fields of our own."""
-        announcer = Registrar(
-            self.clock,
-            self.ask,
-            self.topics,
-            lambda: self.addresses,
-            ME._replace(advertised="10.0.0.0/8=a:1", ha_advertised="10.0.0.0/8=b:2"),
-            fraction=lambda: 0.0,
-        )
-        self.announcers.append(announcer)
-        announcer.startService()
+        registrar = self.registrar(ME._replace(advertised="10.0.0.0/8=a:1", ha_advertised="10.0.0.0/8=b:2"))
+        registrar.startService()
         for one in self.take():
             self.assertEqual(one.command.fields["smartgoAdvertised"], "10.0.0.0/8=a:1")
             self.assertEqual(one.command.fields["smartgoAdvertisedHa"], "10.0.0.0/8=b:2")
 
     def test_compressed(self) -> None:
         """A compressed table is announced as such, and its checksum is of the compressed bytes."""
-        self.announcer(compressed=True).startService()
+        self.registrar(compressed_register=True).startService()
         one = self.take()[0]
         self.assertEqual(one.command.fields["compressed"], "true")
         self.assertEqual(one.command.fields["bodyCrc32"], str(zlib.crc32(one.command.body) & 0x7FFFFFFF))
@@ -291,7 +294,7 @@ class RoundTests(AnnouncerCase):
         self.assertEqual(sorted(body.topic_config_serialize_wrapper.topic_config_table), ["A", "B"])
 
 
-class ChangeTests(AnnouncerCase):
+class ChangeTests(RegistrarCase):
     """Increments."""
 
     def test_at_once(self) -> None:
@@ -351,25 +354,25 @@ class ChangeTests(AnnouncerCase):
 
     def test_not_running(self) -> None:
         """Before the start and after the stop changes are not announced."""
-        announcer = self.announcer()
+        registrar = self.registrar()
         self.topics.create_for_group("X", 1)
         self.assertEqual(self.take(), [])
-        announcer.startService()
+        registrar.startService()
         waiting, _ = self.take()
         self.topics.create_for_group("Y", 1)
-        announcer.stopService()
+        registrar.stopService()
         self.assertEqual([one.code for one in self.take()], [RequestCode.UNREGISTER_BROKER] * 2)
         waiting.reply()
         self.topics.create_for_group("Z", 1)
         self.assertEqual(self.take(), [])
 
 
-class AskFirstTests(AnnouncerCase):
+class AskFirstTests(RegistrarCase):
     """C{forceRegister} off."""
 
     def test_unchanged(self) -> None:
         """It asks each registry about its version, and does not register while all have it."""
-        self.started(force=False)
+        self.started(force_register=False)
         version = self.topics.version
         self.clock.advance(10)
         asked = self.take()
@@ -389,7 +392,7 @@ class AskFirstTests(AnnouncerCase):
         """It registers with one that says changed, has another version or fails to answer, and with that one alone."""
         other = b'{"counter":1,"timestamp":2}'
         for trouble in ("changed", "other", "failed", "refused", "unreadable"):
-            announcer = self.started(force=False)
+            registrar = self.started(force_register=False)
             self.clock.advance(10)
             one, two = self.take()
             two.reply(changed="false")
@@ -405,46 +408,46 @@ class AskFirstTests(AnnouncerCase):
                 one.reply(changed="false", body=b"[")
             wanted = [(one.address, RequestCode.REGISTER_BROKER)]
             self.assertEqual([(each.address, each.code) for each in self.take()], wanted, trouble)
-            announcer.stopService()
+            registrar.stopService()
             self.take()
 
 
-class ToldTests(AnnouncerCase):
+class InformedTests(RegistrarCase):
     """Waiting for the registries to hear of a change."""
 
     def change(self, topic: str) -> None:
         """A topic is made or changed."""
         self.topics.update(TopicConfig(topic_name=topic, read_queue_nums=3))
 
-    def told(self, announcer: Registrar) -> Deferred[None]:
+    def told(self, registrar: Registrar) -> Deferred[None]:
         """The wait, which there is."""
-        told = announcer.told()
+        told = registrar.informed()
         assert told is not None
         return told
 
     def test_all(self) -> None:
         """It is over when the last registry has answered, whether it took it or not."""
-        announcer = self.started()
-        self.assertIsNone(announcer.told())
+        registrar = self.started()
+        self.assertIsNone(registrar.informed())
         self.change("A")
-        told = self.told(announcer)
+        told = self.told(registrar)
         one, two = self.take()
         one.reply()
         self.assertNoResult(told)
         two.reply(1)
         self.successResultOf(told)
-        self.assertIsNone(announcer.told())
+        self.assertIsNone(registrar.informed())
 
     def test_behind_others(self) -> None:
         """A change that waits for the one before it to be answered has its own registration awaited."""
-        self.addresses = ["r1:9876"]
-        announcer = self.announcer()
-        announcer.startService()
+        self.set(namesrv_addr=("r1:9876",))
+        registrar = self.registrar()
+        registrar.startService()
         self.take()[0].reply()
         self.change("A")
         (first,) = self.take()
         self.change("B")
-        told = self.told(announcer)
+        told = self.told(registrar)
         first.reply()
         self.assertNoResult(told)
         (second,) = self.take()
@@ -454,9 +457,9 @@ class ToldTests(AnnouncerCase):
 
     def test_silent(self) -> None:
         """It is over after two seconds even so; one that did not take the last registration is not waited for."""
-        announcer = self.started()
+        registrar = self.started()
         self.change("A")
-        told = self.told(announcer)
+        told = self.told(registrar)
         one, two = self.take()
         one.reply()
         self.clock.advance(1.9)
@@ -465,14 +468,14 @@ class ToldTests(AnnouncerCase):
         self.successResultOf(told)
         two.answer.errback(NotConnected("r2"))
         self.change("B")
-        told = self.told(announcer)
+        told = self.told(registrar)
         for asked in self.take():
             if asked.address == "r1:9876":
                 asked.reply()
         self.successResultOf(told)
 
 
-class TroubleTests(AnnouncerCase):
+class TroubleTests(RegistrarCase):
     """Registries that are down, slow, empty or wrong (F18)."""
 
     def wait(self, seconds: float) -> list[Asked]:
@@ -484,8 +487,8 @@ class TroubleTests(AnnouncerCase):
 
     def test_asked_again(self) -> None:
         """One that fails is asked again after 1, 2, 4, 8, 10 and 10 s, with all topics, whatever the others do."""
-        announcer = self.announcer(period=60.0)
-        announcer.startService()
+        registrar = self.registrar(register_name_server_period=60.0)
+        registrar.startService()
         one, two = self.take()
         two.reply()
         one.answer.errback(NotConnected("r1"))
@@ -508,7 +511,7 @@ class TroubleTests(AnnouncerCase):
     def test_by_chance(self) -> None:
         """The pauses are shorter by up to a half, so that not all brokers come at once."""
         self.chance = 0.999
-        self.announcer().startService()
+        self.registrar().startService()
         one, _ = self.take()
         one.answer.errback(NotConnected("r1"))
         self.clock.advance(0.51)
@@ -517,7 +520,7 @@ class TroubleTests(AnnouncerCase):
     def test_slow(self) -> None:
         """One that is slow, asked first or not, keeps no other from its rounds and changes."""
         for force in (True, False):
-            announcer = self.started(force=force)
+            registrar = self.started(force_register=force)
             self.clock.advance(10)
             for _ in range(3):
                 asked = [one for one in self.take() if one.address == "r2:9876"]
@@ -527,14 +530,14 @@ class TroubleTests(AnnouncerCase):
                     (registration,) = self.take()
                     registration.reply()
                 self.clock.advance(30)
-            announcer.stopService()
+            registrar.stopService()
             self.take()
 
     def test_said_once(self) -> None:
         """That a registry does not have us, and that it has us again, is logged once each."""
         with capturedLogs() as events:
-            announcer = self.announcer()
-            announcer.startService()
+            registrar = self.registrar()
+            registrar.startService()
             one, two = self.take()
             two.reply()
             for _ in range(5):
@@ -571,39 +574,39 @@ class TroubleTests(AnnouncerCase):
 
     def test_connection_lost(self) -> None:
         """A registry whose connection ended gets all topics a second later at most: it may have begun anew."""
-        announcer = self.started()
-        announcer._lost("elsewhere:1")
-        announcer._lost("r2:9876")
-        announcer._lost("r2:9876")
+        registrar = self.started()
+        registrar._lost("elsewhere:1")
+        registrar._lost("r2:9876")
+        registrar._lost("r2:9876")
         (two,) = self.wait(1.0)
         self.assertEqual((two.address, sorted(two.topics)), ("r2:9876", ["A", "B"]))
 
     def test_listener(self) -> None:
         """It hears of connections that end, and of nothing else."""
-        self.addresses[0] = "192.0.2.5:9876"
-        announcer = self.started()
-        self.assertTrue(verifyObject(IConnectionListener, announcer.listener))
+        self.set(namesrv_addr=("192.0.2.5:9876", *self.addresses[1:]))
+        registrar = self.started()
+        self.assertTrue(verifyObject(IConnectionListener, registrar.listener))
         peer = FakePeer("192.0.2.5:9876")
-        announcer.listener.connected(peer)
-        announcer.listener.first_frame(peer)
-        announcer.listener.idle(peer, 1.0)
-        announcer.listener.failed(peer, Failure(NotConnected("r1")))
+        registrar.listener.connected(peer)
+        registrar.listener.first_frame(peer)
+        registrar.listener.idle(peer, 1.0)
+        registrar.listener.failed(peer, Failure(NotConnected("r1")))
         self.clock.advance(1)
         self.assertEqual(self.take(), [])
-        announcer.listener.disconnected(peer, Failure(NotConnected("r1")))
+        registrar.listener.disconnected(peer, Failure(NotConnected("r1")))
         self.clock.advance(1)
         self.take()[0].reply()
-        announcer.listener.closed(peer)
+        registrar.listener.closed(peer)
         self.clock.advance(1)
         self.assertEqual([one.address for one in self.take()], ["192.0.2.5:9876"])
 
     def test_removed(self) -> None:
         """A registry that is no longer named is not asked again."""
-        self.announcer().startService()
+        self.registrar().startService()
         one, two = self.take()
         two.reply()
         one.answer.errback(NotConnected("r1"))
-        self.addresses = ["r2:9876"]
+        self.set(namesrv_addr=("r2:9876",))
         self.clock.advance(0.5)
         self.take()
         self.clock.advance(9.5)
@@ -613,18 +616,18 @@ class TroubleTests(AnnouncerCase):
 
     def test_stop(self) -> None:
         """A stop leaves no timer for registries that failed."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         for one in self.take():
             one.answer.errback(NotConnected("no way"))
-        stopped = announcer.stopService()
+        stopped = registrar.stopService()
         for one in self.take():
             one.answer.errback(NotConnected("no way"))
         self.successResultOf(stopped)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class RivalTests(AnnouncerCase):
+class RivalTests(RegistrarCase):
     """Another broker has our name (H6)."""
 
     def refuse(self, asked: Asked) -> None:
@@ -633,17 +636,17 @@ class RivalTests(AnnouncerCase):
 
     def test_newcomer(self) -> None:
         """A broker whose name is taken at one registry takes no messages, and leaves the registry that took it."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         two.reply()
-        self.assertIsNotNone(announcer.refusal)
+        self.assertIsNotNone(registrar.refusal)
         self.refuse(one)
-        (farewell,) = self.take()
-        self.assertEqual((farewell.address, farewell.code), ("r2:9876", RequestCode.UNREGISTER_BROKER))
-        farewell.reply()
-        self.assertEqual(announcer.refusal, "registry r1:9876 does not let this broker be a master: no")
-        self.assertEqual(self.standing[-1], announcer.refusal)
+        (unregistered,) = self.take()
+        self.assertEqual((unregistered.address, unregistered.code), ("r2:9876", RequestCode.UNREGISTER_BROKER))
+        unregistered.reply()
+        self.assertEqual(registrar.refusal, "registry r1:9876 does not let this broker be a master: no")
+        self.assertEqual(self.reasons[-1], registrar.refusal)
 
     def leases(self) -> dict[str, str | None]:
         """What each registration now under way shows, by registry."""
@@ -681,7 +684,7 @@ class RivalTests(AnnouncerCase):
         one, two = self.take()
         one.answer.errback(NotConnected("r1:9876"))
         self.refuse(two)
-        while self.standing[-1] is None:
+        while self.reasons[-1] is None:
             self.clock.advance(1)
             for each in self.take():
                 if each.address == "r2:9876":
@@ -697,7 +700,7 @@ class RivalTests(AnnouncerCase):
 
     def test_lease_after_standstill(self) -> None:
         """Who stands back after a standstill shows no lease afterwards, not to a registry that was down meanwhile."""
-        announcer = self.started()
+        registrar = self.started()
         self.clock.advance(10)
         for one in self.take():
             one.reply(smartgoLease="lease")
@@ -705,12 +708,12 @@ class RivalTests(AnnouncerCase):
         one, two = self.take()
         one.reply(smartgoLease="lease")
         self.refuse(two)
-        self.assertIsNone(announcer.refusal)
-        announcer.stood_still(5.0)
+        self.assertIsNone(registrar.refusal)
+        registrar.stood_still(5.0)
         one, two = self.take()
         one.answer.errback(NotConnected("r1:9876"))
         self.refuse(two)
-        self.assertIsNotNone(announcer.refusal)
+        self.assertIsNotNone(registrar.refusal)
         self.clock.advance(10)
         (two,) = self.take()
         two.reply(smartgoLease="newer")
@@ -718,13 +721,13 @@ class RivalTests(AnnouncerCase):
 
     def test_keeps_asking(self) -> None:
         """It asks the registry that refuses it alone, and is master everywhere when that takes it."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         self.refuse(one)
         two.reply()
-        (farewell,) = self.take()
-        farewell.reply()
+        (unregistered,) = self.take()
+        unregistered.reply()
         for _ in range(8):
             self.topics.create_for_group(f"%RETRY%{len(self.topics)}", 1)
             self.clock.advance(10)
@@ -736,65 +739,56 @@ class RivalTests(AnnouncerCase):
         one.reply()
         asked = self.take()
         self.assertEqual({each.address for each in asked}, set(self.addresses))
-        self.assertIsNotNone(announcer.refusal)
+        self.assertIsNotNone(registrar.refusal)
         for each in asked:
             each.reply()
-        self.assertEqual((announcer.refusal, self.standing[-1]), (None, None))
+        self.assertEqual((registrar.refusal, self.reasons[-1]), (None, None))
 
     def test_holder(self) -> None:
         """A master that one registry refuses goes on for 10 s at least, then yields; if it is taken again, it stays."""
-        announcer = self.started()
+        registrar = self.started()
         for yields in (False, True):
             self.clock.advance(10 if not yields else 30)
             one, two = self.take()
             two.reply()
             self.refuse(one)
-            self.assertIsNone(announcer.refusal)
+            self.assertIsNone(registrar.refusal)
             self.clock.advance(9)
             (one,) = self.take()
             if yields:
                 self.refuse(one)
-                self.assertIsNone(announcer.refusal)
+                self.assertIsNone(registrar.refusal)
                 self.clock.advance(2)
                 (one,) = self.take()
                 self.refuse(one)
-                self.assertIsNotNone(announcer.refusal)
+                self.assertIsNotNone(registrar.refusal)
                 self.assertEqual([each.code for each in self.take()], [RequestCode.UNREGISTER_BROKER])
             else:
                 one.reply()
 
     def test_other_refusals(self) -> None:
         """A registry that refuses for another reason, or takes everybody, leaves a master in its place."""
-        announcer = self.announcer()
-        announcer.startService()
+        registrar = self.registrar()
+        registrar.startService()
         one, two = self.take()
         one.reply(1)
         two.reply()
-        self.assertIsNone(announcer.refusal)
+        self.assertIsNone(registrar.refusal)
 
     def test_slave(self) -> None:
         """A slave claims no name: what registries say to it says nothing about messages."""
-        announcer = Registrar(
-            self.clock,
-            self.ask,
-            self.topics,
-            lambda: self.addresses,
-            ME._replace(broker_id=1),
-            fraction=lambda: 0.0,
-            on_standing=self.standing.append,
-        )
-        self.announcers.append(announcer)
-        announcer.startService()
+        registrar = self.registrar(ME._replace(broker_id=1))
+        registrar.startService()
         one, two = self.take()
         self.refuse(one)
         two.reply()
-        announcer.stood_still(500.0)
-        self.assertEqual((announcer.refusal, self.standing, self.take()), (None, [], []))
+        registrar.stood_still(500.0)
+        self.assertEqual((registrar.refusal, self.reasons, self.take()), (None, [], []))
 
     def test_said(self) -> None:
         """That no messages are taken is logged as an error once, and that they are again."""
         with capturedLogs() as events:
-            self.announcer().startService()
+            self.registrar().startService()
             one, two = self.take()
             self.refuse(one)
             two.reply()
@@ -810,31 +804,31 @@ class RivalTests(AnnouncerCase):
 
     def test_stood_still(self) -> None:
         """After a standstill longer than registries wait, messages are taken when one of them has confirmed us."""
-        announcer = self.started()
+        registrar = self.started()
         self.clock.rightNow += 119.0
-        announcer.stood_still(119.0)
-        self.assertEqual((announcer.refusal, self.take()), (None, []))
+        registrar.stood_still(119.0)
+        self.assertEqual((registrar.refusal, self.take()), (None, []))
         self.clock.rightNow += 60.0
-        announcer.stood_still(60.0)
-        self.assertIn("stood still for 60 s", announcer.refusal or "")
+        registrar.stood_still(60.0)
+        self.assertIn("stood still for 60 s", registrar.refusal or "")
         one, two = self.take()
         one.answer.errback(NotConnected("r1"))
         two.answer.errback(NotConnected("r2"))
-        self.assertIsNotNone(announcer.refusal)
+        self.assertIsNotNone(registrar.refusal)
         self.clock.advance(1)
         (one, two) = sorted(self.take(), key=lambda one: one.address)[:2]
         one.reply()
         two.reply()
-        self.assertIsNone(announcer.refusal)
+        self.assertIsNone(registrar.refusal)
 
 
-class FarewellTests(AnnouncerCase):
+class UnregistrationTests(RegistrarCase):
     """The end."""
 
     def test_unregisters(self) -> None:
         """At stop every registry is told (104); the stop waits for them and leaves no timer."""
-        announcer = self.started()
-        stopped = announcer.stopService()
+        registrar = self.started()
+        stopped = registrar.stopService()
         one, two = self.take()
         self.assertEqual((one.code, one.timeout), (RequestCode.UNREGISTER_BROKER, 3.0))
         self.assertEqual(
@@ -849,15 +843,15 @@ class FarewellTests(AnnouncerCase):
 
     def test_a_bug_is_logged(self) -> None:
         """What nobody expected is logged, and rounds go on."""
-        announcer = self.announcer()
+        registrar = self.registrar()
 
         def broken(address: str, command: Command, timeout: float) -> Deferred[Command]:
             raise ZeroDivisionError
 
-        announcer._ask = broken
-        announcer.startService()
-        self.assertEqual(self.successResultOf(announcer.first_round), 0)
+        registrar._ask = broken
+        registrar.startService()
+        self.assertEqual(self.successResultOf(registrar.first_round), 0)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
-        announcer._ask = self.ask
+        registrar._ask = self.ask
         self.clock.advance(10)
         self.assertEqual(len(self.take()), 2)

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.cluster.registrar import Registered
+from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.cluster.replication import THIS_MACHINE, Replicated, SlaveReplication, allowed
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState

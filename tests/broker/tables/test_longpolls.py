@@ -38,7 +38,7 @@ class LongPollTableTests(SynchronousTestCase):
         self.clock = FakeClock()
         self.settings = current()
         self.limit(100, 4)
-        self.long_polls = LongPollTable(self.clock, self.settings)
+        self.table = LongPollTable(self.clock, self.settings)
         self.peer: Any = Peer()
         self.resumed: list[str] = []
 
@@ -56,25 +56,25 @@ class LongPollTableTests(SynchronousTestCase):
             return name.encode()
 
         wanted = TagFilter(frozenset({tag_code(tag)})) if tag else None
-        return self.long_polls.hold(peer or self.peer, "T", queue, offset, wanted, seconds, resume)
+        return self.table.hold(peer or self.peer, "T", queue, offset, wanted, seconds, resume)
 
     def test_woken(self) -> None:
         """An arrival past the offset answers the pulls of that queue and no others."""
         mine = self.held("mine")
         other = self.held("other", queue=1)
         later = self.held("later", offset=6)
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(mine), b"mine")
         self.assertNoResult(other)
         self.assertNoResult(later)
-        self.assertEqual(self.long_polls.count, 2)
+        self.assertEqual(self.table.count, 2)
 
     def test_filter(self) -> None:
         """A message that the filter refuses wakes nobody; one of several that it lets in does."""
         waiting = self.held("a", tag="TagA")
-        self.long_polls.arrived("T", 0, 6, [tag_code("TagB")], 1)
+        self.table.arrived("T", 0, 6, [tag_code("TagB")], 1)
         self.assertNoResult(waiting)
-        self.long_polls.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
+        self.table.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
         self.assertEqual(self.successResultOf(waiting), b"a")
 
     def test_arrival_of_others(self) -> None:
@@ -90,36 +90,37 @@ class LongPollTableTests(SynchronousTestCase):
 
         self.limit(10_000, 5_000)
         waiting = [
-            self.long_polls.hold(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"") for _ in range(500)
+            self.table.hold(self.peer, "T", 0, 5, TagFilter(Codes({tag_code("A")})), 15, lambda: b"")
+            for _ in range(500)
         ]
         for number in range(100):
-            self.long_polls.arrived("T", 0, 6 + number, [tag_code("B")], 1)
-        self.assertEqual((self.long_polls.count, looks), (500, []))
-        self.assertEqual(len(self.long_polls._by_queue["T", 0].fresh), 0)
-        self.long_polls.arrived("T", 0, 200, [tag_code("A"), tag_code("A")], 1)
+            self.table.arrived("T", 0, 6 + number, [tag_code("B")], 1)
+        self.assertEqual((self.table.count, looks), (500, []))
+        self.assertEqual(len(self.table._by_queue["T", 0].fresh), 0)
+        self.table.arrived("T", 0, 200, [tag_code("A"), tag_code("A")], 1)
         for one in waiting:
             self.assertEqual(self.successResultOf(one), b"")
 
     def test_two_tags(self) -> None:
         """A pull that wants two tags is woken once by messages of both."""
         tags = TagFilter(frozenset({tag_code("A"), tag_code("B")}))
-        waiting = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"x")
-        self.long_polls.arrived("T", 0, 7, [tag_code("A"), tag_code("B")], 1)
-        self.assertEqual((self.successResultOf(waiting), self.long_polls.count, self.long_polls._by_queue), (b"x", 0, {}))
+        waiting = self.table.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"x")
+        self.table.arrived("T", 0, 7, [tag_code("A"), tag_code("B")], 1)
+        self.assertEqual((self.successResultOf(waiting), self.table.count, self.table._by_queue), (b"x", 0, {}))
 
     def test_passed(self) -> None:
         """A pull that was passed by messages it does not want goes on behind them within 5.5 s, however many come."""
         waiting = self.held("a", tag="TagA")
         untouched = self.held("b", queue=1, tag="TagA")
         for number in range(5):
-            self.long_polls.arrived("T", 0, 6 + number, [tag_code("TagB")], 1)
+            self.table.arrived("T", 0, 6 + number, [tag_code("TagB")], 1)
             self.clock.advance(1.0)
         self.assertNoResult(waiting)
         self.clock.advance(0.5)
         self.assertEqual(self.successResultOf(waiting), b"a")
         self.assertNoResult(untouched)
         soon = self.held("c", tag="TagA", seconds=1.0)
-        self.long_polls.arrived("T", 0, 20, [tag_code("TagB")], 1)
+        self.table.arrived("T", 0, 20, [tag_code("TagB")], 1)
         self.clock.advance(1.5)
         self.assertEqual(self.successResultOf(soon), b"c")
 
@@ -135,7 +136,7 @@ class LongPollTableTests(SynchronousTestCase):
         self.assertNoResult(slow)
         self.clock.advance(1.0)
         self.assertEqual(self.successResultOf(slow), b"slow")
-        self.assertEqual((self.long_polls.count, self.clock.getDelayedCalls()), (0, []))
+        self.assertEqual((self.table.count, self.clock.getDelayedCalls()), (0, []))
 
     def test_longest(self) -> None:
         """No pull is held longer than the broker allows, however long its client would wait."""
@@ -150,13 +151,13 @@ class LongPollTableTests(SynchronousTestCase):
         """Holding and expiry look at few buckets, however many pulls with time-outs of their own are held."""
         self.limit(10_000, 5_000)
         waiting = [self.held(str(number), seconds=number * 0.5) for number in range(1000)]
-        self.assertLess(len(self.long_polls._buckets), 125)
+        self.assertLess(len(self.table._buckets), 125)
         for _ in range(130):
             self.clock.advance(0.5)
         for one in waiting:
             self.successResultOf(one)
-        self.assertEqual((self.long_polls.count, self.clock.getDelayedCalls()), (0, []))
-        self.assertEqual((self.long_polls._buckets, self.long_polls._order), ({}, []))
+        self.assertEqual((self.table.count, self.clock.getDelayedCalls()), (0, []))
+        self.assertEqual((self.table._buckets, self.table._order), ({}, []))
 
     def test_random(self) -> None:
         """Whatever comes in whichever order, each pull is answered once, in time, and nothing is left of it."""
@@ -173,19 +174,22 @@ class LongPollTableTests(SynchronousTestCase):
             waiter.addBoth(partial(_note, answered, number))
             waiting[number] = (self.clock.seconds() + min(60.0, seconds) + 0.5, waiter)
             if random.random() < 0.1:
-                self.long_polls.arrived("T", random.randrange(3), 6, [tag_code(random.choice("AB"))], 1)
+                self.table.arrived("T", random.randrange(3), 6, [tag_code(random.choice("AB"))], 1)
             if random.random() < 0.05:
                 gone = peers[random.randrange(5)]
                 gone.open = False
-                self.long_polls.disconnected(cast(Any, gone))
+                self.table.disconnected(cast(Any, gone))
                 peers[peers.index(gone)] = Peer()
             self.clock.advance(random.choice((0.0, 0.01, 0.2)))
             late = [one for one, (due, _) in waiting.items() if due < self.clock.seconds() - 1e-6]
             self.assertLessEqual(set(late), set(answered))
         self.clock.pump([0.5] * 125)
         self.assertEqual(sorted(answered), list(range(2000)))
-        self.assertEqual((self.long_polls.count, self.long_polls._by_queue, self.long_polls._by_peer), (0, {}, {}))
-        self.assertEqual((self.long_polls._buckets, self.long_polls._long_polls.total, self.long_polls._short_polls.total), ({}, 0, 0))
+        self.assertEqual((self.table.count, self.table._by_queue, self.table._by_peer), (0, {}, {}))
+        self.assertEqual(
+            (self.table._buckets, self.table._long_polls.total, self.table._short_polls.total),
+            ({}, 0, 0),
+        )
 
     def test_over_limit_of_a_peer(self) -> None:
         """Past its connection's limit a pull is a short poll: woken by an arrival, else answered after a second."""
@@ -194,7 +198,7 @@ class LongPollTableTests(SynchronousTestCase):
         first = self.held("first")
         second = self.held("second")
         self.assertNotIsInstance(first, LongPoll)  # so that it counts as a request in flight
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(first), b"first")
         self.assertEqual(self.successResultOf(second), b"second")
         third = self.held("third")
@@ -224,8 +228,8 @@ class LongPollTableTests(SynchronousTestCase):
         """A pull whose filter has many tags takes more places, as its filter takes more memory."""
         self.limit(1000, 10)
         tags = TagFilter(frozenset(range(100)))  # 7 places
-        first = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
-        second = self.long_polls.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        first = self.table.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
+        second = self.table.hold(self.peer, "T", 0, 5, tags, 15, lambda: b"")
         self.assertEqual((isinstance(first, LongPoll), isinstance(second, LongPoll)), (True, False))
         self.assertIsInstance(self.held("small"), LongPoll)
 
@@ -236,7 +240,7 @@ class LongPollTableTests(SynchronousTestCase):
         for number in range(long_polls + short_polls):
             self.held(str(number))
         self.assertRaises(SystemBusy, self.held, "extra")
-        self.assertEqual(self.long_polls.count, 8)
+        self.assertEqual(self.table.count, 8)
         self.clock.advance(2.0)
         self.assertIsInstance(self.held("again"), Deferred)
 
@@ -246,9 +250,9 @@ class LongPollTableTests(SynchronousTestCase):
         for number in range(3):
             self.held(str(number)).addErrback(lambda failure: failure.trap(CancelledError))
         self.peer.open = False
-        self.long_polls.disconnected(self.peer)
-        self.long_polls.disconnected(self.peer)
-        self.assertEqual((self.long_polls.count, self.resumed, self.long_polls._short_polls.total), (0, [], 0))
+        self.table.disconnected(self.peer)
+        self.table.disconnected(self.peer)
+        self.assertEqual((self.table.count, self.resumed, self.table._short_polls.total), (0, [], 0))
 
     def test_cancelled(self) -> None:
         """The pulls of a connection that is gone are forgotten without being run again."""
@@ -257,9 +261,9 @@ class LongPollTableTests(SynchronousTestCase):
         self.peer.open = False
         gone.cancel()
         self.failureResultOf(gone, CancelledError)
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.assertEqual(self.successResultOf(stays), b"stays")
-        self.assertEqual((self.resumed, self.long_polls.count), (["stays"], 0))
+        self.assertEqual((self.resumed, self.table.count), (["stays"], 0))
 
     def test_cancelled_while_open(self) -> None:
         """A server that stops cancels what is held: it is answered with what there is."""
@@ -274,17 +278,17 @@ class LongPollTableTests(SynchronousTestCase):
         def resume() -> Answer:
             raise ValueError("no")
 
-        bad = self.long_polls.hold(self.peer, "T", 0, 5, None, 15, resume)
+        bad = self.table.hold(self.peer, "T", 0, 5, None, 15, resume)
         good = self.held("good")
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.failureResultOf(bad, ValueError)
         self.assertEqual(self.successResultOf(good), b"good")
 
     def test_resume_waits(self) -> None:
         """A second try that has to wait for the disk is waited for."""
         disk: Deferred[Answer] = Deferred()
-        waiting = self.long_polls.hold(self.peer, "T", 0, 5, None, 15, lambda: disk)
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        waiting = self.table.hold(self.peer, "T", 0, 5, None, 15, lambda: disk)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.assertNoResult(waiting)
         disk.callback(b"read")
         self.assertEqual(self.successResultOf(waiting), b"read")
@@ -294,14 +298,14 @@ class LongPollTableTests(SynchronousTestCase):
         again: list[Deferred[Answer]] = []
         first = self.held("first")
         first.addCallback(lambda _: again.append(self.held("second", offset=6)))
-        self.long_polls.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 6, [0], 1)
         self.assertNoResult(again[0])
-        self.long_polls.arrived("T", 0, 7, [0], 1)
+        self.table.arrived("T", 0, 7, [0], 1)
         self.assertEqual(self.successResultOf(again[0]), b"second")
 
     def test_stop(self) -> None:
         """Stopping answers everything and leaves no timer."""
         waiting = self.held("one")
-        self.long_polls.stop()
+        self.table.stop()
         self.assertEqual(self.successResultOf(waiting), b"one")
         self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -333,7 +333,7 @@ class TwoRegistriesTests(Examining):
     def test_missing(self) -> None:
         """A broker that one of the registries does not know is named."""
         self.second()
-        self.cluster.broker._announcer.running = 0  # it tells nobody
+        self.cluster.broker._registrar.running = 0  # it tells nobody
         found = self.examine("-r", self.names, status=1)
         self.assertIn("does not know broker-a", found["problem", "registry 127.0.0.1:9877"])
 

@@ -1,0 +1,75 @@
+"""What a broker remembers of each registry, of a round of registrations, and of connections to registries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IDelayedCall
+from twisted.python.failure import Failure
+
+from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.listeners import NullListener
+
+
+class Registered(NamedTuple):
+    """What a registry answered; of use to slaves."""
+
+    master_address: str | None
+    ha_address: str | None
+
+
+class RegistryState:
+    """What is known about one registry."""
+
+    __slots__ = ("failures", "lease", "lock", "names", "retry", "unreadable", "up", "waiting")
+
+    def __init__(self) -> None:
+        self.lock = DeferredLock()
+        self.names: set[str] = set()  # changed, and not yet sent
+        self.waiting: list[Deferred[None]] = []  # for all that has changed so far to be sent
+        self.up: bool | None = None  # whether it has us; None: never asked
+        self.unreadable = False  # what it answered last
+        self.failures = 0  # one after another
+        self.lease = ""  # what it answered last, of a master
+        self.retry: IDelayedCall | None = None
+
+    def rest(self) -> None:
+        """Ask this registry no more before the next round."""
+        if self.retry is not None:
+            self.retry.cancel()
+            self.retry = None
+
+    def sent(self) -> None:
+        """Release the lock; where nothing is left to send, first tell those who wait for that."""
+        if not self.names:
+            waiting, self.waiting = self.waiting, []
+            for each in waiting:
+                each.callback(None)
+        self.lock.release()
+
+
+class RegistrationRound:
+    """Registrations that go out together."""
+
+    __slots__ = ("first", "named_master")
+
+    def __init__(self) -> None:
+        self.first: Registered | None = None  # the first answer that can be read
+        self.named_master = False  # whether a master that an answer names was passed on
+
+
+class LostRegistries(NullListener):
+    """Tells the registrar of connections to registries that end."""
+
+    def __init__(self, lost: Callable[[str], None]) -> None:
+        self._lost = lost
+
+    def disconnected(self, peer: IPeer, reason: Failure) -> None:
+        """The registry forgets us."""
+        self._lost(peer.address)
+
+    def closed(self, peer: IPeer) -> None:
+        """The registry forgets us."""
+        self._lost(peer.address)
