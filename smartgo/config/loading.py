@@ -30,6 +30,7 @@ from smartgo.config.settings import (
 )
 from smartgo.config.sources import GivenSetting, Origin, from_environment, from_flags, from_properties, from_toml
 from smartgo.errors import SettingError
+from smartgo.schema.address import is_loopback_host
 
 BROKER: Final = ("broker", "store", "ha", "tls", "limits", "ops")
 """The tables of a broker, in the order in which a flat file's keys are looked up."""
@@ -154,7 +155,7 @@ def _note_oddities(configuration: Configuration, warnings: list[str], tables: Se
     broker = configuration.broker
     if broker.broker_id and not broker.is_slave:
         warn("broker", "brokerId", f"is 0 for brokerRole={broker.broker_role}")
-    if is_loopback(broker.bind_address) and broker.broker_ip1 and not is_loopback(broker.broker_ip1):
+    if is_loopback_host(broker.bind_address) and broker.broker_ip1 and not is_loopback_host(broker.broker_ip1):
         warn(
             "broker",
             "brokerIP1",
@@ -163,18 +164,10 @@ def _note_oddities(configuration: Configuration, warnings: list[str], tables: Se
     ha = configuration.ha
     if "broker" in tables and not broker.is_slave and not ha.ha_allow and ha.ha_access_key is None:
         place = ha.ha_bind_address or broker.bind_address
-        if not is_loopback(place):
+        if not is_loopback_host(place):
             warn("ha", "haAllow", f"is empty: whoever reaches the port for slaves on {place} gets every message")
     if configuration.store.max_message_size >= configuration.limits.frame_max_length:
         warn("store", "maxMessageSize", "is not reached, as frameMaxLength ends frames before")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches an address to listen on."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def _derived(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import ipaddress
 import logging
 import os
 import signal
@@ -32,6 +31,7 @@ from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.node import ending
 from smartgo.node.notify import Notifier
 from smartgo.node.options import end
+from smartgo.schema.address import is_loopback_host
 from smartgo.tablefile import TableFile
 
 Tables = Sequence[tuple[TableFile, Callable[[], object]]]
@@ -51,11 +51,7 @@ def check_bind(address: str, allowed: bool, what: str) -> None:
     @param what: who listens, such as C{the broker}.
     @raise SettingError: the address is no loopback address and nobody allowed that.
     """
-    try:
-        loopback = ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        loopback = address == "localhost"
-    if not loopback and not allowed:
+    if not is_loopback_host(address) and not allowed:
         raise SettingError(
             f"{what} would listen on {address}, where anybody can reach it and nobody has to say who he is; "
             "use a loopback address, or say --allow-insecure (allowInsecure=true) if the network is trusted"

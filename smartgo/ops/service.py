@@ -35,7 +35,7 @@ from smartgo.ops.resources.catalog import ClusterParts, ResourceParts, SecurityP
 from smartgo.ops.resources.debug import DebugApi
 from smartgo.ops.resources.settings import note_asked
 from smartgo.ops.security.audit import AuditLog
-from smartgo.ops.security.requestguard import GuardSettings, RequestGuard, is_loopback
+from smartgo.ops.security.requestguard import GuardSettings, RequestGuard
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
 from smartgo.ops.web.application import RestApplication
@@ -45,6 +45,7 @@ from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.site import OpsFactory
 from smartgo.ops.web.streams import Streams
 from smartgo.remoting.origin import Networks
+from smartgo.schema.address import is_loopback_host
 from smartgo.tablefile import TableFile
 
 _INSTANCE: Final = "ops"
@@ -234,7 +235,7 @@ def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> Non
 
     @raise SettingError: the address is no loopback address, and there is no token, or no TLS and nobody allowed that.
     """
-    if is_loopback(address) or address == "localhost":
+    if is_loopback_host(address):
         return
     if not tokens:
         raise SettingError(

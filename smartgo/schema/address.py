@@ -37,13 +37,13 @@ def parse_address(address: str) -> tuple[str, int]:
 
 def is_loopback(ip: str) -> bool:
     """
-    Return whether this is an IP address of this machine alone. A name is no address.
+    Return whether this is an IP address of this machine alone, with a zone (C{%lo}) or without. A name is no address.
 
     >>> [is_loopback(ip) for ip in ("127.9.9.9", "::1", "::ffff:127.0.0.1", "192.0.2.1", "localhost")]
     [True, True, True, False, False]
     """
     try:
-        address = ipaddress.ip_address(ip)
+        address = ipaddress.ip_address(ip.partition("%")[0])
     except ValueError:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:

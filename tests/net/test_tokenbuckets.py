@@ -38,3 +38,30 @@ class TokenBucketsTests(SynchronousTestCase):
         self.assertFalse(buckets.take("a", 0.0))
         self.assertTrue(buckets.take("d", 0.0))
         self.assertEqual(set(buckets._left), {"c", "a", "d"})
+
+    def test_forgets_the_full(self) -> None:
+        """Keys that were silent for as long as a bucket takes to fill are forgotten."""
+        buckets = TokenBuckets(rate=10.0, burst=10.0)
+        for number in range(3000):
+            self.assertTrue(buckets.take(str(number), number * 0.01))
+        self.assertLessEqual(len(buckets._left), 1024)
+
+    def test_many_keys(self) -> None:
+        """However many keys there are at once, each has its own bucket; they are forgotten when these are full."""
+        buckets = TokenBuckets(rate=1.0, burst=1.0, keys=65_536)
+        for number in range(20_000):
+            self.assertTrue(buckets.take(str(number), 0.0))
+        self.assertFalse(buckets.take("0", 0.0))
+        for number in range(30_000):
+            buckets.take(f"x{number}", 1.0)
+        self.assertLessEqual(len(buckets._left), 33_000)
+
+    def test_many_at_once(self) -> None:
+        """A burst may be longer than a second's worth; what does not fit is refused whole."""
+        buckets = TokenBuckets(rate=10.0, burst=100.0)
+        self.assertEqual([buckets.take("a", 0.0, tokens) for tokens in (60, 60, 40)], [True, False, True])
+        self.assertEqual([buckets.take("a", 1.0, tokens) for tokens in (11, 10)], [False, True])
+
+    def test_none(self) -> None:
+        """A rate and a burst of zero refuse everything."""
+        self.assertFalse(TokenBuckets(rate=0.0, burst=0.0).take("a", 5.0))

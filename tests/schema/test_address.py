@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.address import is_address, parse_address
+from smartgo.schema.address import is_address, is_loopback, is_loopback_host, parse_address
 
 
 class AddressTests(SynchronousTestCase):
@@ -46,3 +46,12 @@ class AddressTests(SynchronousTestCase):
             "h:1\n",
         ):
             self.assertFalse(is_address(text), text)
+
+    def test_loopback(self) -> None:
+        """A loopback address is one however it is written; no name is, but for localhost as a host."""
+        loopback = ("127.0.0.1", "127.9.9.9", "::1", "::1%lo", "::ffff:127.0.0.1")
+        others = ("192.0.2.1", "::ffff:192.0.2.1", "fe80::1%eth0", "", "example.org", "127.0.0.1:80")
+        self.assertEqual([is_loopback(one) for one in loopback], [True] * len(loopback))
+        self.assertEqual([is_loopback(one) for one in (*others, "localhost")], [False] * (len(others) + 1))
+        self.assertEqual([is_loopback_host(one) for one in (*loopback, "localhost")], [True] * (len(loopback) + 1))
+        self.assertEqual([is_loopback_host(one) for one in others], [False] * len(others))

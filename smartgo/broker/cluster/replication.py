@@ -20,7 +20,7 @@ from smartgo.broker.processors.logend import RemoteTail, TailProcessor
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.topics import TopicTable
-from smartgo.config.loading import Configuration, is_loopback
+from smartgo.config.loading import Configuration
 from smartgo.config.settings import HaConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.guard import Guard
@@ -31,7 +31,7 @@ from smartgo.net.endpoints import endpoint
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.interfaces import IRequestProcessor
-from smartgo.schema.address import parse_address
+from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.signature import AccessKey
 from smartgo.store.messagestore import MessageStore
 
@@ -115,7 +115,7 @@ class Replication(Protocol):
 
 def allowed(config: HaConfig) -> tuple[str, ...]:
     """The networks that slaves may come from; none for all that reach the port."""
-    return config.ha_allow or (THIS_MACHINE if is_loopback(config.ha_bind_address) else ())
+    return config.ha_allow or (THIS_MACHINE if is_loopback_host(config.ha_bind_address) else ())
 
 
 def credentials(config: HaConfig) -> AccessKey | None:

@@ -12,7 +12,6 @@ from zope.interface import implementer
 
 from smartgo.broker.filter import check_type, tag_filter
 from smartgo.broker.interfaces import IBroker
-from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
     NoPermission,
@@ -21,6 +20,7 @@ from smartgo.errors import (
     SubscriptionNotLatest,
     TopicNotExist,
 )
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
@@ -92,7 +92,7 @@ class PullProcessor(Processor):
         self._slave = broker.is_slave
         self._correct = not broker.is_slave or settings.store.offset_check_in_slave
         self._is_without_master = broker.is_without_master
-        self._pace = TokenBucket(self._clock, _EVENTS_PER_SECOND)
+        self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
@@ -252,7 +252,8 @@ class PullProcessor(Processor):
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
         """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""
-        if self._slave or not self._pace.take(f"{header.topic}@{header.consumer_group}@{header.queue_id}"):
+        key = f"{header.topic}@{header.consumer_group}@{header.queue_id}"
+        if self._slave or not self._event_rate.take(key, self._clock.seconds()):
             return
         event = OffsetMovedEvent(
             header.consumer_group,

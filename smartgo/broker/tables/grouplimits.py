@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from smartgo.broker.pace import TokenBucket
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.origin import is_local
 
 _BURST: Final = 100
 """New groups that one address may use at once: those of a large application."""
 _ADMINISTRATORS_BURST: Final = 1000
+_KEYS: Final = 65_536  # addresses that are remembered
 _RESERVE: Final = 10  # administrators elsewhere leave a tenth of the room for groups that come about by their use
 
 
@@ -30,8 +31,9 @@ class GroupRoom:
     def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
         self._limit = settings.limits.max_groups
         per_second = settings.limits.max_groups_per_second  # of one address; those of this machine are not counted
-        self._uses = TokenBucket(clock, per_second, _BURST)
-        self._administrators = TokenBucket(clock, per_second, _ADMINISTRATORS_BURST)
+        self._clock = clock
+        self._uses = TokenBuckets(per_second, max(_BURST, per_second), _KEYS)
+        self._administrators = TokenBuckets(per_second, max(_ADMINISTRATORS_BURST, per_second), _KEYS)
         self._sources: dict[str, str] = {}  # group -> the address that brought it about
         self._by_source: dict[str, int] = {}
 
@@ -51,10 +53,15 @@ class GroupRoom:
         had = self._by_source.get(source, 0)
         if had >= self._limit - count:
             raise RequestRefused(f"group[{group}] is not created: {had} groups are from your address already")
-        if not is_local(peer) and not self._uses.take(source):
+        if not is_local(peer) and not self._uses.take(source, self._clock.seconds()):
             raise RequestRefused(f"group[{group}] is not created: too many new groups from your address, try again")
         self._sources[group] = source
         self._by_source[source] = had + 1
+
+    def _admits(self, administrator: IPeer, count: int) -> bool:
+        """Whether an address may create so many now, all or none."""
+        rate = self._administrators
+        return count <= rate.burst and rate.take(source_of(administrator.address), self._clock.seconds(), count)
 
     def admit(self, groups: Collection[str], count: int, peer: IPeer | None) -> None:
         """
@@ -71,7 +78,7 @@ class GroupRoom:
         limit = self._limit if local else self._limit - self._limit // _RESERVE
         if count + len(groups) > limit:
             raise RequestRefused(f"group[{first}] is not created: there would be more than {limit} groups (maxGroups)")
-        if peer is not None and not local and not self._administrators.take(source_of(peer.address), len(groups)):
+        if peer is not None and not local and not self._admits(peer, len(groups)):
             raise RequestRefused(
                 f"group[{first}] is not created: one address may create {self._administrators.burst} groups at once,"
                 " and then some a second; try again"

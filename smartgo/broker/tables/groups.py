@@ -15,13 +15,13 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from smartgo.broker.pace import TokenBucket
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.slices import in_slices
 from smartgo.broker.tables.grouplimits import GroupRoom
 from smartgo.broker.tables.saving import Saving
 from smartgo.env.interfaces import IClock
 from smartgo.errors import GroupNotExist, RequestRefused
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from smartgo.schema.topics import check_group, is_group
@@ -99,7 +99,7 @@ class GroupTable:
         self._slave = slave
         self._settings = CurrentSettings() if settings is None else settings
         self._room = GroupRoom(clock, self._settings)
-        self._log_pace = TokenBucket(clock, 1, _LOGGED_AT_ONCE)
+        self._log_rate = TokenBuckets(1.0, _LOGGED_AT_ONCE)
         self._when_unused: Callable[[], object] = lambda: None
         self._coming = 0  # groups of lists that are being created
         self.unused: dict[str, Unused] = {}
@@ -151,7 +151,7 @@ class GroupTable:
         if self._slave:
             return config
         self._room.admit_use(name, len(self._table) + self._coming, peer)
-        if self._log_pace.take(""):
+        if self._log_rate.take("", self._clock.seconds()):
             self._log.info("group {group} created, the {count}.", group=name, count=len(self._table) + 1)
         self.unused[name] = Unused(self._clock.seconds())
         self._put(config)

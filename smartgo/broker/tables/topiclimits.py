@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from smartgo.broker.pace import TokenBucket
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.shares import source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.origin import is_local
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX
 
 _BURST: Final = 1000
+_KEYS: Final = 65_536  # addresses that are remembered
 """Topics that an administrator who is not on this machine may create at once."""
 
 
@@ -39,8 +40,9 @@ class TopicRoom:
         self._settings = settings
         per_second = settings.limits.max_topics_per_second  # of one address; those of this machine are not counted
         self.explicit: dict[str, None] = {}
-        self._sends = TokenBucket(clock, per_second)
-        self._administrators = TokenBucket(clock, per_second, _BURST)
+        self._clock = clock
+        self._sends = TokenBuckets(per_second, per_second, _KEYS)
+        self._administrators = TokenBuckets(per_second, max(_BURST, per_second), _KEYS)
         self._ordinary = 0
         self._of_groups = 0
 
@@ -78,13 +80,18 @@ class TopicRoom:
             self.admit_group(topic)
         elif self._ordinary - len(self.explicit) >= self.limit:
             raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
-        if not is_local(peer) and not self._sends.take(source_of(peer.address)):
+        if not is_local(peer) and not self._sends.take(source_of(peer.address), self._clock.seconds()):
             raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
 
     def admit_group(self, topic: str) -> None:
         """Let a retry or dead letter topic come about. @raise RequestRefused: there are too many."""
         if self._of_groups >= self.group_limit:
             raise RequestRefused(f"topic[{topic}] is not created: more than {self.group_limit} topics of groups")
+
+    def _admits(self, administrator: IPeer, count: int) -> bool:
+        """Whether an address may create so many now, all or none."""
+        rate = self._administrators
+        return count <= rate.burst and rate.take(source_of(administrator.address), self._clock.seconds(), count)
 
     def admit(self, topics: Collection[str], peer: IPeer | None) -> None:
         """
@@ -103,7 +110,7 @@ class TopicRoom:
                 f"topic[{first}] is not created: administrators may create {self.limit} topics (maxTopics)"
             )
         limited = topics and peer is not None and not is_local(peer)
-        if limited and peer is not None and not self._administrators.take(source_of(peer.address), len(topics)):
+        if limited and peer is not None and not self._admits(peer, len(topics)):
             raise RequestRefused(
                 f"topic[{first}] is not created: one address may create {self._administrators.burst} topics at once,"
                 " and then some a second; try again"

@@ -6,7 +6,6 @@ Nothing is changed.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -38,7 +37,7 @@ from smartgo.client.administration.groups import lag_of
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
-from smartgo.schema.address import parse_address
+from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -221,7 +220,7 @@ class Diagnosis:
     async def _address(self, subject: str, place: BrokerPlace) -> FindingStream:
         host, _ = parse_address(place.address)
         registries = [parse_address(one)[0] for one in self._there.client.registries]
-        if _is_loopback(host) and not all(map(_is_loopback, registries)):
+        if is_loopback_host(host) and not all(map(is_loopback_host, registries)):
             yield DiagnosisFinding(
                 PROBLEM,
                 subject,
@@ -376,10 +375,3 @@ def _processes(info: ClusterInfo) -> list[str]:
         for name, data in info.broker_addr_table.items()
         for number in data.broker_addrs
     ]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from smartgo.ops.security.requestguard import is_loopback
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, RouteCall, route
+from smartgo.schema.address import is_loopback
 
 _KINDS: Final = 50
 _REFUSES: Final = {403: "You are not on this machine, or the scope is missing."}

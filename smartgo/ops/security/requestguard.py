@@ -17,6 +17,7 @@ from smartgo.ops.security.rates import BURST_SECONDS, FAILURE_SECONDS, FAILURES,
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
 from smartgo.ops.web.problems import Problem
+from smartgo.schema.address import is_loopback, is_loopback_host
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 
@@ -234,7 +235,7 @@ def _may_be_forwarded(credentials: RequestCredentials) -> bool:
     One that says so by no header may show it by its HTTP/1.0, or by passing on the name that its own client used.
     """
     name, _ = _split_host((credentials.header("Host") or "").lower(), 0)
-    local = name == "localhost" or is_loopback(name)
+    local = is_loopback_host(name)
     return credentials.old or not local or any(credentials.header(one) is not None for one in _FORWARDED)
 
 
@@ -278,11 +279,3 @@ def counted(address: str) -> str:
     if ":" not in found or found.startswith("no address"):
         return found
     return str(ipaddress.ip_network((found, _CUSTOMER), strict=False))
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether an IP address is of this machine alone."""
-    try:
-        return ipaddress.ip_address(_plain(address)).is_loopback
-    except ValueError:
-        return False

@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.broker.pace import TokenBucket
 from smartgo.broker.tables.topics import INHERIT, READ, WRITE, TopicTable
 from smartgo.errors import BadName, BrokenTable, RequestRefused, ServiceNotAvailable, TopicNotExist
 from smartgo.remoting.interfaces import IPeer
@@ -249,37 +248,6 @@ class CreateForSendTests(TopicTableCase):
         table.create_for_send("ordinary", "TBW102", 1, 0, local)
         table.delete("%DLQ%g0")
         table.create_for_group("%RETRY%g", 1)
-
-    def test_pace_is_bounded(self) -> None:
-        """Addresses that were silent for a second are forgotten."""
-        pace = TokenBucket(self.env.clock, 10)
-        for number in range(3000):
-            self.env.clock.advance(0.01)
-            self.assertTrue(pace.take(str(number)))
-        self.assertLessEqual(len(pace._left), 1024)
-
-    def test_sweeps_are_few(self) -> None:
-        """However many keys there are at once, a new one does not cost a look at all of them."""
-        pace = TokenBucket(self.env.clock, 1)
-        sweeps = 0
-        before = pace._left
-        for number in range(20_000):
-            self.assertTrue(pace.take(str(number)))
-            if pace._left is not before:
-                sweeps += 1
-                before = pace._left
-        self.assertLessEqual(sweeps, 5)
-        self.env.clock.advance(1.0)
-        for number in range(30_000):
-            pace.take(f"x{number}")
-        self.assertLessEqual(len(pace._left), 33_000)
-
-    def test_many_at_once(self) -> None:
-        """A burst may be longer than a second's worth; what does not fit is refused whole."""
-        pace = TokenBucket(self.env.clock, 10, 100)
-        self.assertEqual([pace.take("a", 60), pace.take("a", 60), pace.take("a", 40)], [True, False, True])
-        self.env.clock.advance(1.0)
-        self.assertEqual([pace.take("a", 11), pace.take("a", 10)], [False, True])
 
     def test_told(self) -> None:
         """Each change raises the version and is told with the topic's name."""
