@@ -22,9 +22,7 @@ MOST_ARGUMENTS: Final = 7
 MOST_LINES: Final = 400
 REASON: Final = "Longer than 400 lines because"
 
-KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = {
-    ("smartgo.remoting.connection", "smartgo.remoting.dispatch"),
-}
+KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = set()
 
 KNOWN_CONSTRUCTORS: Final = {
     "smartgo.broker.broker.Broker",

@@ -11,9 +11,9 @@ from twisted.logger import Logger
 
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, MessageIllegal, MessageTypeWrong
 from smartgo.net.limits import MIB
-from smartgo.remoting.compression import decompress_body
 from smartgo.schema import properties, record
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.compression import decompress_body
 from smartgo.schema.message import StoredMessage, unpack_host
 from smartgo.schema.topics import RETRY_PREFIX, check_topic
 

@@ -15,8 +15,8 @@ from smartgo.client.client import Client
 from smartgo.client.internal.sending import Prepared, Sender
 from smartgo.client.messages import Message, SendResult
 from smartgo.errors import CallFailed
-from smartgo.remoting.compression import COMPRESS_FROM
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.compression import COMPRESS_FROM
 from smartgo.schema.topics import check_group
 
 T = TypeVar("T")

@@ -26,9 +26,9 @@ from smartgo.net.states import State
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.turns import FRAMES_A_TURN
 from smartgo.remoting.calls import Calls
-from smartgo.remoting.dispatch import Dispatcher, Later
+from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
-from smartgo.remoting.interfaces import IConnectionListener, IPeer
+from smartgo.remoting.interfaces import IConnectionListener, IDispatchedPeer, IOutstanding
 from smartgo.remoting.plainrefusal import refusal
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import RESPONSE, Command, decode
@@ -58,7 +58,7 @@ def connections(
     return partial(Connection, sweeper=sweeper, limits=limits, dispatcher=dispatcher, listener=listener)
 
 
-@implementer(ISession, IPeer)
+@implementer(ISession, IDispatchedPeer)
 class Connection:
     """
     One connection.
@@ -118,7 +118,7 @@ class Connection:
         self.host = b""
         self.local_ip = ""
         self.local_port = 0
-        self.outstanding: set[Later] = set()
+        self.outstanding: set[IOutstanding] = set()
         self.in_flight = 0
         self.frames = 0
 
@@ -285,7 +285,7 @@ class Connection:
 
     # -- requests in flight ----------------------------------------------------------------------------------------
 
-    def begun(self, later: Later) -> None:
+    def begun(self, later: IOutstanding) -> None:
         """Note a request that waits for its answer."""
         self.outstanding.add(later)
         self.link.account.begin(later.size, later.held)
@@ -294,7 +294,7 @@ class Connection:
             if self.in_flight >= self._limits.in_flight:
                 self.link.block(IN_FLIGHT)
 
-    def done(self, later: Later) -> bool:
+    def done(self, later: IOutstanding) -> bool:
         """Note that an answer is there; false where nobody wants it any more."""
         if later not in self.outstanding:
             return False

@@ -10,19 +10,17 @@ Source of the codes and remarks: C{remoting/netty/NettyRemotingAbstract.java}, C
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
 from smartgo.net.turns import Run
 from smartgo.remoting.buglog import BugLog
-from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IOutstanding, IPeer, IRequestHook, IRequestProcessor
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
-
-if TYPE_CHECKING:
-    from smartgo.remoting.connection import Connection
 
 REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
 _LATER: Final = 512  # bytes that a request whose answer is outstanding takes beside its frame
@@ -93,7 +91,7 @@ class Dispatcher:
 
     # -- the hot path --------------------------------------------------------------------------------------
 
-    def run(self, peer: Connection, frames: Sequence[bytes], begun: list[Run]) -> int:
+    def run(self, peer: IDispatchedPeer, frames: Sequence[bytes], begun: list[Run]) -> int:
         """
         Take frames in order and put the answers that are ready into C{peer.link.out}.
 
@@ -162,11 +160,11 @@ class Dispatcher:
 
     # -- beside it -----------------------------------------------------------------------------------------
 
-    def reply(self, peer: Connection, request: Command, answer: Answer) -> None:
+    def reply(self, peer: IDispatchedPeer, request: Command, answer: Answer) -> None:
         """Send an answer that was late."""
         self._reply(peer, request, answer)
 
-    def _reply(self, peer: Connection, request: Command, answer: Answer) -> int:
+    def _reply(self, peer: IDispatchedPeer, request: Command, answer: Answer) -> int:
         """Put an answer of any kind into C{peer}; return how many bytes that was."""
         for hook in self._hooks:
             try:
@@ -184,7 +182,7 @@ class Dispatcher:
                 answer = encode(request.answer(1, self._faults.remark(Failure())))
         return peer.link.put(answer)
 
-    def _unreadable(self, peer: Connection, error: BadHeader) -> int:
+    def _unreadable(self, peer: IDispatchedPeer, error: BadHeader) -> int:
         """Answer a header that cannot be read, where its opaque could and it was no answer itself."""
         peer.unreadable(error)
         flag = error.flag or 0
@@ -195,7 +193,7 @@ class Dispatcher:
         request.encoding = error.encoding
         return peer.link.put(encode(request.answer(error.code, str(error))))
 
-    def _before(self, peer: Connection, request: Command) -> Deferred[None] | None:
+    def _before(self, peer: IDispatchedPeer, request: Command) -> Deferred[None] | None:
         """Ask the hooks; a Deferred where one of them needs time."""
         hooks = self._hooks
         for index, hook in enumerate(hooks):
@@ -205,7 +203,7 @@ class Dispatcher:
         return None
 
     def _process_after(
-        self, passing: Deferred[None], peer: Connection, request: Command, family: _Family | None
+        self, passing: Deferred[None], peer: IDispatchedPeer, request: Command, family: _Family | None
     ) -> Deferred[Answer]:
         """Process a request, alone and not in a run, once its hooks have let it pass."""
 
@@ -246,6 +244,7 @@ async def _all_pass(waiting: Deferred[None], rest: Sequence[IRequestHook], peer:
 _NOTHING: Final = Command(0)  # in place of a request that nobody wants answered
 
 
+@implementer(IOutstanding)
 class Later:
     """
     A request whose answer is a Deferred.
@@ -256,9 +255,11 @@ class Later:
 
     __slots__ = ("_deferred", "_dispatcher", "_peer", "_request", "held", "size")
 
-    def __init__(self, dispatcher: Dispatcher, peer: Connection, request: Command, deferred: Deferred[Answer]) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, peer: IDispatchedPeer, request: Command, deferred: Deferred[Answer]
+    ) -> None:
         self._dispatcher = dispatcher
-        self._peer: Connection | None = peer
+        self._peer: IDispatchedPeer | None = peer
         self._deferred: Deferred[Answer] | None = deferred
         if isinstance(deferred, LongPoll):
             self.held = True

@@ -9,6 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
 
+from smartgo.errors import BadHeader
+from smartgo.net.link import Link
 from smartgo.schema.command import Command
 
 Encoded: TypeAlias = "bytes | Sequence[bytes | memoryview]"
@@ -40,6 +42,41 @@ class IPeer(Interface):
 
     def close(reason: str) -> None:
         """End the connection; C{reason} goes to the log."""
+
+
+class IOutstanding(Interface):
+    """A request whose answer is not there yet, as its connection sees it."""
+
+    size = Attribute("int: about how many bytes are kept for it.")
+    held = Attribute("bool: whether it waits because the peer wants it to (a long poll).")
+
+    def forget() -> None:
+        """Keep neither the connection nor the request: nobody wants the answer any more."""
+
+    def cancel() -> None:
+        """Let a held answer go."""
+
+    def give_up() -> None:
+        """Answer in the processor's place; what it says later is dropped."""
+
+
+class IDispatchedPeer(IPeer):
+    """One connection, as the dispatcher of its requests sees it."""
+
+    link: Link = Attribute("The L{Link<smartgo.net.link.Link>} below it.")
+    full = Attribute("Whether too many requests are in flight to take another one.")
+
+    def heard(answer: Command) -> None:
+        """Take an answer to a call of ours."""
+
+    def unreadable(error: BadHeader) -> None:
+        """Note a frame whose header could not be read."""
+
+    def begun(later: IOutstanding) -> None:
+        """Note a request that waits for its answer."""
+
+    def done(later: IOutstanding) -> bool:
+        """Note that an answer is there; false where nobody wants it any more."""
 
 
 class IConnectionListener(Interface):
@@ -98,20 +135,3 @@ class IRequestHook(Interface):
 
     def after(peer: IPeer, request: Command, answer: Answer) -> None:
         """The answer is about to be written."""
-
-
-class ICompressor(Interface):
-    """One method of body compression."""
-
-    flag = Attribute("The bits 8-10 of the sys flag that name the method.")
-
-    def compress(body: bytes, level: int) -> bytes:
-        """Compress."""
-
-    def decompress(body: bytes, limit: int) -> bytes:
-        """
-        Decompress at most C{limit} bytes, stopping there rather than after.
-
-        @raise smartgo.errors.BodyTooLong: there would be more.
-        @raise smartgo.errors.BadCompression: not this method's bytes.
-        """

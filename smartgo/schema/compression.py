@@ -1,12 +1,12 @@
 """
-Compressed bodies, by bits 8-10 of a message's sys flag, back to what they were.
+Compression of message bodies; bits 8-10 of a message's sys flag name the method.
 
  - C{0x000} and C{0x300}: zlib (RFC 1950)
  - C{0x100}: LZ4, frame format
  - C{0x200}: zstd
 
-Zero means zlib because clients before 5.0 know no other and set no bits. Whoever decompresses says how much he will
-take, and decompression stops there (reliability L7). Bytes after the end of a stream are ignored, as Java does.
+Zero means zlib because clients before 5.0 know no other and set no bits. Every decompression has a limit, and stops
+there (reliability L7). Bytes after the end of a stream are ignored, as Java does.
 
 Source: C{common/sysflag/MessageSysFlag.java}, C{common/compression/CompressionType.java} of 5.x.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import lz4.frame
 import zstandard
@@ -27,13 +27,19 @@ ZLIB: Final = 0x300
 LZ4: Final = 0x100
 ZSTD: Final = 0x200
 
+DEFAULT_LEVEL: Final = 5  # as C{UtilAll.compress}
+COMPRESS_FROM: Final = 4 * 1024
+"""Clients compress bodies of at least so many bytes."""
+INFLATED: Final = 16 * 1024 * 1024
+"""How many bytes a body may have when it is decompressed (L7)."""
+
 _LEAST_WINDOW = 8 << 20  # what RFC 8878 asks a zstd reader to support
 _WIDEST_WINDOW = 32 << 20  # more than a body has that is ever sent
 _PIECE = 128 * 1024  # bytes, when output is only counted
 _FED = 64 * 1024  # bytes of input at a time: what a stream has not used yet is copied with each piece
 
 
-def from_zlib(body: bytes, limit: int) -> bytes:
+def _from_zlib(body: bytes, limit: int) -> bytes:
     """
     Decompress at most C{limit} bytes.
 
@@ -52,7 +58,7 @@ def from_zlib(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def from_lz4(body: bytes, limit: int) -> bytes:
+def _from_lz4(body: bytes, limit: int) -> bytes:
     """
     Decompress at most C{limit} bytes.
 
@@ -71,7 +77,7 @@ def from_lz4(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def from_zstd(body: bytes, limit: int) -> bytes:
+def _from_zstd(body: bytes, limit: int) -> bytes:
     """
     Decompress at most C{limit} bytes.
 
@@ -110,15 +116,38 @@ def _zstd_fits(body: bytes, window: int, limit: int) -> bool:
     return True
 
 
-_METHODS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
-    0: from_zlib,
-    LZ4: from_lz4,
-    ZSTD: from_zstd,
-    ZLIB: from_zlib,
-}
+def compressor(sys_flag: int) -> Compressor:
+    """
+    Return the method that the bits 8-10 of a sys flag name.
+
+    @raise BadCompression: no method has this number.
+    """
+    try:
+        return _METHODS[sys_flag & COMPRESSION_MASK]
+    except KeyError:
+        raise BadCompression(f"unknown compression method {sys_flag & COMPRESSION_MASK:#x}") from None
 
 
-def decompress_body(body: bytes, sys_flag: int, limit: int) -> bytes:
+def compress_body(
+    body: bytes, sys_flag: int, method: int = ZLIB, level: int = DEFAULT_LEVEL, threshold: int = COMPRESS_FROM
+) -> tuple[bytes, int]:
+    """
+    Compress a message body that is long enough and not compressed yet.
+
+    @param method: the flag of a compressor; zlib is what every reader knows.
+    @param threshold: the shortest body that is compressed, in bytes.
+    @return: the body to send and its sys flag; both unchanged where compression would not make the body shorter.
+    @raise BadCompression: no method has this number.
+    """
+    if len(body) < threshold or sys_flag & COMPRESSED:
+        return body, sys_flag
+    packed = compressor(method).compress(body, level)
+    if len(packed) >= len(body):
+        return body, sys_flag
+    return packed, sys_flag & ~COMPRESSION_MASK | method | COMPRESSED
+
+
+def decompress_body(body: bytes, sys_flag: int, limit: int = INFLATED) -> bytes:
     """
     Return a message body as its producer wrote it.
 
@@ -128,10 +157,7 @@ def decompress_body(body: bytes, sys_flag: int, limit: int) -> bytes:
     """
     if not sys_flag & COMPRESSED:
         return body
-    method = _METHODS.get(sys_flag & COMPRESSION_MASK)
-    if method is None:
-        raise BadCompression(f"unknown compression method {sys_flag & COMPRESSION_MASK:#x}")
-    return method(body, limit)
+    return compressor(sys_flag).decompress(body, limit)
 
 
 def pieces(body: bytes, sys_flag: int, size: int = _PIECE) -> Iterator[bytes]:
@@ -146,11 +172,9 @@ def pieces(body: bytes, sys_flag: int, size: int = _PIECE) -> Iterator[bytes]:
     if not sys_flag & COMPRESSED:
         yield from (body[at : at + size] for at in range(0, len(body), size))
         return
-    method = _IN_PIECES.get(sys_flag & COMPRESSION_MASK)
-    if method is None:
-        raise BadCompression(f"unknown compression method {sys_flag & COMPRESSION_MASK:#x}")
+    method = compressor(sys_flag)
     try:
-        yield from method(body, size)
+        yield from method.pieces(body, size)
     except zlib.error as error:
         raise BadCompression(f"zlib: {error}") from None
     except RuntimeError as error:
@@ -194,9 +218,39 @@ def _zstd_pieces(body: bytes, size: int) -> Iterator[bytes]:
         yield piece
 
 
-_IN_PIECES: Final[dict[int, Callable[[bytes, int], Iterator[bytes]]]] = {
-    0: _zlib_pieces,
-    LZ4: _lz4_pieces,
-    ZSTD: _zstd_pieces,
-    ZLIB: _zlib_pieces,
+def _to_zlib(body: bytes, level: int) -> bytes:
+    return zlib.compress(body, level)
+
+
+def _to_lz4(body: bytes, level: int) -> bytes:
+    packed: bytes = lz4.frame.compress(body, compression_level=level)
+    return packed
+
+
+def _to_zstd(body: bytes, level: int) -> bytes:
+    return zstandard.ZstdCompressor(level=level).compress(body)
+
+
+class Compressor(NamedTuple):
+    """
+    One method of compression.
+
+    @ivar flag: the bits 8-10 that name it.
+    @ivar compress: called with a body and a level: zlib has 0 to 9, LZ4 0 to 16, zstd 1 to 22.
+    @ivar decompress: called with a compressed body and a limit in bytes; raises BodyTooLong and BadCompression.
+    @ivar pieces: called with a compressed body and the size of a piece; yields the body piece by piece.
+    """
+
+    flag: int
+    compress: Callable[[bytes, int], bytes]
+    decompress: Callable[[bytes, int], bytes]
+    pieces: Callable[[bytes, int], Iterator[bytes]]
+
+
+_ZLIB_METHOD: Final = Compressor(ZLIB, _to_zlib, _from_zlib, _zlib_pieces)
+_METHODS: Final = {
+    0: _ZLIB_METHOD,
+    LZ4: Compressor(LZ4, _to_lz4, _from_lz4, _lz4_pieces),
+    ZSTD: Compressor(ZSTD, _to_zstd, _from_zstd, _zstd_pieces),
+    ZLIB: _ZLIB_METHOD,
 }

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.net.sweeper import Sweeper
-from smartgo.remoting.dispatch import LongPoll
+from smartgo.remoting.dispatch import Later, LongPoll
 from smartgo.schema.command import encode
 from tests.remoting.doubles import ECHO, LATE, Accepted, Doing, Lates, echo, request
 
@@ -296,5 +296,6 @@ class ConnectionsTests(SynchronousTestCase):
         accepted.hear(request(LATE, 7, bytes(MIB)))
         held.requests.clear()
         (later,) = accepted.connection.outstanding
+        assert isinstance(later, Later)
         self.assertEqual((later._request.body, later._request.raw, later._request.opaque), (b"", b"", 7))
         self.assertLess(self.budget.used, 4096)

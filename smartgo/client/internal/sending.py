@@ -14,11 +14,11 @@ from smartgo.client.client import Client
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, SendResult, SendStatus, properties_text
 from smartgo.errors import BadHeader, CallFailed, CallTimedOut, MessageIllegal, NotConnected, PeerRefused
-from smartgo.remoting.compression import COMPRESS_FROM, compress_body
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
+from smartgo.schema.compression import COMPRESS_FROM, compress_body
 from smartgo.schema.headers.send import SendRequestV2, SendResponse
 from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC
 

@@ -15,8 +15,7 @@ from smartgo.client.messages import BODY_LIMIT, ReceivedMessage, received
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadCompression, BodyTooLong
 from smartgo.ops.web.problems import Problem
-from smartgo.remoting.compression import INFLATED
-from smartgo.schema.compression import decompress_body, pieces
+from smartgo.schema.compression import INFLATED, decompress_body, pieces
 from smartgo.schema.message import COMPRESSED, StoredMessage
 
 SEARCHED: Final = BODY_LIMIT
