@@ -25,9 +25,6 @@ REASON: Final = "Longer than 400 lines because"
 KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = set()
 
 KNOWN_CONSTRUCTORS: Final = {
-    "smartgo.broker.broker.Broker",
-    "smartgo.broker.cluster.replication.SlaveReplication",
-    "smartgo.broker.cluster.tablereplicator.TableReplicator",
     "smartgo.ha.master.Master",
     "smartgo.net.tls.ServerTLS",
     "smartgo.store.checkpointer.Checkpointer",
@@ -92,11 +89,6 @@ IMAGES: Final = {
 """Those that are not even one word of several in a name (C{late_complaints})."""
 
 KNOWN_WORDS: Final = {
-    "smartgo.broker.broker.facts",
-    "smartgo.broker.cluster.replication.facts",
-    "smartgo.broker.cluster.replication.mirror",
-    "smartgo.broker.processors.brokeradmin._facts",
-    "smartgo.broker.processors.logend._complaints",
     "smartgo.client.administration.positions.undone",
     "smartgo.ha.feed.complaints",
     "smartgo.ha.master._Door",

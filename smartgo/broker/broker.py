@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -21,9 +22,11 @@ from zope.interface import implementer
 from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
 from smartgo.broker.cluster.registrar import Registrar
 from smartgo.broker.cluster.registration import Identity
-from smartgo.broker.cluster.replication import MasterReplication, Replication, SlaveReplication
+from smartgo.broker.cluster.replication import MasterReplication, SlaveReplication
+from smartgo.broker.cluster.replicationstate import Replication
+from smartgo.broker.cluster.tablereplicator import CopiedTables
 from smartgo.broker.connections import ClientConnections
-from smartgo.broker.figures.runtimeinfo import StoreFacts
+from smartgo.broker.figures.runtimeinfo import RuntimeInfo
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestprocessors import RequestProcessors
 from smartgo.broker.settings.current import READ_EACH_TIME
@@ -50,8 +53,21 @@ from smartgo.tablefile import TableFile
 _CHANGED: Final = "changedSettings.json"
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerTLS:
+    """
+    How a broker speaks TLS.
+
+    @ivar server: certificate and key of its ports, loaded; C{None} where they speak none.
+    @ivar client: how it speaks to registries and other brokers, where that is by TLS.
+    """
+
+    server: ServerTLS | None = None
+    client: ClientTLS | None = None
+
+
 def _nothing() -> None:
-    """Where there is nothing to stop."""
+    """Do nothing: there is nothing to stop."""
 
 
 @implementer(IBroker)
@@ -70,16 +86,14 @@ class Broker(Service):
         env: IEnvironment,
         configuration: Configuration,
         sweeper: Sweeper,
-        tls: ServerTLS | None = None,
-        client_tls: ClientTLS | None = None,
+        tls: BrokerTLS | None = None,
         limits: Limits = SERVER,
         on_store_failed: Callable[[str], None] = lambda reason: None,
         settings: StoreSettings | None = None,
     ) -> None:
         """
         @param sweeper: timers and memory budget of connections, shared with others of the process.
-        @param tls: certificate and key of the ports, loaded.
-        @param client_tls: how registries and other brokers are spoken to, where that is by TLS.
+        @param tls: of the ports and of connections to others; C{None}: no TLS anywhere.
         @param limits: what connections may take.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
         @param settings: of the store, in place of those that the configuration stands for.
@@ -87,8 +101,7 @@ class Broker(Service):
         """
         self.env = env
         self._configuration = configuration
-        self._tls = tls
-        self._client_tls = client_tls
+        self._tls = BrokerTLS() if tls is None else tls
         self._limits = limits
         self._on_store_failed = on_store_failed
         self.is_slave = configuration.broker.is_slave
@@ -96,7 +109,7 @@ class Broker(Service):
         self.store_settings = as_slave(settings, configuration.ha.ha_ack_mode) if self.is_slave else settings
         self._sweeper = sweeper
         self._dialled = ListenerMux()
-        self._client = RemotingClient(env, sweeper, listener=self._dialled, tls=client_tls)
+        self._client = RemotingClient(env, sweeper, listener=self._dialled, tls=self._tls.client)
         self._server: RemotingServer | None = None
         self._opened = False
         self._registering = False
@@ -120,7 +133,7 @@ class Broker(Service):
         self.settings = LiveSettings(env.clock, configuration, self._place.settled(), self._changed)
         self._build()
 
-    # -- what we are made of ---------------------------------------------------------------------------------
+    # -- its parts ---------------------------------------------------------------------------------
 
     def _build(self) -> None:
         env, configuration = self.env, self._configuration
@@ -132,27 +145,8 @@ class Broker(Service):
         self.delay, self.progress, self.group_progress = parts.delay, parts.progress, parts.group_progress
         self.tables = [*parts.tables, (self._changed, self.settings.load)]
         self.store.when_failed(self._store_failed)
-        self._following: SlaveReplication | None = None
-        if self.is_slave:
-            self._following = SlaveReplication(
-                env,
-                configuration,
-                self.store,
-                self._client.ask,
-                self.topics,
-                self.groups,
-                self.offsets,
-                self.delay.offsets,
-                self.progress.changed,
-                self.address,
-                self._seek_master,
-                self._client_tls,
-            )
-            self.replication: Replication = self._following
-        else:
-            self.store.subscribe(self.delay)
-            self.replication = MasterReplication(env, configuration, self.store, self._sweeper.complaints, self._tls)
-        self.facts = StoreFacts(env.files, configuration.store, self.store, self.delay, self.replication)
+        self.replication = self._build_replication()
+        self.runtime_info = RuntimeInfo(env.files, configuration.store, self.store, self.delay, self.replication)
         self._registrar = Registrar(
             env.clock, self._client.ask, self.topics, self.identity, self.settings.current, env.random.fraction
         )
@@ -160,10 +154,28 @@ class Broker(Service):
         self._registrar.lease_changed.add(self.store.hold_back)
         self._dialled.add(self._registrar.listener)
         self._sweeper.when_stood_still(self._registrar.stood_still)
+        if isinstance(self.replication, SlaveReplication):
+            self.replication.master_wanted.add(self._registrar.register)  # the answers name the master
         self._requests = RequestProcessors(self, self.replication.processors)
         self.settings.allow(*READ_EACH_TIME)
         self.settings.follow("autoCreateTopicEnable", self.topics.set_auto_create)
         self.settings.follow("brokerPermission", self._announce_permission)
+
+    def _build_replication(self) -> Replication:
+        if not self.is_slave:
+            self.store.subscribe(self.delay)
+            warnings = self._sweeper.complaints
+            return MasterReplication(self.env, self._configuration, self.store, warnings, self._tls.server)
+        tables = CopiedTables(self.topics, self.groups, self.offsets, self.delay.offsets, self.progress.changed)
+        return SlaveReplication(
+            self.env,
+            self._configuration,
+            self.store,
+            self._client.ask,
+            tables,
+            self.address,
+            self._tls.client,
+        )
 
     def registries_informed(self) -> Deferred[None] | None:
         """See L{IBroker}."""
@@ -171,17 +183,13 @@ class Broker(Service):
 
     def is_without_master(self) -> bool:
         """See L{IBroker}."""
-        return self._following is not None and self._following.deserted
+        return self.replication.is_without_master
 
     def _announce_permission(self, permission: int) -> None:
         """Tell the registries at once what clients may do, so that these go elsewhere."""
         if self._registering:
             self.topics.renew()
             self._registrar.register()
-
-    def _seek_master(self) -> None:
-        """Register anew: the answers say who the master is."""
-        self._registrar.register()
 
     @property
     def opened(self) -> bool:
@@ -295,7 +303,7 @@ class Broker(Service):
             Sweeper(self.env.clock, self._sweeper.budget, self._sweeper.slow),
             listener,
             self._limits,
-            self._tls,
+            self._tls.server,
         )
         if config.fast_listen_port is not None:
             server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher)

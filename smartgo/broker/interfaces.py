@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from smartgo.broker.cluster.registration import Identity
-from smartgo.broker.cluster.replication import Replication
-from smartgo.broker.figures.runtimeinfo import StoreFacts
+from smartgo.broker.cluster.replicationstate import Replication
+from smartgo.broker.figures.runtimeinfo import RuntimeInfo
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.send import Send
 from smartgo.broker.settings.live import LiveSettings
@@ -52,7 +52,7 @@ class IBroker(Interface):
     delay = cast(DelayDelivery, Attribute("The delivery of delayed messages."))
     stats = cast(BrokerStats, Attribute("Counters of topics, groups and queues."))
     group_progress = cast(GroupProgress, Attribute("What groups consume, and their lag."))
-    facts = cast(StoreFacts, Attribute("Figures of the store."))
+    runtime_info = cast(RuntimeInfo, Attribute("Figures of the store and of replication."))
     replication = cast(Replication, Attribute("The connections to slaves, or to the master."))
 
     opened = cast(bool, Attribute("Whether the store is recovered, so that it can be asked; stays true at the stop."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartgo.broker.broker import Broker
+from smartgo.broker.broker import Broker, BrokerTLS
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
@@ -61,7 +61,7 @@ def assemble(
     sweeper = sweeper or process_sweeper(env, configuration.limits)
     client = client_tls(env, configuration.tls)
     limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
-    broker = Broker(env, configuration, sweeper, tls, client, limits, process.failed_store)
+    broker = Broker(env, configuration, sweeper, BrokerTLS(tls, client), limits, process.failed_store)
     for one in (tls, client):
         if one is not None:
             process.on_reload(one.reload)

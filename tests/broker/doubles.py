@@ -189,7 +189,7 @@ class FakeBroker:
             clock, self.topics, self.offsets, self.consumers, store, self.stats, broker_name="broker-a"
         )
         self.delay: Any = FakeDelay()
-        self.facts: Any = None
+        self.runtime_info: Any = None
         self.replication: Any = None
         self.opened = True
         self.connections = 0

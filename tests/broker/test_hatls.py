@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from smartgo.broker.broker import Broker
+from smartgo.broker.broker import Broker, BrokerTLS
 from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
@@ -60,7 +60,7 @@ class SocketsTests(TestCase):
         }  # fmt: skip
         configuration = configuration_of(self.env, flags)
         tls, towards = server_tls(self.env, configuration.tls), client_tls(self.env, configuration.tls)
-        broker = Broker(self.env, configuration, sweeper_of(self.env.clock), tls, towards)
+        broker = Broker(self.env, configuration, sweeper_of(self.env.clock), BrokerTLS(tls, towards))
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready

@@ -6,8 +6,8 @@ Rules: docs/spec/ha, reliability H5, X6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IDelayedCall
@@ -15,19 +15,18 @@ from twisted.logger import Logger
 
 from smartgo.broker.cluster.registrar import Ask
 from smartgo.broker.cluster.registrystate import Registered
-from smartgo.broker.cluster.tablereplicator import TableReplicator
+from smartgo.broker.cluster.replicationstate import Replicated
+from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
 from smartgo.broker.processors.logend import RemoteTail, TailProcessor
-from smartgo.broker.tables.groups import GroupTable
-from smartgo.broker.tables.offsets import OffsetTable
-from smartgo.broker.tables.topics import TopicTable
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import HaConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.guard import Guard
-from smartgo.ha.interfaces import SlaveSeen, SlaveState
+from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master
 from smartgo.ha.slave import Slave
 from smartgo.net.endpoints import endpoint
+from smartgo.net.observer import ObserverList
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.interfaces import IRequestProcessor
@@ -44,75 +43,6 @@ SEEK: Final = 3.0
 _FOLLOWED: Final = (SlaveState.CATCHING_UP, SlaveState.FOLLOWING)
 
 
-class Replicated(NamedTuple):
-    """How a broker stands to others of its name, for those who look on."""
-
-    role: str
-    """C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}."""
-    slaves: Sequence[SlaveSeen] = ()
-    """A master's."""
-    confirmed: int = 0
-    """A master's: the highest physical offset that a slave has confirmed."""
-    state: SlaveState | None = None
-    """A slave's."""
-    reason: str = ""
-    """A slave's: why it does not follow; empty while it does."""
-    behind: int = 0
-    """A slave's: bytes of the master's log that it lacks; -1 for unknown."""
-    master: str | None = None
-    """A slave's: C{host:port} of the master's port for slaves."""
-    tables_ms: int = -1
-    """A slave's: when its tables were the master's for the last time; -1 for never."""
-    tables_reason: str = ""
-    """A slave's: why they are not copied; empty while they are."""
-
-
-def facts(now: Replicated, end: int) -> dict[str, str]:
-    """
-    What runtime information (28) says of it; RocketMQ has nothing of this.
-
-    @param end: of the broker's own log.
-    """
-    if now.state is not None:
-        return {
-            "brokerRole": now.role,
-            "haState": now.state.name,
-            "haReason": now.reason,
-            "haBehindBytes": str(now.behind),
-            "haMasterAddress": now.master or "",
-            "haTablesCopiedMs": str(now.tables_ms),
-            "haTablesReason": now.tables_reason,
-        }
-    slaves = {
-        f"haSlave_{number}": f"{one.address},{one.confirmed},{end - max(0, one.confirmed)},{one.connected_for:.0f}"
-        for number, one in enumerate(now.slaves, 1)
-    }
-    return {
-        "brokerRole": now.role,
-        "haSlaveCount": str(len(now.slaves)),
-        "haConfirmedOffset": str(now.confirmed),
-        **slaves,
-    }
-
-
-class Replication(Protocol):
-    """What a broker does with either."""
-
-    processors: Sequence[IRequestProcessor]
-
-    def open(self) -> Deferred[None]:
-        """Begin, once the store is open."""
-
-    def stop(self) -> Deferred[None]:
-        """End; fires when no connection is left."""
-
-    def registered(self, told: Registered) -> None:
-        """A registry has said who the master is."""
-
-    def now(self) -> Replicated:
-        """How things are."""
-
-
 def allowed(config: HaConfig) -> tuple[str, ...]:
     """The networks that slaves may come from; none for all that reach the port."""
     return config.ha_allow or (THIS_MACHINE if is_loopback_host(config.ha_bind_address) else ())
@@ -126,18 +56,18 @@ def credentials(config: HaConfig) -> AccessKey | None:
 
 
 class MasterReplication:
-    """A master's part."""
+    """The replication of a master: the port for its slaves."""
 
     def __init__(
         self,
         env: IEnvironment,
         configuration: Configuration,
         store: MessageStore,
-        complaints: RateLimitedLog,
+        warnings: RateLimitedLog,
         tls: ServerTLS | None,
     ) -> None:
         """
-        @param complaints: rationed warnings about peers.
+        @param warnings: rate-limited warnings about peers.
         @param tls: certificate and key of our ports, loaded.
         """
         config, ha = configuration.broker, configuration.ha
@@ -149,7 +79,7 @@ class MasterReplication:
             env,
             store,
             endpoint(ha.ha_bind_address, configuration.ha_port),
-            complaints,
+            warnings,
             sync=sync,
             allow=allowed(ha),
             admits=None if guard is None else guard.admits,
@@ -162,7 +92,12 @@ class MasterReplication:
         )
         if sync:
             store.demand(self._master)
-        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, complaints, self._master.allows, guard),)
+        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, warnings, self._master.allows, guard),)
+
+    @property
+    def is_without_master(self) -> bool:
+        """See L{Replication}; a master needs none."""
+        return False
 
     def open(self) -> Deferred[None]:
         """Listen for slaves."""
@@ -171,22 +106,23 @@ class MasterReplication:
         return opened
 
     def stop(self) -> Deferred[None]:
-        """Hand slaves what is left, and close."""
+        """Send slaves what is left, and close."""
         return self._master.stopService()
 
     def registered(self, told: Registered) -> None:
-        """A master follows nobody."""
+        """Ignore it: a master follows nobody."""
 
     def now(self) -> Replicated:
-        """Who follows, and how far."""
+        """Return which slaves follow, and how far."""
         return Replicated(self._role, self._master.slaves(), self._master.confirmed)
 
 
 class SlaveReplication:
     """
-    A slave's part.
+    The replication of a slave: its link to the master, and the copies of the master's tables.
 
-    @ivar mirror: copies the master's tables.
+    @ivar replicator: copies the master's tables.
+    @ivar master_wanted: told when the registries are to be asked who the master is; L{registered} gets the answer.
     """
 
     _log = Logger()
@@ -197,24 +133,19 @@ class SlaveReplication:
         configuration: Configuration,
         store: MessageStore,
         ask: Ask,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        delays: MutableMapping[int, int],
-        delays_changed: Callable[[], None],
+        tables: CopiedTables,
         address: str,
-        seek: Callable[[], object],
         tls: ClientTLS | None,
     ) -> None:
         """
         @param ask: asks other brokers.
-        @param seek: has registries asked who the master is; L{registered} is told.
+        @param tables: those of this broker that are copies of the master's.
         @param address: C{host:port} of our main port: whoever that is said to be is not our master.
         @param tls: how masters are spoken to, where that is by TLS.
         """
         ha = configuration.ha
         self._clock = env.clock
-        self._seek = seek
+        self.master_wanted: ObserverList[[]] = ObserverList("the search for a master")
         self._timer: IDelayedCall | None = None
         self._opened = False
         self._fixed = ha.ha_master_address
@@ -230,40 +161,36 @@ class SlaveReplication:
             tls=tls,
         )
         self._slave.when_changed(self._changed)
-        self.mirror = TableReplicator(
+        self.replicator = TableReplicator(
             env.clock,
             ask,
             store,
-            topics,
-            groups,
-            offsets,
-            delays,
-            followed=lambda: self._slave.state in _FOLLOWED,
-            delays_changed=delays_changed,
+            tables,
+            lambda: self._slave.state in _FOLLOWED,
         )
-        store.subscribe(self.mirror)
+        store.subscribe(self.replicator)
         self.processors: Sequence[IRequestProcessor] = ()
         self.registered(Registered(None, None))
 
     @property
-    def deserted(self) -> bool:
-        """Whether we do without a master just now."""
+    def is_without_master(self) -> bool:
+        """See L{Replication}."""
         return self._slave.state not in _FOLLOWED
 
     def open(self) -> Deferred[None]:
-        """Follow whom we know, or whom a registry will tell us."""
+        """Follow the master that is configured, or that a registry will name."""
         self._opened = True
         self._slave.startService()
-        self.mirror.startService()
+        self.replicator.startService()
         return succeed(None)
 
     def stop(self) -> Deferred[None]:
-        """Follow no more."""
+        """Follow the master no more."""
         self._opened = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        return gatherResults([self._slave.stopService(), self.mirror.stopService()]).addCallback(lambda _: None)
+        return gatherResults([self._slave.stopService(), self.replicator.stopService()]).addCallback(lambda _: None)
 
     def registered(self, told: Registered) -> None:
         """
@@ -271,14 +198,14 @@ class SlaveReplication:
         registries forget a master that is away, and it is likely to come back. So does one that is being followed: of
         two registries one may have missed a change.
         """
-        if not self.deserted:
+        if not self.is_without_master:
             return
         replication = self._fixed or told.ha_address or self._slave.master
-        main = self._fixed_main or told.master_address or self.mirror.master or _port_before(self._fixed)
+        main = self._fixed_main or told.master_address or self.replicator.master or _port_before(self._fixed)
         if main == self._address:
             self._log.warn("{address} is said to be our master, but that is us", address=main)
             return
-        self.mirror.master = main
+        self.replicator.master = main
         self._slave.follow(replication, main)
         if replication is None and self._opened and self._timer is None:
             self._timer = self._clock.callLater(SEEK, self._look)
@@ -286,24 +213,24 @@ class SlaveReplication:
     def _look(self) -> None:
         self._timer = None
         if self._slave.master is None:
-            self._seek()
+            self.master_wanted.tell()
 
     def now(self) -> Replicated:
-        """Whom we follow, and how far behind we are."""
-        slave, mirror = self._slave, self.mirror
+        """Return whom this slave follows, and how far behind it is."""
+        slave, replicator = self._slave, self.replicator
         return Replicated(
             "SLAVE",
             state=slave.state,
             reason=slave.reason,
             behind=-1 if slave.state is SlaveState.DIVERGED else slave.behind,  # offsets mean nothing then
             master=slave.master,
-            tables_ms=mirror.copied_ms,
-            tables_reason=mirror.reason,
+            tables_ms=replicator.copied_ms,
+            tables_reason=replicator.reason,
         )
 
     def _changed(self) -> None:
-        if not self.deserted:
-            self.mirror.soon()
+        if not self.is_without_master:
+            self.replicator.soon()
 
 
 def _port_before(address: str | None) -> str | None:

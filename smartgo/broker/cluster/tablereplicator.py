@@ -19,6 +19,7 @@ created after the last copy, and its messages may be nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -62,9 +63,24 @@ TIMEOUT: Final = 6.0
 _TOPICS: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 _GROUPS: Final = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 _OFFSETS: Final = RequestCode.GET_ALL_CONSUMER_OFFSET
-_HASTENED_LIMIT: Final = 20_000  # topics that the master does not tell of
+_MISSING_LIMIT: Final = 20_000  # topics that the master does not tell of
 _AT_ONCE: Final = 32  # offsets given to the master side by side
 _FOR_GOOD: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST)  # it will never take this offset
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTables:
+    """
+    The tables of a slave that are copies of its master's.
+
+    @ivar delays: how far each delay level was delivered; changed in place, after which C{delays_changed} is called.
+    """
+
+    topics: TopicTable
+    groups: GroupTable
+    offsets: OffsetTable
+    delays: MutableMapping[int, int]
+    delays_changed: Callable[[], None]
 
 
 @implementer(IArrivalListener)
@@ -84,30 +100,22 @@ class TableReplicator(Service):
         clock: IClock,
         ask: Ask,
         store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        delays: MutableMapping[int, int],
-        *,
+        tables: CopiedTables,
         followed: Callable[[], bool],
-        delays_changed: Callable[[], None],
     ) -> None:
-        """
-        @param delays: how far each delay level was delivered; is changed in place, and C{delays_changed} called.
-        @param followed: whether the master's log is being followed.
-        """
+        """@param followed: tells whether the master's log is being followed."""
         self._clock = clock
         self._ask_at = ask
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._delays = delays
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
+        self._delays = tables.delays
         self._followed = followed
-        self._delays_changed = delays_changed
+        self._delays_changed = tables.delays_changed
         self._timer: IDelayedCall | None = None
         self._running: Deferred[None] = succeed(None)
-        self._hastened: set[str] = set()
+        self._missing: set[str] = set()
         self._delivered: tuple[dict[int, int], int] | None = None  # positions, and how far the master's log was then
         self._read: dict[RequestCode, tuple[bytes, object]] = {}  # the last answer, and what our table was then
         self._whole = False  # the log has no topics that the table lacks, as far as we can tell
@@ -116,12 +124,12 @@ class TableReplicator(Service):
         self.reason = "not asked yet"
 
     def startService(self) -> None:
-        """Begin the rounds."""
+        """Begin to copy the tables, each L{PERIOD} seconds."""
         super().startService()
-        self._timer = self._clock.callLater(FIRST, self._round)
+        self._timer = self._clock.callLater(FIRST, self._begin_copy)
 
     def stopService(self) -> Deferred[None]:
-        """End the rounds; fires when the one that runs, if any, is over."""
+        """Copy nothing more; fires when the copy that is under way, if any, is over."""
         super().stopService()
         timer, self._timer = self._timer, None
         if timer is not None:
@@ -131,25 +139,25 @@ class TableReplicator(Service):
         return waiting
 
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
-        """The log has messages of a topic; ask for it once if it is new."""
-        if topic in self._topics or topic in self._hastened or len(self._hastened) >= _HASTENED_LIMIT:
+        """Copy soon where the log has messages of a topic that is new; once for each topic."""
+        if topic in self._topics or topic in self._missing or len(self._missing) >= _MISSING_LIMIT:
             return
-        self._hastened.add(topic)
+        self._missing.add(topic)
         self._whole = False
         self.soon()
 
     def soon(self) -> None:
-        """Do the next copy at once, or nearly: something has changed."""
+        """Copy within L{SOON} seconds: something has changed."""
         if self._timer is not None and self._timer.getTime() > self._clock.seconds() + SOON:
             self._timer.reset(SOON)
 
-    # -- rounds ------------------------------------------------------------------------------------------------
+    # -- one copy after another --------------------------------------------------------------------------------
 
-    def _round(self) -> None:
+    def _begin_copy(self) -> None:
         self._timer = None
-        self._running = Deferred.fromCoroutine(self._look()).addBoth(self._looked)
+        self._running = Deferred.fromCoroutine(self._copy_all()).addBoth(self._copied)
 
-    async def _look(self) -> bool:
+    async def _copy_all(self) -> bool:
         master = self.master
         if master is None or not self._followed():
             self._delivered = None  # the next one may have another log
@@ -172,7 +180,7 @@ class TableReplicator(Service):
         self._note("")
         return True
 
-    def _looked(self, result: bool | Failure) -> None:
+    def _copied(self, result: bool | Failure) -> None:
         if isinstance(result, Failure):
             self._log.failure("the master's tables could not be copied", result)
         copied = result is True
@@ -182,7 +190,7 @@ class TableReplicator(Service):
             self._whole = True
             adopt(self._topics, self._store.queues(), self._store.last_at)
         if self.running:
-            self._timer = self._clock.callLater(PERIOD if copied else AGAIN, self._round)
+            self._timer = self._clock.callLater(PERIOD if copied else AGAIN, self._begin_copy)
 
     def _note(self, reason: str) -> None:
         """Remember why there is no copy; say so where that is new."""
@@ -221,7 +229,7 @@ class TableReplicator(Service):
             return
         gone = [name for name in self._topics.names() if name not in theirs.topic_config_table]
         self._topics.replace_all(theirs.data_version, theirs.topic_config_table)
-        self._hastened.difference_update(theirs.topic_config_table)
+        self._missing.difference_update(theirs.topic_config_table)
         for topic in gone:
             await self._drop(topic, end)
 

@@ -1,9 +1,8 @@
-"""What the runtime information (28) and the metrics tell of a broker's store."""
+"""What the runtime information (28) and the metrics tell of a broker's store and replication."""
 
 from __future__ import annotations
 
-from smartgo.broker.cluster.replication import Replication
-from smartgo.broker.cluster.replication import facts as replication_facts
+from smartgo.broker.cluster.replicationstate import Replication, replication_info
 from smartgo.broker.settings.storesettings import size_text
 from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.config.settings import StoreConfig
@@ -13,8 +12,8 @@ from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.messagestore import MessageStore
 
 
-class StoreFacts:
-    """Figures of one broker's store; asked while it is open."""
+class RuntimeInfo:
+    """Figures of one broker's store and replication; asked while the store is open."""
 
     def __init__(
         self,
@@ -49,12 +48,12 @@ class StoreFacts:
     def _note_earliest(self, record: bytes) -> None:
         self._earliest_ms = decode(record).stored_ms
 
-    def runtime(self) -> dict[str, str]:
-        """What the store adds to the runtime information (28)."""
+    def entries(self) -> dict[str, str]:
+        """Return what store and replication add to the runtime information (28)."""
         first, end = self._store.log_bounds()
         total, free = self.disk_usage()
         used = str(round(1 - free / total, 4)) if total else "0.0"
-        facts = {
+        info = {
             "earliestMessageTimeStamp": str(self.earliest_ms),
             "commitLogMinOffset": str(first),
             "commitLogMaxOffset": str(end),
@@ -63,13 +62,13 @@ class StoreFacts:
             "consumeQueueDiskRatio": used,
             "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
             "remainHowManyDataToFlush": size_text(end - self._store.flushed),
-            **replication_facts(self._replication.now(), end),
+            **replication_info(self._replication.now(), end),
         }
         refusal = self._store.refusal
         if refusal is not None:
-            facts["storeRefusal"] = refusal  # RocketMQ has nothing of this; a slave has it where it cannot copy
+            info["storeRefusal"] = refusal  # RocketMQ has nothing of this; a slave has it where it cannot copy
         for level, offset in self._delay.offsets.items():
             end_offset = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
             if end_offset:
-                facts[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
-        return facts
+                info[f"scheduleMessageOffset_{level}"] = f"{offset},{end_offset}"
+        return info

@@ -95,17 +95,17 @@ class BrokerAdmin(Processor):
         stats: BrokerStats,
         settings: LiveSettings,
         queues: QueueStats,
-        facts: Iterable[Callable[[], Mapping[str, str]]] = (),
+        more_info: Iterable[Callable[[], Mapping[str, str]]] = (),
         remote_config: bool = False,
     ) -> None:
         """
-        @param facts: what other parts (the store first) know; each overrides what is known before it.
+        @param more_info: what other parts (the store first) know; each overrides what is known before it.
         @param remote_config: whether 25 may change settings: only where access control is on (X7).
         """
         self._stats = stats
         self._settings = settings
         self._queues = queues
-        self._facts = tuple(facts)
+        self._more_info = tuple(more_info)
         self._remote_config = remote_config
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
@@ -159,7 +159,7 @@ class BrokerAdmin(Processor):
     def runtime(self) -> dict[str, str]:
         """Runtime information as (28) answers it."""
         table = {**RUNTIME_DEFAULTS, **self._stats.runtime()}
-        for more in self._facts:
+        for more in self._more_info:
             table.update(more())
         return table
 

@@ -44,15 +44,15 @@ class TailProcessor(Processor):
     codes = frozenset({int(RequestCode.GET_LOG_TAIL)})
 
     def __init__(
-        self, log: IReplicatedLog, complaints: RateLimitedLog, allows: Callable[[str], bool], guard: Guard | None = None
+        self, log: IReplicatedLog, warnings: RateLimitedLog, allows: Callable[[str], bool], guard: Guard | None = None
     ) -> None:
         """
-        @param complaints: told who may not replicate.
+        @param warnings: where those are logged who may not replicate.
         @param allows: whether who comes from this IP address may replicate.
         @param guard: who else has a say in it.
         """
         self._log = log
-        self._complaints = complaints
+        self._warnings = warnings
         self._allows = allows
         self._guard = guard
 
@@ -73,7 +73,7 @@ class TailProcessor(Processor):
                 raise NoPermission(f"{ip} may not replicate from this broker: haAllow does not name it")
             signed = guard is None or guard.check(request, header.challenge)
         except NoPermission as error:
-            self._complaints.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=str(error))
+            self._warnings.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=str(error))
             raise
         if guard is not None and not signed:
             remark = "sign the question once more, over the challenge"

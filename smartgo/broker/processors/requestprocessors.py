@@ -62,7 +62,7 @@ class RequestProcessors:
                 broker.stats,
                 broker.settings,
                 QueueStats(clock, broker.topics, broker.store),
-                (broker.facts.runtime,),
+                (broker.runtime_info.entries,),
             ),
         )
         bugs = BugLog()

@@ -10,7 +10,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
-from smartgo.broker.broker import Broker
+from smartgo.broker.broker import Broker, BrokerTLS
 from smartgo.broker.settings.storesettings import durability, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
@@ -87,8 +87,7 @@ class EmbeddedNode:
             env,
             configuration,
             sweeper,
-            tls,
-            client_tls(env, configuration.tls),
+            BrokerTLS(tls, client_tls(env, configuration.tls)),
             limits,
             on_store_failed=on_store_failed,
             settings=settings,

@@ -317,9 +317,9 @@ class BrokerMetrics(Collector):
     def _store(self) -> Iterator[Metric]:
         broker = self._broker
         first, end = broker.store.log_bounds()
-        oldest_ms = broker.facts.earliest_ms
+        oldest_ms = broker.runtime_info.earliest_ms
         reserve = max(0, self._env.clock.wall_ms() - oldest_ms) if oldest_ms >= 0 else 0
-        total, free = broker.facts.disk_usage()
+        total, free = broker.runtime_info.disk_usage()
         for name, about, value in (
             ("rocketmq_storage_size", "Bytes of the log.", end - first),
             ("rocketmq_storage_flush_behind_bytes", "Bytes not yet on the disk.", end - broker.store.flushed),

@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.cluster.registrystate import Registered
-from smartgo.broker.cluster.replication import THIS_MACHINE, Replicated, SlaveReplication, allowed
+from smartgo.broker.cluster.replication import THIS_MACHINE, SlaveReplication, allowed
+from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.slave import Stream
@@ -212,14 +213,8 @@ class FollowingTests(PairCase):
         pair.start_slave()
         following = pair.followed.replication
         assert isinstance(following, SlaveReplication)
-        seek = following._seek
         asked: list[float] = []
-
-        def noted() -> None:
-            asked.append(pair.env.clock.seconds())
-            seek()
-
-        self.patch(following, "_seek", noted)
+        following.master_wanted.add(lambda: asked.append(pair.env.clock.seconds()))
         pair.pump(10.0)
         self.assertIn(len(asked), (3, 4))
         pair.start_master()
@@ -302,8 +297,8 @@ class FollowingTests(PairCase):
         pair = self.start({"haAckMode": "flush", "flushDiskType": "SYNC_FLUSH"})
         pair.send("T", b"old")
         pair.pump(11.0)
-        mirror: Any = cast("Any", pair.followed.replication).mirror
-        ask = mirror._ask_at
+        replicator: Any = cast("Any", pair.followed.replication).replicator
+        ask = replicator._ask_at
         told: Deferred[None] = Deferred()
 
         async def slow(address: str, request: Command, timeout: float) -> Command:
@@ -312,7 +307,7 @@ class FollowingTests(PairCase):
                 await told
             return answer
 
-        self.patch(mirror, "_ask_at", lambda *asked: ensureDeferred(slow(*asked)))
+        self.patch(replicator, "_ask_at", lambda *asked: ensureDeferred(slow(*asked)))
         pair.broker.topics.delete("T")
         pair.broker.store.delete_topic("T")
         pair.pump(10.1)

@@ -8,8 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.cluster import tablereplicator as mirror
-from smartgo.broker.cluster.tablereplicator import TableReplicator
+from smartgo.broker.cluster import tablereplicator
+from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.offsets import OffsetTable, Owed
@@ -34,7 +34,7 @@ _TABLES = (
 
 
 class SlaveStore(FakeStore):
-    """A slave's store, as far as a mirror asks it."""
+    """A slave's store, as far as a replicator asks it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class SlaveStore(FakeStore):
 
 
 class Slave:
-    """The tables of a slave, and their mirror."""
+    """The tables of a slave, and their replicator."""
 
     def __init__(self, cluster: Cluster, address: str = BROKER) -> None:
         clock = cluster.env.clock
@@ -69,19 +69,15 @@ class Slave:
         self.asked: list[int] = []
         self.client = RemotingClient(cluster.env, sweeper_of(cluster.env.clock))
         store: Any = self.store
-        self.mirror = TableReplicator(
+        self.replicator = TableReplicator(
             clock,
             self.ask,
             store,
-            self.topics,
-            self.groups,
-            self.offsets,
-            self.delays,
-            followed=lambda: self.followed,
-            delays_changed=self.count,
+            CopiedTables(self.topics, self.groups, self.offsets, self.delays, self.count),
+            lambda: self.followed,
         )
-        self.mirror.master = address
-        self.mirror.startService()
+        self.replicator.master = address
+        self.replicator.startService()
 
     def ask(self, address: str, command: Command, timeout: float) -> Deferred[Command]:
         """Ask the master."""
@@ -95,7 +91,7 @@ class Slave:
     def stop(self) -> None:
         """Stop, tables last."""
         done: list[object] = []
-        for stop in self.mirror.stopService, self.client.stop, self.offsets.stop:
+        for stop in self.replicator.stopService, self.client.stop, self.offsets.stop:
             stop().addBoth(done.append)
             self.cluster.pump()
         if done != [None] * 3:
@@ -120,7 +116,7 @@ class MirrorTests(SynchronousTestCase):
 
     def end(self, slave: Slave) -> None:
         """Stop it, if that was not done."""
-        if slave.mirror.running:
+        if slave.replicator.running:
             slave.stop()
 
     def log_end(self) -> int:
@@ -142,15 +138,15 @@ class MirrorTests(SynchronousTestCase):
         self.pump(2.9)
         for slave in slaves:
             slave.store.end = self.log_end()
-            self.assertEqual((len(slave.topics), slave.mirror.copied_ms), (0, -1))
+            self.assertEqual((len(slave.topics), slave.replicator.copied_ms), (0, -1))
         self.pump(0.5)
         for slave in slaves:
             self.assertEqual(slave.topics.wrapper(), self.master.topics.wrapper())
             self.assertEqual(slave.groups.wrapper(), self.master.groups.wrapper())
             self.assertEqual(slave.offsets.query("CG", "T", 0), 7)
             self.assertEqual((slave.delays[3], slave.delay_changes), (11, 1))
-            self.assertEqual(slave.mirror.reason, "")
-            self.assertGreater(slave.mirror.copied_ms, 0)
+            self.assertEqual(slave.replicator.reason, "")
+            self.assertGreater(slave.replicator.copied_ms, 0)
 
     def test_again(self) -> None:
         """Every ten seconds what has another version is replaced, and what has the same is not touched."""
@@ -170,13 +166,13 @@ class MirrorTests(SynchronousTestCase):
         """Keep what is read of topics, groups and offsets from now on."""
         read: list[bytes] = []
         for name in "TopicConfigSerializeWrapper", "SubscriptionGroupWrapper", "ConsumerOffsetTable":
-            schema = getattr(mirror, name)
+            schema = getattr(tablereplicator, name)
 
             def decode(body: bytes, original: Any = schema) -> Any:
                 read.append(body)
                 return original.decode(body)
 
-            self.patch(mirror, name, SimpleNamespace(decode=decode))
+            self.patch(tablereplicator, name, SimpleNamespace(decode=decode))
         return read
 
     def test_same_bytes(self) -> None:
@@ -190,7 +186,7 @@ class MirrorTests(SynchronousTestCase):
         saved = self.slave.offsets.changes
         self.pump(40.0)
         self.assertEqual((len(read), self.slave.offsets.changes), (3, saved))
-        self.assertGreater(self.slave.mirror.copied_ms, self.cluster.env.clock.wall_ms() - 10_100)
+        self.assertGreater(self.slave.replicator.copied_ms, self.cluster.env.clock.wall_ms() - 10_100)
         self.commit("CG", 8)
         self.pump(10.1)
         self.assertEqual((len(read), self.slave.offsets.query("CG", "T", 0)), (4, 8))
@@ -279,7 +275,7 @@ class MirrorTests(SynchronousTestCase):
         self.slave.store.end = self.log_end() + 1
         self.slave.offsets.remove_group("CG")
         self.pump(20.0)
-        self.assertEqual((read, self.slave.mirror.reason), ([], f"{BROKER} has less of the log than we have"))
+        self.assertEqual((read, self.slave.replicator.reason), ([], f"{BROKER} has less of the log than we have"))
 
     def test_delivered(self) -> None:
         """How far the master has delivered counts once the log has come that far, with what was delivered."""
@@ -287,7 +283,7 @@ class MirrorTests(SynchronousTestCase):
         self.slave.store.end = self.log_end() - 1
         self.master.delay.offsets[3] = 11
         self.pump(3.1)
-        self.assertEqual((self.slave.delays, self.slave.mirror.reason), ({}, ""))
+        self.assertEqual((self.slave.delays, self.slave.replicator.reason), ({}, ""))
         self.slave.store.end += 1
         self.cluster.send("T")
         self.master.delay.offsets[3] = 12
@@ -306,7 +302,7 @@ class MirrorTests(SynchronousTestCase):
         """Nothing is copied from a master whose log is not followed; as soon as it is, all is."""
         self.slave.followed = False
         self.pump(30.0)
-        self.assertEqual((self.slave.asked, self.slave.mirror.reason), ([], "no master is followed"))
+        self.assertEqual((self.slave.asked, self.slave.replicator.reason), ([], "no master is followed"))
         self.slave.followed = True
         self.pump(1.1)
         self.assertEqual(self.slave.topics.version, self.master.topics.version)
@@ -319,7 +315,7 @@ class MirrorTests(SynchronousTestCase):
         self.master.topics.delete("T")
         self.pump(30.0)
         self.assertIn("T", self.slave.topics)
-        self.assertEqual(self.slave.mirror.reason, f"{BROKER} has less of the log than we have")
+        self.assertEqual(self.slave.replicator.reason, f"{BROKER} has less of the log than we have")
         self.slave.store.end -= 1
         self.pump(1.1)
         self.assertNotIn("T", self.slave.topics)
@@ -329,7 +325,7 @@ class MirrorTests(SynchronousTestCase):
         self.pump(3.1)
         self.slave.followed = False
         self.slave.store.stored["NEW", 3] = (0, [1])
-        self.slave.mirror.arrived("NEW", 3, 1, [0], 1)
+        self.slave.replicator.arrived("NEW", 3, 1, [0], 1)
         self.pump(1.1)
         self.assertEqual(self.slave.topics.wrapper(["NEW"]).topic_config_table["NEW"].read_queue_nums, 8)
         self.cluster.send("NEW", queue_id=3)
@@ -341,13 +337,13 @@ class MirrorTests(SynchronousTestCase):
         """A message of an unknown topic brings the next copy forward, once."""
         self.pump(3.1)
         self.cluster.send("NEW")
-        self.slave.mirror.arrived("NEW", 0, 1, [0], 1)
+        self.slave.replicator.arrived("NEW", 0, 1, [0], 1)
         self.pump(0.6)
         self.assertIn("NEW", self.slave.topics)
         asked = len(self.slave.asked)
-        self.slave.mirror.arrived("NEVER", 0, 1, [0], 1)
+        self.slave.replicator.arrived("NEVER", 0, 1, [0], 1)
         self.pump(1.0)
-        self.slave.mirror.arrived("NEVER", 0, 2, [0], 1)
+        self.slave.replicator.arrived("NEVER", 0, 2, [0], 1)
         self.pump(1.0)
         self.assertEqual(len(self.slave.asked), asked + 5)
 
@@ -401,7 +397,7 @@ class MirrorTests(SynchronousTestCase):
         self.pump(5.0)
         self.assertEqual(len(self.slave.offsets.owed()), 3)
         self.slave.followed = True
-        self.slave.mirror.soon()
+        self.slave.replicator.soon()
         self.pump(1.1)
         for table in self.master.offsets, self.slave.offsets:
             self.assertEqual(table.queues("CG", "T"), {0: 15, 1: 13, 2: 9})
@@ -429,7 +425,7 @@ class MirrorTests(SynchronousTestCase):
         self.slave.offsets.commit("CG", "NOWHERE", 0, 15)
         self.pump(3.1)
         self.assertEqual((self.slave.offsets.owed(), self.slave.offsets.query("CG", "NOWHERE", 0)), ([], 15))
-        self.assertEqual(self.slave.mirror.reason, "")
+        self.assertEqual(self.slave.replicator.reason, "")
 
     def test_owed_busy(self) -> None:
         """An offset that the master cannot take just now is owed still, and given later."""
@@ -445,7 +441,7 @@ class MirrorTests(SynchronousTestCase):
         self.patch(self.slave.client, "ask", busy)
         self.pump(3.1)
         self.assertEqual(self.slave.offsets.owed(), [Owed("CG", "T", 0, 15)])
-        self.assertIn("busy", self.slave.mirror.reason)
+        self.assertIn("busy", self.slave.replicator.reason)
         self.patch(self.slave.client, "ask", ask)
         self.pump(1.1)
         self.assertEqual((self.slave.offsets.owed(), self.master.offsets.query("CG", "T", 0)), ([], 15))
@@ -475,7 +471,7 @@ class MirrorTests(SynchronousTestCase):
         self.patch(self.slave.client, "ask", lambda *args: fail(NotConnected("gone")))
         self.pump(5.1)
         self.assertEqual(len(self.slave.asked), 3)
-        self.assertEqual(self.slave.mirror.reason, f"{BROKER}: gone")
+        self.assertEqual(self.slave.replicator.reason, f"{BROKER}: gone")
         self.assertEqual(len(self.slave.offsets.owed()), 1)
 
     def test_java(self) -> None:
@@ -513,7 +509,7 @@ class MirrorTests(SynchronousTestCase):
 
         self.patch(self.slave.client, "ask", held)
         self.pump(3.1)
-        stopped = self.slave.mirror.stopService()
+        stopped = self.slave.replicator.stopService()
         self.assertNoResult(stopped)
         waiting[0].errback(NotConnected("stopped"))
         self.successResultOf(stopped)

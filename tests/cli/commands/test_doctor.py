@@ -213,7 +213,7 @@ class DoctorTests(Examining):
 
     def test_refusing(self) -> None:
         """A broker whose store takes no messages is a problem, with the store's own words and what to do."""
-        self.assertNotIn("storeRefusal", self.cluster.broker.facts.runtime())
+        self.assertNotIn("storeRefusal", self.cluster.broker.runtime_info.entries())
         self.cluster.stop()
         self.env.files.free = 109_027_328
         self.cluster = type(self.cluster)(self.env, storePathRootDir="/narrow")
@@ -240,7 +240,7 @@ class DoctorTests(Examining):
         """A slave that takes nothing because it is one says nothing of that."""
         self.cluster.stop()
         self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
-        self.assertNotIn("storeRefusal", self.cluster.broker.facts.runtime())
+        self.assertNotIn("storeRefusal", self.cluster.broker.runtime_info.entries())
         self.assertNotIn("takes no messages", str(self.examine(status=1)))
 
     def test_last_line(self) -> None:

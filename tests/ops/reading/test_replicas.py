@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.cluster.replication import Replicated, facts
+from smartgo.broker.cluster.replicationstate import Replicated, replication_info
 from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.resources.cluster import BrokerRow
@@ -19,7 +19,7 @@ class RuntimeTests(SynchronousTestCase):
     def test_master(self) -> None:
         """Each slave comes with how far behind it is, an IPv6 address as well; there is nothing that it follows."""
         seen = [SlaveSeen("10.0.0.2:40000", 900, 1000, 12.4), SlaveSeen("[::1]:40001", -1, 0, 0.2)]
-        told = facts(Replicated("SYNC_MASTER", seen, 900), 1000)
+        told = replication_info(Replicated("SYNC_MASTER", seen, 900), 1000)
         near, far = SlaveRow("10.0.0.2:40000", 900, 100, 12), SlaveRow("[::1]:40001", -1, 1000, 0)
         self.assertEqual(slaves_of(told), [near, far])
         self.assertEqual((told["haConfirmedOffset"], told["brokerRole"]), ("900", "SYNC_MASTER"))
@@ -28,7 +28,7 @@ class RuntimeTests(SynchronousTestCase):
     def test_slave(self) -> None:
         """State, reason and master are there; what is unknown is null."""
         now = Replicated("SLAVE", state=SlaveState.DIVERGED, reason="they differ", behind=-1, master="10.0.0.1:10912")
-        told = facts(now, 1000)
+        told = replication_info(now, 1000)
         self.assertEqual(following_of(told), FollowingRow("DIVERGED", "they differ", None, "10.0.0.1:10912", None, ""))
         self.assertEqual(slaves_of(told), [])
 
