@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -49,6 +50,7 @@ _BY_HOME = {f"{module}.{name}": f"smartgo.{name}" for name, module in _HOMES.ite
 def setup(app: Sphinx) -> None:
     """Write the changelog, and let Sphinx read our docstrings."""
     write_changelog()
+    app.connect("autodoc-process-signature", process_signature)
     app.connect("autodoc-process-docstring", process_docstring)
     app.connect("missing-reference", find_public)
 
@@ -64,6 +66,21 @@ def write_changelog() -> None:
     path = DOCS / "changelog.rst"
     if not path.exists() or path.read_text("utf-8") != page:
         path.write_text(page, "utf-8")
+
+
+def process_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write interfaces of zope and numbers with bounds as a reader knows them, where a signature has them."""
+
+    def plain(text: str | None) -> str | None:
+        if text is None:
+            return None
+        text = re.sub(r"<InterfaceClass ([\w.]+)>", r"\1", text)
+        text = re.sub(r"[~\w.]*Annotated\[(int|float), [~]?[\w.]+\([^()]*\)\]", r"\1", text)
+        return text.replace("int | float", "int")  # Int32 admits the floats of JSON that are whole numbers
+
+    return plain(signature), plain(returns)
 
 
 def process_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

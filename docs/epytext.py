@@ -83,7 +83,7 @@ def _field(line: str, resolve: Resolve) -> str:
     if tag not in _FIELDS:
         raise ValueError(f"no field of this name is known: {line}")
     if _FIELDS[tag] == "raises" and argument:
-        argument = resolve(argument) or argument
+        argument = f"~{name}" if (name := resolve(argument)) else argument
     return f":{_FIELDS[tag]}{' ' + argument if argument else ''}: {text}"
 
 

@@ -55,7 +55,7 @@ class BlockTests(SynchronousTestCase):
         """Fields have Sphinx's names, begin behind an empty line, and keep the lines that continue them."""
         self.assertEqual(
             converted("Send.\n@param to: where C{x}\n    to.\n@return: it.\n@raise Client: no.\n@ivar a: b."),
-            "Send.\n\n:param to: where ``x``\n    to.\n:returns: it.\n:raises smartgo.Client: no.\n:ivar a: b.",
+            "Send.\n\n:param to: where ``x``\n    to.\n:returns: it.\n:raises ~smartgo.Client: no.\n:ivar a: b.",
         )
         self.assertRaises(ValueError, converted, "@parma to: where")
 

@@ -1,1 +1,1 @@
-"""The client library: producers, pull and push consumers, administration. Start at L{smartgo.client.client}."""
+"""The client library: producers, pull and push consumers, administration. Programs import from C{smartgo} itself."""

@@ -1,10 +1,10 @@
 """
-Questions and orders to registries and brokers, for tools and for people.
+Administration of registries and brokers, for tools and programs.
 
     >>> async def lag(client: Client) -> int:
     ...     return lag_of(await Admin(client).groups.progress("audit"))
 
-What there is to ask and to order stands in the parts, a module each in L{smartgo.client.administration}.
+The operations are in the parts, one module each in L{smartgo.client.administration}.
 
 Source: C{client/impl/MQAdminImpl.java}, C{tools/admin/DefaultMQAdminExtImpl.java}.
 """
@@ -27,30 +27,30 @@ from smartgo.client.client import Client
 
 class Admin:
     """
-    Asks on behalf of a person or a tool.
+    Administration of a cluster.
 
-    All methods of the parts return Deferreds and may be awaited. They fail with
-    L{PeerRefused<smartgo.errors.PeerRefused>} where they are declined, and with
-    L{CallFailed<smartgo.errors.CallFailed>} where nobody answers. Changes go to the masters of all brokers that are
-    meant and to all registries; they are not undone where one of them fails, and the message tells which did.
+    All methods of the parts return Deferreds and can be awaited. They fail with
+    L{PeerRefused<smartgo.errors.PeerRefused>} if a broker or registry declines, and with
+    L{CallFailed<smartgo.errors.CallFailed>} if it does not answer. A change goes to the masters of all brokers
+    concerned and to all registries; if one of them fails, the others keep the change, and the error names them.
 
-    @ivar asking: how they ask.
-    @ivar topics: L{Topics}.
-    @ivar groups: L{Groups}.
-    @ivar clients: L{Clients}: who is connected.
-    @ivar brokers: L{Brokers}: the cluster.
-    @ivar positions: L{Positions}: to move groups.
+    @ivar asking: sends the requests of all parts.
+    @ivar topics: L{Topics}: topics and their queues.
+    @ivar groups: L{Groups}: consumer groups and their lag.
+    @ivar clients: L{Clients}: connected clients.
+    @ivar brokers: L{Brokers}: brokers, their settings and figures.
+    @ivar positions: L{Positions}: resets of group offsets.
     @ivar registries: L{Registries}: settings by namespace and key.
-    @ivar messages: L{Messages}: single ones.
-    @ivar deliveries: L{DeliveryTracking}: what groups make of them.
-    @ivar definitions: L{Definitions}: settings, out of a cluster and into it.
+    @ivar messages: L{Messages}: messages by id, key and offset.
+    @ivar deliveries: L{DeliveryTracking}: the delivery of a message to each group.
+    @ivar definitions: L{Definitions}: export and import of settings of topics and groups.
     """
 
     def __init__(self, client: Client, on_missing: OnMissing | None = None, asking: Asking | None = None) -> None:
         """
-        @param on_missing: called with a broker's name and why, lets questions to several brokers go on without those
-            that do not answer; by default such a question fails.
-        @param asking: what asks in place of one with C{on_missing}, such as one with other limits of time.
+        @param on_missing: is called with the name of a broker that does not answer and the reason, and a query of
+            several brokers continues without it; by default such a query fails.
+        @param asking: sends the requests, with other time-outs for example; by default one is made with C{on_missing}.
         """
         if asking is None:
             asking = Asking(client, on_missing)
@@ -59,7 +59,7 @@ class Admin:
         self.groups = Groups(asking, self.topics)
         self.clients = Clients(asking, self.groups)
         self.brokers = Brokers(asking)
-        strict = Asking(client)  # nobody is moved, and nothing made, on half of what there is to know
+        strict = Asking(client)  # no offset is reset and no definition written on incomplete answers
         topics = Topics(strict)
         groups = Groups(strict, topics)
         self.positions = Positions(strict, groups)

@@ -1,5 +1,5 @@
 """
-Consuming messages as a member of a group: the client pulls, the application listens.
+The push consumer: a member of a group that pulls messages and gives them to a listener.
 
 See C{docs/client.rst} for an example. Source: C{client/impl/consumer/DefaultMQPushConsumerImpl.java}.
 """
@@ -47,12 +47,13 @@ PERSIST: Final = 5.0  # seconds
 
 class PushConsumer:
     """
-    A member of a consumer group. Make it, L{subscribe}, L{start}; L{stop} it in the end. It is not started again.
+    A push consumer: a member of a consumer group whose listener gets the messages.
 
-    Every message is given to the listener at least once; now and then one is given twice (a consumer ended before its
-    offset was kept, a queue changed hands).
+    Create it, L{subscribe}, then L{start} it; L{stop} it in the end. It cannot be started again. The listener gets
+    every message at least once; it gets one twice if a consumer ended before its offset was saved, or if a rebalance
+    moved the queue to another member.
 
-    @ivar group: the group.
+    @ivar group: the name of the group.
     """
 
     _log = Logger()
@@ -61,8 +62,8 @@ class PushConsumer:
         self, client: Client, group: str, listener: Listener, settings: ConsumerSettings | None = None
     ) -> None:
         """
-        @param listener: see L{smartgo.client.listening.Listener}.
-        @param settings: how to behave; C{None} for the defaults.
+        @param listener: is called with messages; see L{smartgo.client.listening.Listener}.
+        @param settings: the settings; C{None} for the defaults.
         @raise BadName: the group's name breaks the rules.
         """
         check_group(group)
@@ -91,13 +92,13 @@ class PushConsumer:
         if settings.shares:
             self._subscribe(retry_topic(group), EVERYTHING)
 
-    # -- what is wanted --------------------------------------------------------------------------------------
+    # -- subscriptions ---------------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str = EVERYTHING) -> None:
         """
-        Consume messages of a topic; before L{start}. All members of a group must subscribe to the same.
+        Subscribe to a topic, before L{start}. All members of a group must have the same subscriptions.
 
-        @param expression: tags that are wanted: C{TagA || TagB}, or C{*} for all messages.
+        @param expression: the tags to consume: C{TagA || TagB}, or C{*} for all messages.
         @raise BadName: the topic's name breaks the rules.
         @raise SubscriptionParseFailed: the expression names no tag.
         @raise SettingError: the consumer was started.
@@ -114,13 +115,13 @@ class PushConsumer:
 
     def start(self) -> Deferred[None]:
         """
-        Join the group and begin; fires when the first queues are ours, or it is known that none are yet.
+        Join the group and begin to consume; fires after the first rebalance.
 
-        A topic that does not exist yet is looked for every 30 s.
+        A topic that does not exist yet is looked up every 30 s.
 
-        @raise smartgo.errors.SettingError: at once: there is nothing to consume, the client has a consumer of this
-            group already, or this one was started before.
-        @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; nothing was started.
+        @raise smartgo.errors.SettingError: at once: there is no subscription, the client has a consumer of this group
+            already, or this one was started before.
+        @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
         """
         if self._state != "new":
             raise SettingError(f"the consumer of group {self.group} was started before")
@@ -166,8 +167,8 @@ class PushConsumer:
 
     def stop(self) -> Deferred[None]:
         """
-        Pull no more, let listener calls under way end, tell the brokers where the group stands, leave the group. Fires
-        when all that is done, and never fails. Idempotent.
+        Stop pulling, wait for the listener calls in flight, commit the offsets and leave the group. Fires when all that
+        is done, and never fails. Idempotent.
         """
         waiter: Deferred[None] = Deferred()
         if self._state == "running":
@@ -199,13 +200,13 @@ class PushConsumer:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that are ours now, the retry topic's too, sorted."""
+        """The queues that are assigned to this consumer now, including the retry topic's, sorted."""
         return sorted(self._assignment.queues)
 
-    # -- what the client asks --------------------------------------------------------------------------------
+    # -- calls of the client ---------------------------------------------------------------------------------
 
     def heartbeat_data(self) -> ConsumerData:
-        """Say what we want."""
+        """Return the consumer's part of a heartbeat."""
         return ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.CONSUME_PASSIVELY,
@@ -215,20 +216,20 @@ class PushConsumer:
         )
 
     def members_changed(self) -> None:
-        """Share the queues out anew."""
+        """Rebalance: another member joined or left."""
         self._assignment.rebalance()
 
     def route_changed(self, topic: str) -> None:
-        """Share the queues out anew where that topic is of interest."""
+        """Rebalance if the consumer subscribes to a topic whose queues changed."""
         if topic in self._wants and self._state == "running":
             self._assignment.rebalance()
 
     def reset_offsets(self, offsets: dict[MessageQueue, int]) -> Deferred[None]:
-        """Go on at these places; fires when that is done."""
+        """Continue at other offsets; fires when that is done."""
         return Deferred.fromCoroutine(self._assignment.restart(offsets))
 
     def running_info(self) -> ConsumerRunningInfo:
-        """Tell tools about us."""
+        """Return what tools show of this consumer: settings, subscriptions, queues and rates."""
         now, wall_ms = self._clock.seconds(), self._clock.wall_ms()
         settings = self._settings
         return ConsumerRunningInfo(
@@ -249,7 +250,7 @@ class PushConsumer:
         )
 
     def consume_directly(self, message: ReceivedMessage) -> Deferred[ConsumeDirectlyResult]:
-        """Have the listener consume one message now, outside of the queues; fires with how that went, never fails."""
+        """Give one message to the listener, outside of the queues; fires with the outcome, and never fails."""
         return Deferred.fromCoroutine(self._consume_directly(message))
 
     async def _consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
@@ -291,5 +292,5 @@ class PushConsumer:
         )
 
     def _moved(self, held: ProcessQueue, offset: int) -> None:
-        """The queue does not have the offset that was pulled for."""
+        """Continue at an offset that the queue has: it does not have the one that was pulled."""
         self.reset_offsets({held.queue: offset}).addErrback(self._broke)

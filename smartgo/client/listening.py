@@ -1,4 +1,4 @@
-"""What applications say about consuming: the listener, and how a consumer is to behave."""
+"""The application's side of consuming: the listener, and the settings of a push consumer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
 
 Listener: TypeAlias = "Callable[[list[ReceivedMessage]], Deferred[Any] | Awaitable[Any] | None]"
 """
-Consumes messages: C{batch} of them at most, of one queue, in order; one unless told otherwise.
+A function that consumes messages of one queue, in order: one per call, or up to C{ConsumerSettings.batch}.
 
-It returns when they are done with, or returns a Deferred or a coroutine that does. Whatever it raises means that all of
-them are to come again. It runs on the reactor thread and must not block.
+When it returns, or the Deferred or coroutine that it returns ends, the messages are consumed. If it raises, all of them
+are redelivered. It runs on the reactor thread and must not block.
 """
 
 
 class ConsumeLater(SmartgoError):
     """
-    Raised by a listener: these messages are to come again later. Any other exception means the same, and is logged.
+    A listener raises this to have its messages redelivered later. Any other exception does the same, and is logged.
 
-    @ivar delay_level: the broker's delay: 1 for its first, 2 for its second; 0 for longer and longer ones, from 10 s to
-        2 h; -1 for never: to the dead letters at once. Of no effect on orderly consumers, which try again after 1 s.
+    @ivar delay_level: the delay level of the broker: 1 for its first, 2 for its second; 0 for delays that grow with
+        each redelivery, from 10 s to 2 h; -1 to move the messages to the dead letters at once. Orderly consumers ignore
+        it and retry after 1 s.
     """
 
     def __init__(self, delay_level: int = 0) -> None:
@@ -38,23 +39,23 @@ class ConsumeLater(SmartgoError):
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How a push consumer behaves.
+    The settings of a push consumer.
 
     @ivar model: whether the members of the group share the messages (C{CLUSTERING}) or each get all of them
-        (C{BROADCASTING}; what fails is then dropped, and offsets are kept in a file here).
-    @ivar orderly: consume each queue strictly in order, one batch at a time, trying a failed batch again in place.
+        (C{BROADCASTING}; then failed messages are dropped, and offsets are saved in a file on this machine).
+    @ivar orderly: consume each queue strictly in order, one batch at a time, and retry a failed batch in place.
     @ivar begin: where the group begins in a queue that it has never read: at the end, at its first message, or at
         C{begin_ms}.
     @ivar begin_ms: wall clock in ms, for C{CONSUME_FROM_TIMESTAMP}; C{None} for half an hour before the start.
-    @ivar strategy: who in the group reads which queues; the same for all members.
-    @ivar concurrency: listener calls at the same time, at most; orderly consumers make one a queue.
-    @ivar batch: messages of a listener call, at most.
-    @ivar pull_batch: messages of a pull, at most.
-    @ivar max_reconsume: deliveries after the first before a message goes to the dead letters; -1 for the broker's 16,
-        or without end where C{orderly}.
-    @ivar consume_timeout: seconds; messages whose listener call takes longer are delivered again.
-    @ivar stop_timeout: seconds that listener calls under way get to end when the consumer stops.
-    @ivar thresholds: when a queue is pulled no further.
+    @ivar strategy: assigns the queues to the members of the group; it must be the same for all members.
+    @ivar concurrency: the maximum number of listener calls at a time; orderly consumers have one per queue.
+    @ivar batch: the maximum number of messages in a listener call.
+    @ivar pull_batch: the maximum number of messages in a pull.
+    @ivar max_reconsume: redeliveries before a message goes to the dead letters; -1 for the broker's 16, or for no limit
+        if C{orderly}.
+    @ivar consume_timeout: seconds after which the messages of a listener call that has not ended are redelivered.
+    @ivar stop_timeout: seconds that a stop waits for the listener calls in flight.
+    @ivar thresholds: the limits of fetched messages at which pulling pauses.
     @ivar offsets_directory: for C{BROADCASTING}; C{None} for C{.rocketmq_offsets} in the user's home.
     """
 
@@ -85,7 +86,7 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def outcome(listener: Listener, messages: list[ReceivedMessage]) -> Deferred[Any] | None:
     """
-    Call a listener; return what is to be waited for, C{None} where it is done already.
+    Call a listener; return a Deferred of its end, or C{None} if it has ended already.
 
     @raise Exception: what the listener raised at once.
     """

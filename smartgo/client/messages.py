@@ -1,4 +1,4 @@
-"""What applications hand over and get back: messages to send, what became of them, messages received."""
+"""The messages of applications: messages to send, results of sends, messages received."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Message(msgspec.Struct, kw_only=True):
         ...
         smartgo.errors.MessageTypeWrong: the body of a message is bytes, not str: encode it, as in "...".encode()
 
-    @ivar topic: where to; created by the broker at the first send where it allows that.
-    @ivar body: 1 byte to L{BODY_LIMIT}; long ones are compressed on the way.
+    @ivar topic: the topic; the broker creates it at the first send if its settings allow that.
+    @ivar body: 1 byte to L{BODY_LIMIT}; long bodies are compressed for the transfer.
     @ivar tag: one word by which consumers may filter; C{""} for none.
     @ivar keys: words by which the message can be searched for; without blanks. A C{str} is one key.
-    @ivar delay_level: deliver later: 1 for the broker's first delay (1 s), 2 for its second (5 s), and so on; 0 at
-        once.
-    @ivar flag: a number of the application's own, int32.
-    @ivar properties: names and values of the application's own.
-    @ivar wait: wait until the broker has stored the message as durably as it is set up to, and not only taken it.
+    @ivar delay_level: the delay before delivery: 1 for the broker's first level (1 s), 2 for its second (5 s), and so
+        on; 0 for none.
+    @ivar flag: a number for the application's use, int32.
+    @ivar properties: names and values for the application's use.
+    @ivar wait: whether the broker answers only when the message is as durable as its settings ask: flushed, replicated.
     """
 
     topic: str
@@ -85,7 +85,7 @@ class Message(msgspec.Struct, kw_only=True):
 
     def check(self) -> None:
         """
-        Let a message pass that a broker could take.
+        Check the limits and rules of brokers, as each send does.
 
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: the body is empty or too long, or a property cannot be written.
@@ -103,7 +103,7 @@ class Message(msgspec.Struct, kw_only=True):
                 raise MessageIllegal(f"key {key!r} is empty or holds a blank")
 
     def all_properties(self) -> dict[str, str]:
-        """Return the application's properties and those that stand for the other attributes."""
+        """Return the application's properties, and those that carry tag, keys, delay level and C{wait}."""
         found = dict(self.properties)
         if self.tag:
             found[properties.TAGS] = self.tag
@@ -163,9 +163,9 @@ def properties_text(pairs: Mapping[str, str]) -> str:
 
 class SendStatus(Enum):
     """
-    How safe a message is that a broker took.
+    The durability of a message that a broker has stored.
 
-    All but C{SEND_OK} mean that it is stored, but not yet as durably as the broker is set up to store.
+    All but C{SEND_OK} mean that the message is stored, but less durably than the broker's settings ask.
     """
 
     SEND_OK = 0
@@ -176,13 +176,13 @@ class SendStatus(Enum):
 
 class SendResult(msgspec.Struct, frozen=True):
     """
-    What became of a message, or of a batch.
+    The result of a send of a message or a batch.
 
-    @ivar status: how safe it is.
-    @ivar message_id: its unique id, made here; those of a batch joined by commas.
-    @ivar offset_id: the broker's id, by which it can be viewed; those of a batch joined by commas.
-    @ivar queue: where it lies.
-    @ivar queue_offset: at which place there; of a batch the first.
+    @ivar status: the durability of the message.
+    @ivar message_id: the unique id, which the client generates; the ids of a batch are joined by commas.
+    @ivar offset_id: the broker's id, by which the message can be viewed; the ids of a batch are joined by commas.
+    @ivar queue: the queue of the message.
+    @ivar queue_offset: its offset in that queue; of a batch the first one's.
     """
 
     status: SendStatus
@@ -194,20 +194,21 @@ class SendResult(msgspec.Struct, frozen=True):
 
 class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):
     """
-    A message as a consumer gets it.
+    A message that a consumer received.
 
-    @ivar topic: the topic it was sent to, also where it comes from the group's retry topic.
-    @ivar queue: the queue it was pulled from.
-    @ivar queue_offset: its place in that queue.
-    @ivar body: as its producer wrote it, no longer compressed.
-    @ivar properties: all of them, reserved names too.
-    @ivar message_id: its producer's unique id, or C{offset_id} where the producer gave none.
+    @ivar topic: the topic that it was sent to, even if it was redelivered from the group's retry topic.
+    @ivar queue: the queue that it was pulled from.
+    @ivar queue_offset: its offset in that queue.
+    @ivar body: the body as the producer gave it, decompressed.
+    @ivar properties: all properties, reserved names included.
+    @ivar message_id: the producer's unique id, or C{offset_id} if the producer gave none.
     @ivar offset_id: the broker's id of this stored copy.
-    @ivar log_offset: where it lies in the broker's CommitLog, in bytes.
+    @ivar log_offset: its physical offset in the broker's CommitLog, in bytes.
     @ivar flag: the application's number.
-    @ivar born_ms: when it was sent, C{stored_ms} when it was stored: wall clocks of producer and broker, in ms.
+    @ivar born_ms: the time of the send, by the producer's wall clock in ms.
+    @ivar stored_ms: the time of the append, by the broker's wall clock in ms.
     @ivar born_host: C{address:port} of the producer.
-    @ivar reconsume_times: how often it was delivered to this group before.
+    @ivar reconsume_times: how often the group was given the message before.
     """
 
     topic: str
@@ -226,22 +227,22 @@ class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def tag(self) -> str:
-        """Its tag, C{""} for none."""
+        """The tag; C{""} if it has none."""
         return self.properties.get(properties.TAGS, "")
 
     @property
     def keys(self) -> list[str]:
-        """The words it can be searched by."""
+        """The keys by which it can be searched for."""
         return properties.split_keys(self.properties.get(properties.KEYS, ""))
 
 
 def received(stored: StoredMessage, broker_name: str, body: bytes | None = None) -> ReceivedMessage:
     """
-    Make a message for the application of a stored one.
+    Return a stored message as applications receive it.
 
-    @param body: another body; C{None} for its own.
-    @raise BadCompression: the body is not what its flags say.
-    @raise BodyTooLong: it unpacks to more than is ever sent.
+    @param body: a body that is decompressed already; C{None} to decompress the message's.
+    @raise BadCompression: the body is not compressed as its flags say.
+    @raise BodyTooLong: the decompressed body is longer than any that can be sent.
     """
     found = properties.decode(stored.properties)
     topic = stored.topic
@@ -267,7 +268,7 @@ def received(stored: StoredMessage, broker_name: str, body: bytes | None = None)
 
 
 def received_if_readable(stored: StoredMessage, broker_name: str) -> ReceivedMessage | None:
-    """Make a message for the application of a stored one; C{None}, with a warning: its body cannot be unpacked."""
+    """Return a stored message as applications receive it; C{None}, with a warning, if it cannot be decompressed."""
     try:
         return received(stored, broker_name)
     except (BadCompression, BodyTooLong) as error:
@@ -277,10 +278,10 @@ def received_if_readable(stored: StoredMessage, broker_name: str) -> ReceivedMes
 
 def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
     """
-    Return the messages of a pull's answer, in order.
+    Return the messages of a pull response, in order.
 
-    As in Java the first record that cannot be read ends the list. A record whose body cannot be unpacked is left out,
-    with a warning: nobody could ever consume it.
+    As in Java, the first record that cannot be read ends the list. A record whose body cannot be decompressed is left
+    out with a warning: no consumer could ever consume it.
     """
     found = []
     at, end = 0, len(body)

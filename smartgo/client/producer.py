@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 class Producer:
     """
-    Sends messages for one group. Use it between L{start} and L{stop}, on the reactor thread.
+    A producer: sends messages as a member of a producer group.
 
-    A send that fails may have stored the message nonetheless: its answer was lost. Consumers must expect to see a
-    message twice.
+    Use it between L{start} and L{stop}, on the reactor thread. A send that fails may have stored the message all the
+    same, if only the answer was lost. Consumers must expect duplicates.
 
-    @ivar group: the group.
+    @ivar group: the name of the group.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Producer:
         compress_from: int = COMPRESS_FROM,
     ) -> None:
         """
-        @param timeout: seconds for a send, all its attempts together.
-        @param retries: attempts after the first, at another broker where there is one.
-        @param compress_from: bodies of this many bytes are compressed by zlib.
+        @param timeout: seconds for a send with all its attempts.
+        @param retries: attempts after the first, at another broker if there is one.
+        @param compress_from: the size in bytes from which bodies are compressed by zlib.
         @raise BadName: the group's name breaks the rules.
         """
         check_group(group)
@@ -54,7 +54,7 @@ class Producer:
 
     def start(self) -> Deferred[None]:
         """
-        Join the group. Brokers are told as soon as their addresses are known, and every 30 s.
+        Join the group. Brokers get a heartbeat as soon as their addresses are known, and every 30 s.
 
         @raise smartgo.errors.SettingError: the client has a producer of this group already.
         """
@@ -63,7 +63,7 @@ class Producer:
         return self._client.heartbeat()
 
     def stop(self) -> Deferred[None]:
-        """Leave the group; fires when the brokers were told. Sends under way go on. Idempotent."""
+        """Leave the group; fires when the brokers have answered. Sends in flight continue. Idempotent."""
         if not self._running:
             return succeed(None)
         self._running = False
@@ -71,21 +71,22 @@ class Producer:
 
     def queues(self, topic: str) -> Deferred[tuple[MessageQueue, ...]]:
         """
-        Return the queues that messages of a topic may be sent to; those to be where there is no such topic yet.
+        Return the queues that messages of a topic may be sent to; for a topic that its first send creates, those that
+        it will have.
 
-        @raise PeerRefused: through the Deferred: code 17, there are none and will be none.
+        @raise PeerRefused: through the Deferred: code 17, there is no such topic and sends may not create it.
         @raise CallFailed: through the Deferred: no registry answers.
         """
         return self._run(self._sender.queues(topic))
 
     def send(self, message: Message, timeout: float | None = None) -> Deferred[SendResult]:
         """
-        Send a message to the next queue of its topic, again to another broker's where that fails.
+        Send a message to the next queue of its topic; if that fails, retry at another broker.
 
-        @param timeout: seconds, all attempts together; C{None} for the producer's.
+        @param timeout: seconds for all attempts together; C{None} for the producer's.
         @raise BadName: through the Deferred: the topic's name breaks the rules.
-        @raise MessageIllegal: through the Deferred: no broker would take this message.
-        @raise PeerRefused: through the Deferred: the broker declined; its code and words.
+        @raise MessageIllegal: through the Deferred: the message breaks a limit or a rule.
+        @raise PeerRefused: through the Deferred: the broker declined, with its code and remark.
         @raise CallFailed: through the Deferred: no broker answered in time.
         """
         return self._run(self._send(message, timeout))
@@ -94,7 +95,7 @@ class Producer:
         return await self._sender.send(self._sender.prepare(message), self._sender.deadline(timeout))
 
     def send_to(self, message: Message, queue: MessageQueue, timeout: float | None = None) -> Deferred[SendResult]:
-        """Send a message to this queue and no other, once; fails as L{send} does."""
+        """Send a message to a given queue, in one attempt; fails as L{send} does."""
         return self._run(self._send_to(message, queue, timeout))
 
     async def _send_to(self, message: Message, queue: MessageQueue, timeout: float | None) -> SendResult:
@@ -111,9 +112,11 @@ class Producer:
         timeout: float | None = None,
     ) -> Deferred[SendResult]:
         """
-        Send a message to the queue that C{selector(queues, message, argument)} returns, once; fails as L{send} does.
+        Send a message to the queue that C{selector(queues, message, argument)} returns, in one attempt; fails as
+        L{send} does.
 
-        What belongs together (an order's messages, say) goes to one queue and is consumed in the order it was sent.
+        Messages that belong together, such as those of one order, should go to one queue: they are consumed in the
+        order of their sends.
         """
         return self._run(self._send_by(message, selector, argument, timeout))
 
@@ -133,10 +136,10 @@ class Producer:
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout: float | None = None
     ) -> Deferred[SendResult]:
         """
-        Send several messages of one topic as one: all are stored side by side in one queue, or none.
+        Send several messages of one topic as a batch: all of them are stored side by side in one queue, or none.
 
-        @param queue: the queue; C{None} for the next, with retries as L{send} has them.
-        @raise MessageIllegal: through the Deferred: such messages cannot be in one batch.
+        @param queue: the queue; C{None} for the next one, with the retries of L{send}.
+        @raise MessageIllegal: through the Deferred: the messages cannot be in one batch.
         """
         return self._run(self._send_batch(messages, queue, timeout))
 
@@ -152,9 +155,9 @@ class Producer:
 
     def send_one_way(self, message: Message, queue: MessageQueue | None = None) -> Deferred[None]:
         """
-        Send a message and forget it: fires when it was given to the network. Whether it arrives nobody knows.
+        Send a message without waiting for an answer: fires when the message was handed to the network.
 
-        @param queue: the queue; C{None} for the next.
+        @param queue: the queue; C{None} for the next one.
         """
         return self._run(self._send_one_way(message, queue))
 

@@ -46,11 +46,11 @@ ANSWER: Final = 10.0  # seconds for the answer to a pull, beside the time that i
 
 class PullStatus(Enum):
     """
-    How a pull ended.
+    The outcome of a pull.
 
-    C{FOUND}: with messages (fewer than asked for, or even none, once unwanted tags are left out). C{NO_NEW}: the queue
-    has nothing behind this offset yet. C{NO_MATCH}: what there is, is not wanted; go on. C{OFFSET_MOVED}: the offset
-    lies outside of the queue; C{next_offset} is inside.
+    C{FOUND}: messages were found; fewer than the limit, or even none, may remain after the filter by tag. C{NO_NEW}:
+    the queue has no message at this offset yet. C{NO_MATCH}: no message matches the filter; continue at C{next_offset}.
+    C{OFFSET_MOVED}: the offset is outside of the queue; C{next_offset} is inside.
     """
 
     FOUND = 0
@@ -61,11 +61,13 @@ class PullStatus(Enum):
 
 class PullResult(msgspec.Struct, frozen=True):
     """
-    What a pull brought.
+    The result of a pull.
 
-    @ivar messages: in the order of the queue.
-    @ivar next_offset: where to go on; C{min_offset} and C{max_offset} bound the queue.
-    @ivar broker_id: the broker of the set that the next pull had better go to; 0 the master.
+    @ivar status: the outcome.
+    @ivar messages: the messages, in the order of the queue.
+    @ivar next_offset: the offset of the next pull.
+    @ivar min_offset: the offset of the first message in the queue; C{max_offset} is that of the next to come.
+    @ivar broker_id: the id of the broker that the next pull should go to; 0 is the master.
     """
 
     status: PullStatus
@@ -244,10 +246,11 @@ class QueueCalls:
 
 class PullConsumer:
     """
-    Reads queues at the pace and from the places that the application chooses. It is no member of its group: queues
-    are not shared out, and where the group stands changes by L{commit} alone.
+    A pull consumer: reads queues from offsets that the application chooses, at its own pace.
 
-    @ivar group: the group whose positions are read and committed.
+    It is no member of its group: it takes no part in rebalancing, and only L{commit} changes the group's offsets.
+
+    @ivar group: the group whose offsets are read and committed.
     """
 
     def __init__(self, client: Client, group: str) -> None:
@@ -272,11 +275,11 @@ class PullConsumer:
         self, queue: MessageQueue, offset: int, expression: str = EVERYTHING, limit: int = BATCH, hold: float = 0.0
     ) -> Deferred[PullResult]:
         """
-        Read messages of a queue from an offset on. Cancelling is supported.
+        Read messages of a queue from an offset on. The Deferred can be cancelled.
 
-        @param expression: tags that are wanted: C{TagA || TagB}, or C{*} for all messages.
-        @param limit: messages at most; brokers have limits of their own.
-        @param hold: seconds that the broker may wait for a message to come.
+        @param expression: the tags to read: C{TagA || TagB}, or C{*} for all messages.
+        @param limit: the maximum number of messages; brokers have limits of their own.
+        @param hold: seconds that the broker may hold the pull until a message arrives (a long poll).
         @raise SubscriptionParseFailed: through the Deferred: the expression names no tag.
         @raise PeerRefused: through the Deferred: the broker declined.
         @raise CallFailed: through the Deferred: it did not answer.
@@ -306,11 +309,11 @@ class PullConsumer:
         return self._with_route(queue, self._calls.offset_at(queue, timestamp_ms))
 
     def committed(self, queue: MessageQueue) -> Deferred[int | None]:
-        """Return where the group stands; C{None} where nothing is known. Fails where the broker does not answer."""
+        """Return the group's offset in a queue; C{None} if it has none. Fails if the broker does not answer."""
         return self._with_route(queue, self._calls.committed(queue))
 
     def commit(self, queue: MessageQueue, offset: int) -> Deferred[None]:
-        """Set where the group stands: the offset of the message to be read next. Fails as L{pull} does."""
+        """Commit the group's offset in a queue: that of the message to read next. Fails as L{pull} does."""
         return self._with_route(queue, self._calls.commit(queue, offset))
 
     def _with_route(self, queue: MessageQueue, call: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:

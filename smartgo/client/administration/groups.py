@@ -51,7 +51,7 @@ _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
 
 
 def lag_of(stats: ConsumeStats) -> int:
-    """Return how many messages lie before a group, over all queues."""
+    """Return the lag of a group: the number of messages that it has not consumed yet, over all queues."""
     return sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
 
 

@@ -45,10 +45,10 @@ _NOBODY: Final = "smartgo-no-group"
 
 class ResetTarget(msgspec.Struct, frozen=True):
     """
-    Where to move a group.
+    The place that the offsets of a group are reset to.
 
-    @ivar kind: C{earliest} or C{latest} message; the first one stored at a C{time} or after; an C{offset}, the same
-        in each queue; or C{shift}, so many messages on, or back if negative.
+    @ivar kind: the C{earliest} or C{latest} message; the first one stored at a C{time} or after; an C{offset}, the same
+        in each queue; or a C{shift} by a number of messages, backwards if negative.
     @ivar value: the time (wall clock, in ms), the offset, or the shift.
     """
 
@@ -80,11 +80,12 @@ class Move(msgspec.Struct, frozen=True):
 
 class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How a group is to be moved in one topic; nothing happened yet.
+    A plan of an offset reset of a group in one topic; a plan alone changes nothing.
 
-    @ivar target: where to; C{None} where each queue has a place of its own.
-    @ivar made_ms: when it was made, wall clock; the bounds are of then.
-    @ivar members: how many clients were connected for the group.
+    @ivar target: the place; C{None} if each queue has its own.
+    @ivar made_ms: when the plan was made, wall clock in ms; the bounds of the queues are of that moment.
+    @ivar members: the number of clients that were connected for the group.
+    @ivar moves: the change of each queue.
     """
 
     group: str

@@ -22,11 +22,11 @@ LOCK_VALID = 30.0
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """
-    When a queue is pulled no further until messages are done with.
+    The limits of messages that are fetched from a queue and not consumed yet; at one of them pulling pauses.
 
-    @ivar count: messages held.
-    @ivar size: bytes of bodies held.
-    @ivar span: from the first offset held to the last; C{None} for any (orderly consumers).
+    @ivar count: the number of messages.
+    @ivar size: the bytes of their bodies.
+    @ivar span: the distance between their first and last offset; C{None} for any (orderly consumers).
     """
 
     count: int = 1000
