@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from smartgo.schema.bodies import MessageModel as MessageModel
     from smartgo.schema.bodies import MessageQueue as MessageQueue
 
+    __all__: list[str]
+
 _MODULES: Final = {
     "smartgo.client.admin": ("Admin", "lag_of"),
     "smartgo.client.administration.positions": ("ResetPlan", "ResetTarget"),
@@ -71,9 +73,8 @@ _MODULES: Final = {
 
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
-
-if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+if not TYPE_CHECKING:  # with __getattr__ a type checker would accept any name
+    __all__ = sorted(_HOMES)  # noqa: PLE0605 - sorted gives a list
 
     def __getattr__(name):
         """Load a public name from the module that defines it."""

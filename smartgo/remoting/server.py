@@ -45,7 +45,7 @@ class RemotingServer(Listener):
         self.add_door(description, dispatcher)
 
     def add_door(self, description: str, dispatcher: Dispatcher) -> None:
-        """Listen at another place too, with its own table of requests; before L{open}."""
+        """Listen at another place too, with its own table of requests; before C{open}."""
 
         def session(link: Link) -> Connection:
             return Connection(link, self.sweeper, self.limits, dispatcher, self.listener)

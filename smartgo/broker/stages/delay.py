@@ -43,7 +43,7 @@ def schedule_place(topic: str, queue_id: int, properties: Mapping[str, str], lev
     """
     Return where a delayed message waits: the schedule topic, the queue of its level, and the properties stored there.
 
-    @param topic, queue_id: where it goes when it is due.
+    @param topic: the topic that it is delivered to when it is due; C{queue_id} is the queue there.
     @param properties: its own.
     """
     carried = {**properties, names.REAL_TOPIC: topic, names.REAL_QID: str(queue_id)}
