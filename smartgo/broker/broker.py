@@ -33,7 +33,7 @@ from smartgo.broker.settings.current import READ_EACH_TIME
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
 from smartgo.broker.tables.adoption import adopt
-from smartgo.broker.tables.brokertables import BrokerTables
+from smartgo.broker.tables.brokertables import BrokerTables, StoreWork
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.counts import Counts
@@ -47,6 +47,8 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.delay import DelayLevels
+from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
@@ -77,6 +79,7 @@ class Broker(Service):
 
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
+    @ivar store_opened: fires with the store when it is open, before anything works with it; callbacks return it.
     """
 
     _log = Logger()
@@ -131,19 +134,23 @@ class Broker(Service):
         )
         self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
         self.settings = LiveSettings(env.clock, configuration, self._place.settled(), self._changed)
-        self._build()
+        self._store = MessageStore(env, configuration.store.store_path_root_dir, self.store_settings)
+        self.store_opened = self._store.opened
+        tables = self._tables = BrokerTables(env, self.settings.current, self.store_settings, self._log_end)
+        self.stats = tables.stats
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        self.consumers, self.producers, self.long_polls = tables.consumers, tables.producers, tables.long_polls
+        self.tables = [*tables.tables, (self._changed, self.settings.load)]
 
     # -- its parts ---------------------------------------------------------------------------------
 
-    def _build(self) -> None:
+    def _build(self, store: OpenStore) -> None:
+        """Make everything that works with the store, which is open."""
         env, configuration = self.env, self._configuration
-        parts = BrokerTables(env, self.settings.current, self.store_settings)
-        self.store, self.stats = parts.store, parts.stats
-        self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offsets
-        self.consumers, self.producers, self.long_polls = parts.consumers, parts.producers, parts.long_polls
-        self._group_expiry = parts.group_expiry
-        self.delay, self.progress, self.group_progress = parts.delay, parts.progress, parts.group_progress
-        self.tables = [*parts.tables, (self._changed, self.settings.load)]
+        work = StoreWork(env, self.settings.current, self.store_settings, self._tables, store)
+        self.store = store
+        self._group_expiry = work.group_expiry
+        self.delay, self.progress, self.group_progress = work.delay, work.progress, work.group_progress
         self.store.when_failed(self._store_failed)
         self.replication = self._build_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, self.store, self.delay, self.replication)
@@ -176,6 +183,9 @@ class Broker(Service):
             self.address,
             self._tls.client,
         )
+
+    def _log_end(self) -> int:
+        return self.store.log_bounds()[1]
 
     def registries_informed(self) -> Deferred[None] | None:
         """See L{IBroker}."""
@@ -242,11 +252,12 @@ class Broker(Service):
     async def _start(self) -> None:
         configuration = self._configuration
         config = configuration.broker
-        await self.store.open()
-        self._opened = True
+        self._store.startService()
+        store = await self._store.opened
         if self._is_stopping():
             return
-        self.store.startService()
+        self._build(store)
+        self._opened = True
         self.env.files.make_directories(posixpath.dirname(self._changed.path))
         self.settings.load()
         self.topics.load()
@@ -323,8 +334,11 @@ class Broker(Service):
         if not self._is_stopping():
             self._stopping.callback(None)
         if not self._opened:  # recovery may take long: it is given up, and the next start begins it anew
-            await self._step("the store", self.store.stopService)
+            await self._step("the store", self._store.stopService)
         await self._starting
+        if not self._opened:
+            await self._step("the client", self._client.stop)
+            return
         self.delay.stop()
         # Side by side: a registry that is slow must not eat up the time of the requests in flight.
         unregistered = self._step("the registries", self._registrar.stopService if self._registering else _nothing)
@@ -334,16 +348,13 @@ class Broker(Service):
         self._requests.heartbeat.stop()
         self._group_expiry.stop()
         # Side by side: a master that is slow to answer must not keep its slave from stopping.
-        replication = self._step("replication", self.replication.stop if self._opened else _nothing)
+        replication = self._step("replication", self.replication.stop)
         client = self._step("the client", self._client.stop)
         await gatherResults([Deferred.fromCoroutine(replication), Deferred.fromCoroutine(client)])
-        if not self._opened:
-            await self._step("the store", self.store.stopService)
-            return
         await self._step("the delivery positions", self.progress.stop)
         for what, table in (("topics", self.topics), ("groups", self.groups), ("consumer offsets", self.offsets)):
             await self._step(f"the {what}", table.stop)
-        await self._step("the store", self.store.stopService)
+        await self._step("the store", self._store.stopService)
 
     async def _step(self, what: str, stop: Callable[[], object]) -> None:
         """Stop one part; its failure is logged and does not keep the others from stopping."""

@@ -25,7 +25,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.net.counts import Counts
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.slowturns import SlowTurns
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 
 
@@ -33,7 +33,8 @@ class IBroker(Interface):
     """
     One broker of this process. Everything is asked on the reactor thread; no attribute is ever set from outside.
 
-    The tables and the store are there from the beginning, but empty and closed until C{opened}.
+    The tables are there from the beginning, but empty until C{opened}; the store, and what works on it (C{delay},
+    C{group_progress}, C{facts}, C{replication}), are there from then on.
     """
 
     env = cast(IEnvironment, Attribute("Clock, random numbers, files, network and threads."))
@@ -42,7 +43,7 @@ class IBroker(Interface):
     settings = cast(LiveSettings, Attribute("The settings: C{current} to read them, C{change} to change them."))
     store_settings = cast(StoreSettings, Attribute("The settings of the store, which never change."))
 
-    store = cast(MessageStore, Attribute("The messages."))
+    store = cast(OpenStore, Attribute("The messages."))
     topics = cast(TopicTable, Attribute("All topics."))
     groups = cast(GroupTable, Attribute("All consumer groups."))
     offsets = cast(OffsetTable, Attribute("How far groups have consumed."))

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from smartgo.health.measures import FOLLOWING, Measure, down, of_brokers, of_groups, of_process, of_slaves
 from smartgo.health.measures import registries_down as registries
+from smartgo.schema.refusalkind import RefusalKind
 
 Severity = Literal["critical", "warning", "note"]
 Subject = Literal["broker", "group", "registry", "process", "machine"]
@@ -295,16 +296,20 @@ JUDGEMENTS: Final[Mapping[str, Judgement]] = {one.name: one for one in (*_ALERTS
 """By name, in the order in which they are shown; what alerts judge comes first."""
 
 
-def refusal_advice(reason: str) -> str:
-    """Return what to do about a store that refuses messages, by the reason that the broker gives."""
-    if reason.startswith("the store failed"):
+def refusal_advice(kind: str | None) -> str:
+    """
+    Return what to do about a store that refuses messages.
+
+    @param kind: the value of a L{RefusalKind}, as the broker tells it; others and C{None} are known to other versions.
+    """
+    if kind == RefusalKind.FAILED.value:
         return (
             "Check its disk and its log, then restart it: until then it takes nothing. smartgo check DIRECTORY reads"
             " the store."
         )
-    if "disk" in reason or "no room" in reason:
+    if kind in (RefusalKind.NO_ROOM.value, RefusalKind.DISK_FULL.value):
         return "Make room on its disk: it then takes messages again by itself."
-    if "registry" in reason:
+    if kind == RefusalKind.NOT_MASTER.value:
         return (
             "Does another master run under its name? Do its registries answer? It takes messages again by itself once"
             " they admit it."

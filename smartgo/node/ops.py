@@ -182,7 +182,8 @@ class LocalNode:
             started = service in self._started
             yield part_state(name, started, self._failed.get(service))
             if isinstance(service, Broker) and started:
-                yield store_state(service.store.refusal)
+                refusal = service.store.refusal
+                yield store_state(None if refusal is None else refusal.words)
 
     def figures(self) -> Mapping[str, float]:
         """What no request of the remoting protocol tells."""

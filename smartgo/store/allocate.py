@@ -22,8 +22,11 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.errors import ServiceNotAvailable
+from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.refusal import Refusal
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storelayout import left_spares, spare_directory
 
@@ -47,11 +50,13 @@ class LogSpace:
         files: FileQueue,
         mappings: OpenMappings,
         settings: StoreSettings,
+        begin: LogPosition,
         changed: Callable[[], None],
     ) -> None:
         """
         @param root: the store's directory; its file system is watched, and that of the log.
         @param files: the log's files.
+        @param begin: where the writer goes on.
         @param changed: called when C{refusal} may have changed.
         """
         self._env = env
@@ -65,12 +70,13 @@ class LogSpace:
         self._numbers = 0  # files made, for their names
         self._working: Deferred[None] | None = None
         self._retry: IDelayedCall | None = None
-        self._file: MappedFile | None = None  # the one written to
-        self._touched = 0  # physical offset up to which its pages were made ready
-        self._no_file: str | None = None
-        self._disk_full: str | None = None
+        self._file = begin.file  # the one written to
+        self._end = begin.end  # where the writer stood when this was made
+        self._touched = begin.end  # physical offset up to which its pages were made ready
+        self._no_file: Refusal | None = None
+        self._disk_full: Refusal | None = None
         self._stopping = False
-        self.refusal: str | None = None
+        self.refusal: Refusal | None = None
         self.watch = 0
         """Physical offset from which on the writer should call L{advance}."""
 
@@ -83,11 +89,10 @@ class LogSpace:
         for path in left_spares(files, self._directory):
             files.remove(path)
 
-    def begin_at(self, end: int, file: MappedFile | None) -> None:
-        """Take up work: the writer stands at C{end} in C{file}, whose blocks are reserved."""
-        self._file = file
-        self._touched = end
-        self.advance(end)
+    def start(self, total: int, free: int) -> None:
+        """Begin to work; the arguments are those of L{note_usage}."""
+        self.advance(self._end)
+        self.note_usage(total, free)
 
     def take(self, base: int) -> MappedFile:
         """
@@ -113,7 +118,7 @@ class LogSpace:
             self._mappings.pin(file)
         except OSError as error:
             self._failed(error)
-            raise ServiceNotAvailable(self.refusal or "") from error
+            raise ServiceNotAvailable("" if self.refusal is None else self.refusal.words) from error
         self._file = file
         self._touched = touched
         self.advance(base)
@@ -241,14 +246,15 @@ class LogSpace:
                 self._log.warn("no more messages are taken: {reason}", reason=reason)
             else:
                 self._log.info("the disk has room again; messages are taken")
-        self._disk_full = reason
+        self._disk_full = None if reason is None else Refusal(RefusalKind.DISK_FULL, reason)
         self._update()
         if reason is not None:
             self._try_again_later()
 
     def _failed(self, error: OSError) -> None:
-        self._no_file = f"no room for a CommitLog file of {self._files.file_size} B: {error.strerror}"
-        self._log.warn("no more messages are taken: {reason}", reason=self._no_file)
+        reason = f"no room for a CommitLog file of {self._files.file_size} B: {error.strerror}"
+        self._no_file = Refusal(RefusalKind.NO_ROOM, reason)
+        self._log.warn("no more messages are taken: {reason}", reason=reason)
         self._update()
         self._try_again_later()
 

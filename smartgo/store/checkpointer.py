@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -26,6 +27,7 @@ from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.queues.file import ConsumeQueues
+from smartgo.store.recovery.recovered import RecoveredCheckpoint
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "checkpoint"
@@ -40,6 +42,21 @@ def fresh_directories(files: Iterable[MappedFile]) -> set[str]:
             topic = posixpath.dirname(queue)
             found |= {queue, topic, posixpath.dirname(topic)}
     return found
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    """
+    What a checkpoint tells of.
+
+    @ivar index: C{None}: the store keeps none.
+    """
+
+    log: CommitLog
+    queues: ConsumeQueues
+    flusher: Flusher
+    dispatch: QueueDispatch
+    index: MessageIndex | None
 
 
 class Checkpointer:
@@ -58,53 +75,37 @@ class Checkpointer:
         env: IEnvironment,
         checkpoints: CheckpointFiles,
         mappings: OpenMappings,
-        queues: ConsumeQueues,
-        log: CommitLog,
-        flusher: Flusher,
-        dispatch: QueueDispatch,
-        index: MessageIndex | None,
+        told: Checkpointed,
         settings: StoreSettings,
+        begin: RecoveredCheckpoint,
     ) -> None:
         """
-        @param index: what there is of an index; C{None}: the store keeps none.
+        @param begin: the checkpoint that was written last.
         """
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
         self._checkpoints = checkpoints
         self._mappings = mappings
-        self._queues = queues
-        self._commitlog = log
-        self._flusher = flusher
-        self._dispatch = dispatch
-        self._index = index
+        self._queues = told.queues
+        self._commitlog = told.log
+        self._flusher = told.flusher
+        self._dispatch = told.dispatch
+        self._index = told.index
         self._settings = settings
-        self._saved = 0  # position of the last checkpoint
-        self._marked_from = 0
-        self._index_ms = 0
+        self._saved = begin.position  # position of the last checkpoint
+        self._marked_from = begin.marked_from
+        self._index_ms = begin.index_ms  # RocketMQ's timestamp of the index, kept as it is where the store keeps none
         self._next = 0.0  # not before that time
         self._timer: IDelayedCall | None = None
         self._running = False
         self._stopping = False
         self._waiting: list[Deferred[None]] = []
-        self._table_asked = 0  # how often the table of queues was to be written; which of these the file holds
+        # How often the table of queues was to be written, and which of these the file holds.
+        self._table_asked = int(begin.position < told.log.end)
         self._table_done = 0
-        self.doubtful_from: int | None = None
-        self.deleted: dict[str, int] = {}
-
-    def begin_at(self, position: int, marked_from: int, index_ms: int, deleted: dict[str, int]) -> None:
-        """
-        A checkpoint at C{position} has been written.
-
-        @param marked_from: physical offset from which on batches carry our mark.
-        @param index_ms: RocketMQ's timestamp of the index, kept as it is where the store keeps none.
-        """
-        self._saved = position
-        if position < self._commitlog.end:
-            self._table_asked += 1
-        self._marked_from = marked_from
-        self._index_ms = index_ms
-        self.deleted = deleted
+        self.doubtful_from = begin.doubtful_from
+        self.deleted = begin.deleted
 
     # -- for the store -----------------------------------------------------------------------------------------
 

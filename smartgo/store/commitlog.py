@@ -40,8 +40,10 @@ from smartgo.schema.record import (
 )
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.interfaces import Appended, IQueue
+from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.recordbatch import CONTINUES, HOSTS_SIZE, RARE, RecordBatch, check_properties, pack_length
+from smartgo.store.settings import StoreSettings
 
 _SEPARATOR: Final = CONTINUES[0]
 _NO_HOST_FLAGS: Final = ~HOSTS_MASK
@@ -77,24 +79,30 @@ class CommitLog:
         mappings: OpenMappings,
         space: LogFileSource,
         wall_ms: Callable[[], int],
-        max_message_size: int,
-        max_batch_count: int,
+        settings: StoreSettings,
+        begin: LogPosition,
     ) -> None:
+        """
+        @param space: where new files come from.
+        @param wall_ms: the clock of store timestamps.
+        @param begin: where to go on.
+        """
         self.files = files
-        self.end = 0
         self.torn = 0
-        self.stored_ms = 0
+        self.stored_ms = begin.stored_ms
         self._mappings = mappings
         self._space = space
         self._wall_ms = wall_ms
         self._now_ms = 0  # the wall clock when the present run began, 0 between runs
-        self._max_body = min(max_message_size, RECORD_MAXIMUM_BODY)
-        self._max_count = max_batch_count
-        self._file: MappedFile | None = None  # the one written to, pinned
+        self._max_body = min(settings.max_message_size, RECORD_MAXIMUM_BODY)
+        self._max_count = settings.max_batch_count
         self._full: list[MappedFile] = []  # those before it; pinned, so that a flush need not open what it syncs
         self._view = memoryview(b"")
         self._base = 0
         self._limit = -1  # no record may end beyond this physical offset
+        self.end = begin.end
+        self._file: MappedFile | None = None  # the one written to, pinned
+        self._write_to(begin.file)
 
     @property
     def minimum(self) -> int:
@@ -107,15 +115,8 @@ class CommitLog:
         """Physical offset after the last whole record."""
         return self.end - self.torn
 
-    def begin_at(self, end: int, file: MappedFile | None) -> None:
-        """
-        Take up writing.
-
-        @param end: physical offset after the last record.
-        @param file: the file that holds C{end}, mapped and pinned, with blocks up to its end; C{None} where there is
-            none yet, or no room for its blocks: the next append asks for it.
-        """
-        self.end = end
+    def _write_to(self, file: MappedFile | None) -> None:
+        """Go on in a file, which is mapped and pinned; C{None}: the next append asks for one."""
         self._file = file
         if file is None:
             self._limit = -1
@@ -226,7 +227,7 @@ class CommitLog:
             new = self._space.take(self.end)
             if file is not None:
                 self._full.append(file)
-            self.begin_at(self.end, new)
+            self._write_to(new)
             file = new
         count = min(len(data), file.end - self.end)
         at = self.end - file.base
@@ -252,7 +253,7 @@ class CommitLog:
         if self._file is not None:
             self._mappings.unpin(self._file)
         self._view = memoryview(b"")
-        self.begin_at(self.end, None)
+        self._write_to(None)
         while self.files.files:
             file = self.files.files[-1]
             try:
@@ -262,7 +263,7 @@ class CommitLog:
             self.files.forget_newest()
             if not file.pins:  # else its pages are being touched
                 self._mappings.close(file)
-        self.begin_at(offset, None)
+        self.end = offset
 
     def _unpackable(self, error: struct.error | MessageIllegal) -> MessageIllegal:
         """
@@ -299,7 +300,7 @@ class CommitLog:
         old = self._file
         if old is None:
             # The log may well end inside a file: one that could get no blocks when the store was opened.
-            self.begin_at(self.end, self._space.take(self.end))
+            self._write_to(self._space.take(self.end))
             if self.end + size > self._limit:
                 self._roll(size)
             return
@@ -307,7 +308,8 @@ class CommitLog:
         at = self.end - old.base
         self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
         self._full.append(old)
-        self.begin_at(new.base, new)
+        self.end = new.base
+        self._write_to(new)
 
     def flushed(self, position: int) -> None:
         """The log is durable below C{position}: full files may be unmapped."""

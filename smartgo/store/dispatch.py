@@ -8,7 +8,7 @@ Units that cannot be written, such as for want of a descriptor to open their fil
 were given out, so nothing may take their place. The log has them, and the next start makes them from it, as no
 checkpoint goes beyond them.
 
-What else is made from the log, such as the index, follows it at its own pace: L{Follower}.
+What else is made from the log, such as the index, is told of what can be read: L{IDispatcher}.
 """
 
 from __future__ import annotations
@@ -17,12 +17,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from smartgo.env.interfaces import IClock
-from smartgo.errors import BadRecord, NoSuchMessage
-from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, decode, start_struct
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IArrivalListener, IDispatcher
 from smartgo.store.queues.file import ConsumeQueue
@@ -58,6 +54,7 @@ class QueueDispatch:
         after_flush: bool,
         durable: Callable[[], int],
         listeners: Sequence[IArrivalListener],
+        dispatchers: Sequence[IDispatcher],
         failed: Callable[[OSError], None],
     ) -> None:
         """
@@ -65,6 +62,7 @@ class QueueDispatch:
         @param after_flush: publish what is flushed only; L{flushed} tells.
         @param durable: returns the physical offset below which the log is durable.
         @param listeners: told of arrivals; more may be added to it.
+        @param dispatchers: told of what can be read.
         @param failed: called when units could not be written; nothing may be appended from then on.
         """
         self._commitlog = log
@@ -72,17 +70,24 @@ class QueueDispatch:
         self._after_flush = after_flush
         self._durable = durable
         self._listeners = listeners
+        self._dispatchers = dispatchers
         self._failed = failed
         self._waiting: deque[UnflushedRun] = deque()
         self._ends: deque[tuple[int, int]] = deque()  # runs that wait: log's end and timestamp after each
-        self.end = 0
-        self.run_end = 0
-        self.stored_ms = 0
+        self.end = self.run_end = log.end
+        self.stored_ms = log.stored_ms
 
-    def begin_at(self, end: int, stored_ms: int) -> None:
-        """All below C{end} is in the queues."""
+    def restart(self, position: int) -> None:
+        """Go on at a physical offset: the log, which was empty, begins there."""
+        self.end = self.run_end = position
+        self.stored_ms = 0
+        for dispatcher in self._dispatchers:
+            dispatcher.recover(position)
+
+    def retreat(self, end: int) -> None:
+        """Take only what lies below C{end} for published: the records behind it are published once more."""
         self.end = self.run_end = end
-        self.stored_ms = stored_ms
+        self._tell_dispatchers()
 
     def end_run(self) -> None:
         """Publish the present run, or let it wait for its flush."""
@@ -122,10 +127,13 @@ class QueueDispatch:
         if self._listeners:
             for queue, codes, queue_ms in told:
                 self._tell(queue, codes, queue_ms)
+        if failure is None:
+            self._tell_dispatchers()
 
     def flushed(self, position: int) -> None:
         """The log is durable below C{position}: publish the runs that waited for that."""
         told: list[UnflushedRun] = []
+        before = self.end
         while self._waiting and self._waiting[0].end <= position:
             run = self._waiting[0]
             if not run.queue.dropped:
@@ -141,6 +149,15 @@ class QueueDispatch:
             self.end, self.stored_ms = self._ends.popleft()
         for run in told:
             self._tell(run.queue, run.codes, run.stored_ms)
+        if self.end != before:
+            self._tell_dispatchers()
+
+    def _tell_dispatchers(self) -> None:
+        for dispatcher in self._dispatchers:
+            try:
+                dispatcher.dispatch(self.end)
+            except Exception:  # what is derived from the log must not keep the log from going on
+                self._log.failure("{name} failed at {position}", name=dispatcher.name, position=self.end)
 
     def _tell(self, queue: ConsumeQueue, codes: Sequence[int], stored_ms: int) -> None:
         for listener in self._listeners:
@@ -148,56 +165,3 @@ class QueueDispatch:
                 listener.arrived(queue.topic, queue.queue_id, queue.visible, codes, stored_ms)
             except Exception:  # a listener's bug must not keep others from their messages
                 self._log.failure("a listener failed on messages of {topic}", topic=queue.topic)
-
-
-class Follower:
-    """Shows the log's records to one L{IDispatcher}, a slice at a time, so that a slow one delays no send."""
-
-    _log = Logger()
-
-    def __init__(
-        self, clock: IClock, log: CommitLog, dispatcher: IDispatcher, position: int, end: Callable[[], int]
-    ) -> None:
-        """
-        @param position: physical offset of the first record that C{dispatcher} has not seen for certain.
-        @param end: tells up to where records may be shown.
-        """
-        self._clock = clock
-        self._commitlog = log
-        self._dispatcher = dispatcher
-        self._end = end
-        self._call: IDelayedCall | None = None
-        self.position = position
-
-    def advance(self) -> None:
-        """There may be more records; they are shown from the next turn of the reactor on."""
-        if self._call is None and self.position < self._end():
-            self._call = self._clock.callLater(0, self._go_on)
-
-    def stop(self) -> None:
-        """Show no more; the dispatcher is shown the rest when it is attached the next time."""
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-
-    def _go_on(self) -> None:
-        self._call = None
-        end = self._end()
-        for _ in range(_SLICE):
-            if self.position >= end:
-                return
-            try:
-                self._show(self.position)
-            except (BadRecord, NoSuchMessage):
-                self._log.failure("the record at {offset} cannot be dispatched", offset=self.position)
-                self.position = end
-        self.advance()
-
-    def _show(self, position: int) -> None:
-        size, magic = start_struct.unpack(self._commitlog.slice(position, BLANK_SIZE))
-        if magic in BLANK_MAGICS:
-            self.position = position + size
-            return
-        entry = decode(self._commitlog.slice(position, size))
-        self.position = position + entry.size
-        self._dispatcher.dispatch(entry)

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.env.interfaces import IClock, IFiles, IMapping, IThreads
+from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IFlushPolicy, PutStatus
 from smartgo.store.mappedfile import MappedFile, OpenMappings
@@ -57,9 +57,7 @@ class Flusher:
 
     def __init__(
         self,
-        clock: IClock,
-        threads: IThreads,
-        files: IFiles,
+        env: IEnvironment,
         mappings: OpenMappings,
         log: CommitLog,
         settings: StoreSettings,
@@ -68,13 +66,14 @@ class Flusher:
         failed: Callable[[], None],
     ) -> None:
         """
+        @param log: what it has now is durable.
         @param usage: asks for the room on the disk; called after each flush in its lane.
         @param flushed: called after each flush, on the reactor thread, with (total, free) bytes of the disk if known.
         @param failed: called once, when a flush failed.
         """
-        self._clock = clock
-        self._threads = threads
-        self._files = files
+        self._clock = env.clock
+        self._threads = env.threads
+        self._files = env.files
         self._mappings = mappings
         self._commitlog = log
         self._settings = settings
@@ -87,17 +86,16 @@ class Flusher:
         self._timeout: IDelayedCall | None = None
         self._running = False
         self._covered = 0  # physical offset up to which the flush under way makes the log durable
-        self.flushed = 0
-        self.flushed_ms = 0
-        self.whole = 0
+        self.flushed = self.whole = log.end
+        self.flushed_ms = log.stored_ms
         self.failed: BaseException | None = None
 
     # -- for the store -----------------------------------------------------------------------------------------
 
-    def begin_at(self, end: int, stored_ms: int) -> None:
-        """All below C{end} is durable."""
-        self.flushed = self.whole = end
-        self.flushed_ms = stored_ms
+    def restart(self, position: int) -> None:
+        """Go on at a physical offset: the log, which was empty, begins there."""
+        self.flushed = self.whole = position
+        self.flushed_ms = 0
 
     def retreat(self, end: int) -> None:
         """The log ends at C{end} again: what will be appended there is not what was flushed, or is being flushed."""

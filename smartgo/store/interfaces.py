@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from smartgo.schema.consumequeue import Unit
-from smartgo.schema.message import NewMessage, StoredMessage
+from smartgo.schema.message import NewMessage
 
 
 class PutStatus(IntEnum):
@@ -140,10 +140,43 @@ class IQueue(Interface):
 
 
 class IDispatcher(Interface):
-    """One derived file set; must tolerate being shown a record twice."""
+    """
+    A set of files that is derived from the log, and fed from it: the index, later timers, leases and light queues.
 
-    def dispatch(entry: StoredMessage) -> None:
-        """Take one record that recovery found in the CommitLog."""
+    It holds nothing that the log does not, so nobody waits for it to be durable. It is made from what recovery found,
+    and takes each record at its own pace, perhaps twice after an unclean stop. Called on the reactor thread.
+    """
+
+    name = Attribute("What it is, for the log.")
+
+    position = Attribute("Physical offset up to which the records of the log are in the files.")
+
+    def start() -> None:
+        """Begin to take records from C{position} on: the store is open. Called once."""
+
+    def dispatch(end: int) -> None:
+        """
+        Take note that the records below physical offset C{end} can be read; cheap.
+
+        Called at the end of each run that made records readable. A lower C{end} than before: a slave's records from
+        there on are being repaired, and are not to be read meanwhile.
+        """
+
+    def recover(position: int) -> None:
+        """Go on at a physical offset: the log, which was empty, begins there."""
+
+    def stop() -> None:
+        """Take no more records at the reactor's leisure; L{flush} may still."""
+
+    def flush() -> Deferred[bool]:
+        """
+        After L{stop}: take what is missing, as far as that does not take long, and bring all to the disk.
+
+        @return: whether the files hold all up to C{position}, and all of it is on the disk; never fails.
+        """
+
+    def close() -> None:
+        """Let go of all files; after L{flush}, whether it has ended or not."""
 
 
 class IArrivalListener(Interface):

@@ -56,7 +56,7 @@ class RivalsTests(SynchronousTestCase):
         answer = self.send(SECOND)
         self.assertEqual(answer.code, ResponseCode.SERVICE_NOT_AVAILABLE)
         self.assertIn(f"{BROKER} is the master of broker broker-a", answer.remark or "")
-        self.assertIn("does not let this broker be a master", self.second.store.refusal or "")
+        self.assertIn("does not let this broker be a master", str(self.second.store.refusal))
         self.assertEqual(self.cluster.ask(pull_command("T", 0, 0), SECOND).code, ResponseCode.PULL_NOT_FOUND)
         self.assertEqual((self.send(BROKER).code, self.master), (0, BROKER))
 

@@ -9,7 +9,8 @@ from twisted.internet.defer import Deferred
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.record import encode
 from smartgo.store.interfaces import PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.ha.pair import HERE, MAIN, PairCase
 from tests.ha.torn import SECTOR
@@ -25,18 +26,16 @@ class StoresTests(PairCase):
         self.far = FakeEnvironment()
         self.share(self.far)
         self.env.host.memory = self.far.host.memory = 1 << 10
-        self._stores: list[MessageStore] = []
+        self._stores: list[OpenStore] = []
 
     def share(self, machine: FakeEnvironment) -> None:
         """Join a machine to the others."""
         machine.clock = self.clock
         machine.network = self.env.network
 
-    def open(self, machine: FakeEnvironment, replica: bool = False) -> MessageStore:
+    def open(self, machine: FakeEnvironment, replica: bool = False) -> OpenStore:
         """Open the store there is on a machine."""
-        store = MessageStore(machine, ROOT, small(replica=replica))
-        self.successResultOf(store.open())
-        store.startService()
+        store = self.successResultOf(open_store(machine, ROOT, small(replica=replica)))
         self._stores.append(store)
         return store
 
@@ -46,10 +45,10 @@ class StoresTests(PairCase):
         for service in reversed(services):
             self.stop(service)
         for store in self._stores:
-            self.successResultOf(store.stopService())
+            self.successResultOf(store.close())
         super().tearDown()
 
-    def send(self, store: MessageStore, random: Random) -> None:
+    def send(self, store: OpenStore, random: Random) -> None:
         """Append some messages, in a run."""
         for _ in range(random.randrange(1, 12)):
             store.append([message(random.choice("TUV"), random.randrange(3), random.randbytes(random.randrange(900)))])
@@ -138,7 +137,7 @@ class StoresTests(PairCase):
         self.assertEqual((slave.state, slave.master), (SlaveState.DIVERGED, HERE))
         self.assertGreater(here.log_bounds()[1], there.log_bounds()[1])
 
-    def torn(self, there: MessageStore) -> FakeEnvironment:
+    def torn(self, there: OpenStore) -> FakeEnvironment:
         """The machine of a slave that had all of the master's log, whose power failure tore the head of a record."""
         while -there.log_bounds()[1] % SECTOR != 80:
             end = there.log_bounds()[1]

@@ -60,10 +60,11 @@ class JudgementTests(SynchronousTestCase):
         self.assertEqual(value_text("state", 1), "")
 
     def test_refusals(self) -> None:
-        """What to do about a store that refuses depends on why it does."""
-        reasons = ("the store failed: x", "no room for a file", "registry a does not admit it", "the store is closed")
-        advice = [refusal_advice(one) for one in reasons]
+        """What to do about a store that refuses depends on the kind of the refusal."""
+        advice = [refusal_advice(one) for one in ("failed", "noRoom", "notMaster", "closed")]
         self.assertEqual(len(set(advice)), 4)
+        self.assertEqual(refusal_advice("diskFull"), advice[1])
+        self.assertEqual([refusal_advice(None), refusal_advice("of a later version")], [advice[3]] * 2)
 
     def test_documented(self) -> None:
         """docs/alerts.rst lists the judgements that alerts apply, with severity and the name for Prometheus."""

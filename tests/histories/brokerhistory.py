@@ -28,7 +28,7 @@ from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.headers.topics import CreateTopicRequest, DeleteTopicRequest, TopicConfigRequest
 from smartgo.schema.properties import encode
 from smartgo.store.interfaces import IArrivalListener
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests.broker.fakecluster import pull_command, records, send_command
 from tests.histories.brokermodel import BrokerModel, Seen, Sent, State
@@ -56,7 +56,7 @@ _UNKNOWN_TOPIC: Final = 17
 class Arrivals:
     """When each message could be read for the first time, at the latest."""
 
-    def __init__(self, world: World, store: MessageStore) -> None:
+    def __init__(self, world: World, store: OpenStore) -> None:
         self._world = world
         self._since = world.clock.seconds()
         self._ends = {key: store.bounds(*key)[1] for key in store.queues()}
@@ -159,15 +159,15 @@ class BrokerHistory(History):
         broker = Broker(env, configuration, sweeper_of(env.clock), settings=self.settings(configuration))
         self.world.dead.append(broker)
         found: list[object] = []
-        opening = broker.store.open
-        broker.store.open = lambda: opening().addCallback(self._recovered, broker)  # type: ignore[method-assign]
+        broker.store_opened.addCallback(self._recovered)
         broker.ready.addBoth(found.append)
         broker.startService()
         return broker, found
 
-    def _recovered(self, result: None, broker: Broker) -> None:
+    def _recovered(self, store: OpenStore) -> OpenStore:
         """Remember what a crash left of the log, before anything is appended to it."""
-        self.recovered = min(self.recovered, broker.store.log_bounds()[1])
+        self.recovered = min(self.recovered, store.log_bounds()[1])
+        return store
 
     def start(self, machine: Machine, flags: dict[str, str]) -> Broker:
         """Start a broker. @raise Violation: it does not start."""

@@ -15,7 +15,8 @@ from smartgo.schema.properties import tag_code
 from smartgo.schema.record import decode
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.interfaces import IMessageFilter, PutStatus, ReadLimit, ReadResult, ReadStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests.fakes import FakeEnvironment
 from tests.histories.disk import Disk
@@ -125,13 +126,13 @@ class StoreHistory(History):
 
     def _open(self) -> Failure | None:
         self.lanes.at_once = True
-        self.store = MessageStore(self.env, ROOT, self.settings)
         found: list[object] = []
-        self.store.open().addBoth(found.append)
+        open_store(self.env, ROOT, self.settings).addBoth(found.append)
         self.lanes.at_once = False
         if isinstance(found[0], Failure):
             return found[0]
-        self.store.startService()
+        assert isinstance(found[0], OpenStore)
+        self.store = found[0]
         self.failed = False
         self.store.when_failed(self._store_failed)
         return None
@@ -373,8 +374,8 @@ class StoreHistory(History):
         durable = power
         self._restart(power)
         for _ in range(self.chance.choice((0, 0, 1, 2))):  # crashes of the recovery
-            disk = self._recover_badly()
-            end = self.store.log_bounds()[1] if disk is None and self.store.running else None
+            disk, opened = self._recover_badly()
+            end = self.store.log_bounds()[1] if disk is None and opened else None
             if end is not None:
                 if end < promised:
                     raise Violation("lost", f"the log ends at {end}, and {promised} is promised")
@@ -386,8 +387,12 @@ class StoreHistory(History):
             self._restart(power, disk)
         self._recover(promised)
 
-    def _recover_badly(self) -> Disk | None:
-        """Begin to recover, with faults, or to be stopped in the middle: return the disk of that moment then."""
+    def _recover_badly(self) -> tuple[Disk | None, bool]:
+        """
+        Begin to recover, with faults, or to be stopped in the middle.
+
+        @return: the disk of that moment where it was stopped, and whether the store opened.
+        """
         disk = self.disk
         if self.chance.random() < 0.5:
             disk.stop_after = self.chance.randrange(1, 40)
@@ -397,7 +402,7 @@ class StoreHistory(History):
         disk.rate = 0.0
         if failure is not None and (failure.check(OSError) is None or failure.check(StoreError)):
             raise Violation("start", failure.getTraceback())
-        return disk.stopped
+        return disk.stopped, failure is None
 
     def _recover(self, promised: int) -> None:
         failure = self._open()
@@ -422,7 +427,7 @@ class StoreHistory(History):
         failed, end = self.failed, self.model.end
         self.note("stop", end)
         try:
-            self._result(self.store.stopService())
+            self._result(self.store.close())
         except (OSError, ServiceNotAvailable) as error:
             self.note("stop failed", error)
             failed = True
@@ -440,6 +445,6 @@ class StoreHistory(History):
         self._crash(power=self.chance.random() < 0.5)
         self._send()
         self._calm()
-        self._result(self.store.stopService())
+        self._result(self.store.close())
         if self.env.clock.getDelayedCalls() or self.disk.mappings:
             raise Violation("left", f"{self.env.clock.getDelayedCalls()} {self.disk.mappings}")

@@ -13,7 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.fakes import FakeEnvironment, FakeFile
@@ -85,16 +86,13 @@ def content(env: FakeEnvironment, *below: str) -> dict[str, bytes]:
 class StoreTestCase(SynchronousTestCase):
     """Tests of stores."""
 
-    def opened(self, env: FakeEnvironment, settings: StoreSettings | None = None) -> MessageStore:
+    def opened(self, env: FakeEnvironment, settings: StoreSettings | None = None) -> OpenStore:
         """An open store; it is stopped after the test if it was not before."""
-        store = MessageStore(env, ROOT, small() if settings is None else settings)
-        self.successResultOf(store.open())
-        store.startService()
-        return store
+        return self.successResultOf(open_store(env, ROOT, small() if settings is None else settings))
 
-    def stopped(self, store: MessageStore) -> None:
+    def stopped(self, store: OpenStore) -> None:
         """Stop a store."""
-        self.successResultOf(store.stopService())
+        self.successResultOf(store.close())
 
     def now(self, waiting: Deferred[T]) -> T:
         """The result of a Deferred that has fired."""
@@ -107,13 +105,13 @@ class StoreTestCase(SynchronousTestCase):
         if differing:
             self.fail(f"{what} {differing}")
 
-    def send(self, store: MessageStore, *messages: NewMessage) -> list[int]:
+    def send(self, store: OpenStore, *messages: NewMessage) -> list[int]:
         """Append messages one by one in one run; return their physical offsets."""
         offsets = [store.append([one]).offset for one in messages]
         store.end_run()
         return offsets
 
-    def fill(self, store: MessageStore, count: int, topic: str = "T", queues: int = 1) -> list[bytes]:
+    def fill(self, store: OpenStore, count: int, topic: str = "T", queues: int = 1) -> list[bytes]:
         """Append C{count} messages of different lengths over some queues, a run each; return the bodies."""
         bodies = [b"%d-" % number + b"." * (number * 7 % 61) for number in range(count)]
         for number, body in enumerate(bodies):
@@ -121,7 +119,7 @@ class StoreTestCase(SynchronousTestCase):
         return bodies
 
     def read_all(
-        self, store: MessageStore, topic: str = "T", queue_id: int = 0, filter: IMessageFilter | None = None
+        self, store: OpenStore, topic: str = "T", queue_id: int = 0, filter: IMessageFilter | None = None
     ) -> list[StoredMessage]:
         """All messages of a queue, in order."""
         found: list[StoredMessage] = []
@@ -134,7 +132,7 @@ class StoreTestCase(SynchronousTestCase):
             self.assertGreater(result.next_offset, offset)
             offset = result.next_offset
 
-    def bodies(self, store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
         """The bodies of all messages of a queue, whose logical offsets are checked to be without a gap."""
         found = self.read_all(store, topic, queue_id)
         first = store.bounds(topic, queue_id)[0]

@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 
 from smartgo.store.ackpolicy import AllOf
 from smartgo.store.interfaces import IFlushPolicy, PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, message, small
 
@@ -37,7 +37,7 @@ class DemandTests(StoreTestCase):
         self.env.threads.held.add("flush")
         self.replicas = Replicas()
 
-    def put(self, sync_flush: bool) -> tuple[MessageStore, Deferred[PutStatus] | None]:
+    def put(self, sync_flush: bool) -> tuple[OpenStore, Deferred[PutStatus] | None]:
         """A store that the policy is demanded of, and what one message waits for."""
         store = self.opened(self.env, small(sync_flush=sync_flush))
         store.demand(self.replicas)
@@ -76,7 +76,7 @@ class DemandTests(StoreTestCase):
             self.assertEqual(self.now(waiting), status)
             self.stop(store)
 
-    def stop(self, store: MessageStore) -> None:
+    def stop(self, store: OpenStore) -> None:
         """Stop a store whose flushes were held."""
         self.env.threads.held.clear()
         self.env.threads.release("flush")
@@ -100,12 +100,11 @@ class DemandTests(StoreTestCase):
             self.assertEqual(self.now(waiting), disk if replicas is OK else replicas, (disk, replicas, disk_first))
             self.stop(store)
 
-    def test_before_the_store_is_open(self) -> None:
-        """What was demanded before the store is open counts; several demands all do, the last one's status first."""
+    def test_several(self) -> None:
+        """Several demands all count, the last one's status first."""
         other = Replicas()
-        store = MessageStore(self.env, ROOT, small())
+        store = self.opened(self.env, small())
         store.demand(self.replicas)
-        self.now(store.open())
         store.demand(other)
         waiting = store.durable(store.append([message()]))
         assert waiting is not None

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from smartgo.errors import ForeignFile, ServiceNotAvailable
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment, FakeMapping
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
 
@@ -19,11 +20,11 @@ class SpaceTestCase(StoreTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
 
-    def start(self, **changes: Any) -> MessageStore:
+    def start(self, **changes: Any) -> OpenStore:
         """An open store with small files and no demands on the disk."""
         return self.opened(self.env, small(**{"disk_free_minimum": 0, "disk_full_ratio": 1.0, **changes}))
 
-    def fill_file(self, store: MessageStore, count: int = 1) -> None:
+    def fill_file(self, store: OpenStore, count: int = 1) -> None:
         """Append until the log is in its next file."""
         for _ in range(count):
             target = store.log_bounds()[1] // LOG_SIZE + 1
@@ -66,10 +67,9 @@ class AheadTests(SpaceTestCase):
     def test_lane_too_slow(self) -> None:
         """A file that is not ready when it is needed is made at once; the one under way serves the next time."""
         self.env.threads.held.add("prepare")
-        opening = MessageStore(self.env, ROOT, small())
-        waiting = opening.open()
+        waiting = open_store(self.env, ROOT, small())
         self.env.threads.release("prepare", 1)  # the recovery itself
-        self.successResultOf(waiting)
+        opening = self.successResultOf(waiting)
         self.fill_file(opening, 3)
         self.assertEqual(len(self.env.files.list(LOG)), 4)
         self.assertEqual(self.env.files.list(SPARE), [])
@@ -88,7 +88,7 @@ class AheadTests(SpaceTestCase):
         self.fill_file(store)
         while store.log_bounds()[1] < LOG_SIZE + LOG_SIZE // 2:
             self.send(store, message(body=b"x" * 300))
-        stopping = store.stopService()
+        stopping = store.close()
         self.assertNoResult(stopping)
         self.env.threads.release("prepare")
         self.successResultOf(stopping)
@@ -100,8 +100,7 @@ class AheadTests(SpaceTestCase):
         after = killed(self.env)
         self.assertEqual(after.files.list(SPARE), ["1"])
         after.threads.held.add("prepare")
-        store = MessageStore(after, ROOT, small())
-        waiting = store.open()
+        waiting = open_store(after, ROOT, small())
         after.threads.release("prepare", 1)
         self.successResultOf(waiting)
         self.assertEqual(after.files.list(SPARE), [])
@@ -168,8 +167,8 @@ class ElsewhereTests(SpaceTestCase):
         self.stopped(self.start(commitlog_directory=self.LOG))
         self.env.files.make_directories(f"{self.LOG}/smartgo.spare")
         self.env.files.create(f"{self.LOG}/smartgo.spare/key.txt", b"mine")
-        store = MessageStore(self.env, ROOT, small(commitlog_directory=self.LOG))
-        self.assertIn("key.txt", str(self.failureResultOf(store.open(), ForeignFile).value))
+        opening = open_store(self.env, ROOT, small(commitlog_directory=self.LOG))
+        self.assertIn("key.txt", str(self.failureResultOf(opening, ForeignFile).value))
         self.assertTrue(self.env.files.exists(f"{self.LOG}/smartgo.spare/key.txt"))
 
     def test_full(self) -> None:
@@ -187,7 +186,7 @@ class ElsewhereTests(SpaceTestCase):
 
 
 class DiskFullTests(SpaceTestCase):
-    def refused(self, store: MessageStore) -> str:
+    def refused(self, store: OpenStore) -> str:
         """A send is answered with 14; return why."""
         error = self.assertRaises(ServiceNotAvailable, store.append, [message(body=b"x" * 300)])
         self.assertEqual(error.code, 14)
@@ -338,7 +337,7 @@ class DiskFullTests(SpaceTestCase):
         self.env.files.free = 0
         self.env.files.fail[f"{ROOT}/smartgo.queues"] = errno.ENOSPC
         store._space.note_usage(100, 1)
-        stopping = store.stopService()
+        stopping = store.close()
         self.failureResultOf(stopping, OSError)
         self.assertEqual((self.env.clock.getDelayedCalls(), self.env.files.mappings), ([], []))
         self.assertIn(f"{ROOT}/abort", self.env.files.files)

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.store.checkpoint import SLOT, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.interfaces import PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, held, killed, message, power_off, small
 
@@ -133,7 +133,7 @@ class CheckpointerTests(StoreTestCase):
         assert found is not None
         return found.position
 
-    def start(self, **changes: Any) -> MessageStore:
+    def start(self, **changes: Any) -> OpenStore:
         """An open store."""
         return self.opened(self.env, small(**changes))
 
@@ -273,7 +273,7 @@ class CheckpointerTests(StoreTestCase):
             self.send(store, message("U"))
             self.env.clock.advance(1.5)
             self.env.files.fail[TABLE] = errno.ENOSPC
-            stopping = store.stopService()
+            stopping = store.close()
             self.assertNoResult(stopping)
         self.failureResultOf(stopping, OSError)
         self.assertEqual((self.env.clock.getDelayedCalls(), self.env.files.mappings), ([], []))
@@ -300,7 +300,7 @@ class CheckpointerTests(StoreTestCase):
             env.clock.advance(1.5)
             if fails:
                 env.files.fail[TABLE] = errno.ENOSPC
-            stopping = store.stopService()
+            stopping = store.close()
             asked = [Deferred.fromCoroutine(store._checkpointer.save(table=True)) for _ in range(2)]
             while env.threads.release("checkpoint", 1):
                 pass
@@ -346,7 +346,7 @@ class CheckpointerTests(StoreTestCase):
         self.send(store, message())
         self.env.threads.held.add("checkpoint")
         self.env.clock.advance(0.5)
-        stopping = store.stopService()
+        stopping = store.close()
         self.assertNoResult(stopping)
         self.env.threads.release("checkpoint", 1)
         self.assertIn(ABORT, self.env.files.files)

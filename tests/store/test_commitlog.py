@@ -18,7 +18,7 @@ from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, check, decode, encode, 
 from smartgo.schema.recordscan import scan
 from smartgo.schema.topics import QUEUE_LIMIT, SCHEDULE_TOPIC
 from smartgo.store.interfaces import IQueue
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, small
 
@@ -113,8 +113,7 @@ class AppendTests(LogTestCase):
     def test_schedule(self) -> None:
         """A unit of the schedule topic holds the due time of its level: queue id + 1, the top level above the top."""
         levels = DelayLevels.parse("1s 5s")
-        store = MessageStore(self.env, "/other", small(delay_levels=levels))
-        self.now(store.open())
+        store = self.now(open_store(self.env, "/other", small(delay_levels=levels)))
         for queue_id in (0, 1, 7):
             self.send(store, message(SCHEDULE_TOPIC, queue_id, tag_code=99))
             sent = [message(SCHEDULE_TOPIC, queue_id, tag_code=99)] * 2
@@ -190,8 +189,7 @@ class LimitTests(LogTestCase):
         """Body, properties, batch and numbers over their limits are refused, and leave nothing behind."""
         self.stopped(self.store)
         settings = small(log_file_size=200_000, max_message_size=1000, max_batch_count=5)
-        self.store = MessageStore(self.env, "/limits", settings)
-        self.now(self.store.open())
+        self.store = self.now(open_store(self.env, "/limits", settings))
         self.log = lambda base=0: bytes(self.env.files.files["/limits/commitlog/" + "0" * 20].data)  # type: ignore[method-assign]
         self.send(self.store, message(body=b"x" * 1000, properties=b"p" * 32767))
         self.refused(message(body=b"x" * 1001))
@@ -322,8 +320,7 @@ class ReadableTests(LogTestCase):
 
     def test_longest_body(self) -> None:
         """No setting lets a body in that recovery would not believe."""
-        store = MessageStore(self.env, "/big", small(log_file_size=1 << 26, max_message_size=1 << 25))
-        self.now(store.open())
+        store = self.now(open_store(self.env, "/big", small(log_file_size=1 << 26, max_message_size=1 << 25)))
         body = bytes((16 << 20) + 1)
         self.assertRaises(MessageIllegal, store.append, [message(body=body)])
         appended = store.append([message(body=body[1:], properties=b"p" * 32767)])
@@ -528,8 +525,6 @@ class SliceTests(LogTestCase):
             self.assertRaises(NoSuchMessage, log.slice, offset, size)
 
     def test_closed(self) -> None:
-        """A store that is not open takes nothing."""
+        """A store that was closed takes nothing."""
         self.stopped(self.store)
         self.assertRaises(ServiceNotAvailable, self.store.append, [message()])
-        closed = MessageStore(self.env, ROOT, small())
-        self.assertRaises(ServiceNotAvailable, closed.append, [message()])

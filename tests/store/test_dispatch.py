@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
+from zope.interface.verify import verifyObject
 
 from smartgo.errors import ServiceNotAvailable
-from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.schema.message import PREPARED
 from smartgo.store.interfaces import IArrivalListener, IDispatcher, PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.queues.file import ConsumeQueue
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import StoreTestCase, held, killed, message, small
@@ -21,7 +23,7 @@ from tests.store.stores import StoreTestCase, held, killed, message, small
 class Ear:
     """Notes what it hears."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self.heard: list[tuple[str, int, int, list[int], int]] = []
         self.store = store
         self.breaks = False
@@ -35,15 +37,42 @@ class Ear:
 
 
 @implementer(IDispatcher)
-class Index:
-    """Notes what it is shown."""
+class Derived:
+    """Notes what it is told."""
+
+    name = "what a test derives"
 
     def __init__(self) -> None:
-        self.shown: list[int] = []
+        self.told: list[tuple[str, int]] = []
+        self.position = 0
+        self.breaks = False
 
-    def dispatch(self, entry: StoredMessage) -> None:
+    def start(self) -> None:
         """Note it."""
-        self.shown.append(entry.physical_offset)
+        self.told.append(("start", 0))
+
+    def dispatch(self, end: int) -> None:
+        """Note it; or fail."""
+        if self.breaks:
+            raise ValueError("a bug")
+        self.told.append(("dispatch", end))
+
+    def recover(self, position: int) -> None:
+        """Note it."""
+        self.told.append(("recover", position))
+
+    def stop(self) -> None:
+        """Note it."""
+        self.told.append(("stop", 0))
+
+    def flush(self) -> Deferred[bool]:
+        """Note it."""
+        self.told.append(("flush", 0))
+        return succeed(True)
+
+    def close(self) -> None:
+        """Note it."""
+        self.told.append(("close", 0))
 
 
 class RunTests(StoreTestCase):
@@ -108,7 +137,7 @@ class FailureTests(StoreTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
 
-    def failed(self, **changes: Any) -> tuple[MessageStore, Ear]:
+    def failed(self, **changes: Any) -> tuple[OpenStore, Ear]:
         """A store that could not write the units of two queues at the end of a run of three, and then those of none."""
         store = self.opened(self.env, small(open_mappings=16, **changes))
         for number in range(self.QUEUES):  # the files of the first are closed by then
@@ -131,7 +160,7 @@ class FailureTests(StoreTestCase):
         self.assertIn("Too many open files", reasons[0])
         return store, ear
 
-    def check(self, store: MessageStore) -> None:
+    def check(self, store: OpenStore) -> None:
         """Nothing is taken any more, all that can be read is right, and the next start has everything."""
         self.assertRaises(ServiceNotAvailable, store.append, [message(queue_id=5)])
         self.env.clock.pump([1] * 10)
@@ -232,78 +261,56 @@ class FlushedBeforeTests(StoreTestCase):
         self.assertEqual(self.store.bounds("T", 0), (0, 2))
 
 
-class FollowerTests(StoreTestCase):
-    def setUp(self) -> None:
+class DispatcherTests(StoreTestCase):
+    """What is derived from the log hears what can be read, through L{IDispatcher} alone."""
+
+    def start(self, **changes: Any) -> None:
+        """Open a store with one dispatcher."""
         self.env = FakeEnvironment()
-        self.store = self.opened(self.env)
-        self.index = Index()
+        self.store = self.opened(self.env, small(**changes))
+        self.derived = Derived()
+        self.store._dispatchers.append(self.derived)
 
-    def turn(self, count: int = 1) -> None:
-        """Let the reactor turn."""
-        for _ in range(count):
-            self.env.clock.advance(0)
+    def test_interfaces(self) -> None:
+        """The index is a dispatcher, as the one of these tests is."""
+        verifyObject(IDispatcher, Derived())
+        index = self.opened(FakeEnvironment(), small(index=True))._index
+        verifyObject(IDispatcher, index)
 
-    def test_old_and_new(self) -> None:
-        """All records of the log are shown in order, over blanks and files, prepared ones too; then the new ones."""
-        offsets = self.send(self.store, *[message(body=b"x" * 50, sys_flag=PREPARED * (n % 2)) for n in range(100)])
-        self.store.attach(self.index, 0)
-        self.turn()
-        self.assertEqual(self.index.shown, offsets)
-        offsets += self.send(self.store, message(), message())
-        self.assertEqual(len(self.index.shown), 100)
-        self.turn()
-        self.assertEqual(self.index.shown, offsets)
-        self.assertEqual(len(self.env.clock.getDelayedCalls()), 1)  # the flush; the follower rests
-
-    def test_from_a_position(self) -> None:
-        """What the dispatcher has seen for certain is not shown again."""
-        offsets = self.send(self.store, *[message()] * 10)
-        self.store.attach(self.index, offsets[4])
-        self.turn()
-        self.assertEqual(self.index.shown, offsets[4:])
-
-    def test_slices(self) -> None:
-        """Many records take many turns."""
-        self.stopped(self.store)
-        self.env = FakeEnvironment()
-        self.store = self.opened(self.env, small(log_file_size=1 << 17))
-        self.send(self.store, *[message()] * 600)
-        calls: list[int] = []
-        call_later = self.env.clock.callLater
-
-        def counted(delay: float, function: Callable[..., object], *args: object) -> object:
-            calls.append(len(self.index.shown))
-            return call_later(delay, function, *args)
-
-        self.patch(self.env.clock, "callLater", counted)
-        self.store.attach(self.index, 0)
-        self.turn()
-        self.assertEqual((calls, len(self.index.shown)), ([0, 256, 512], 600))
-
-    def test_stop(self) -> None:
-        """A store that stops shows no more, and leaves no call behind."""
-        self.send(self.store, *[message()] * 600)
-        self.store.attach(self.index, 0)
-        self.stopped(self.store)
-        self.turn(5)
-        self.assertEqual((self.index.shown, self.env.clock.getDelayedCalls()), ([], []))
+    def test_once_a_run(self) -> None:
+        """It hears of the log's end once a run, after the messages are in their queues; of nothing new it hears not."""
+        self.start()
+        ends = []
+        for count in (1, 5, 2):
+            self.send(self.store, *[message()] * count)
+            self.store.end_run()
+            ends.append(self.store.log_bounds()[1])
+        self.assertEqual(self.derived.told, [("dispatch", end) for end in ends])
 
     def test_only_what_can_be_read(self) -> None:
-        """What readers may not see yet is not shown."""
-        self.store.append([message()])
-        self.store.attach(self.index, 0)
-        self.turn()
-        self.assertEqual(self.index.shown, [])
+        """What readers may not see yet it does not hear of, until the flush."""
+        self.start(dispatch_after_flush=True)
+        self.send(self.store, message())
+        self.assertEqual(self.derived.told, [])
+        self.env.clock.advance(0.5)
+        self.assertEqual(self.derived.told, [("dispatch", self.store.log_bounds()[1])])
 
-    def test_damaged(self) -> None:
-        """A record that went bad is said in the log, and does not stop the new ones from being shown."""
-        offsets = self.send(self.store, *[message()] * 3)
-        path = "/store/commitlog/" + "0" * 20
-        self.env.files.files[path].data[offsets[1] + 4] ^= 1
-        self.store.attach(self.index, 0)
-        self.turn()
-        self.assertEqual(len(self.flushLoggedErrors()), 1)
-        more = self.send(self.store, message())
-        self.turn()
-        self.assertEqual(self.index.shown, [offsets[0], *more])
-        self.opened(killed(FakeEnvironment()))
+    def test_a_bug_in_it(self) -> None:
+        """One that raises keeps neither sends nor others from going on."""
+        self.start()
+        other = Derived()
+        self.store._dispatchers.append(other)
+        self.derived.breaks = True
+        self.send(self.store, message())
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.assertEqual((len(other.told), self.store.bounds("T", 0)), (1, (0, 1)))
+
+    def test_end(self) -> None:
+        """A store that closes stops it before the last flush of the log, then has it flush, then close."""
+        self.start()
+        self.send(self.store, message())
+        with held(self.env, "flush"):
+            closing = self.store.close()
+            self.assertEqual([one[0] for one in self.derived.told], ["dispatch", "stop"])
+        self.successResultOf(closing)
+        self.assertEqual([one[0] for one in self.derived.told], ["dispatch", "stop", "flush", "close"])

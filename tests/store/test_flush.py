@@ -13,7 +13,7 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import IArrivalListener, IFlushPolicy, IMessageStore, PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, killed, message, power_off, small
 
@@ -22,13 +22,13 @@ class FlushTestCase(StoreTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
 
-    def start(self, **changes: Any) -> MessageStore:
+    def start(self, **changes: Any) -> OpenStore:
         """An open store whose background work is done."""
         store = self.opened(self.env, small(**changes))
         self.env.threads.held.add("flush")
         return store
 
-    def put(self, store: MessageStore, count: int = 1) -> list[Deferred[PutStatus] | None]:
+    def put(self, store: OpenStore, count: int = 1) -> list[Deferred[PutStatus] | None]:
         """Append messages in one run; return what each is told to wait for."""
         waits = [store.durable(store.append([message()])) for _ in range(count)]
         store.end_run()
@@ -293,14 +293,14 @@ class DispatchAfterFlushTests(FlushTestCase):
         self.flush()
         self.assertEqual(store.bounds("T", 0), (0, 1))
 
-    def stopped_later(self, store: MessageStore) -> None:
+    def stopped_later(self, store: OpenStore) -> None:
         """Stop a store with its flush lane working."""
         self.env.threads.held.clear()
         self.stopped(store)
 
 
 class FailureTests(FlushTestCase):
-    def break_disk(self, store: MessageStore) -> list[str]:
+    def break_disk(self, store: OpenStore) -> list[str]:
         """Let the next sync fail; return what the callbacks hear."""
         reasons: list[str] = []
         store.when_failed(reasons.append)

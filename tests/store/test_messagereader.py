@@ -14,7 +14,7 @@ from smartgo.schema.consumequeue import UNIT_SIZE, Unit, extension_address, unit
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ALL, LOG_SIZE, ROOT, StoreTestCase, held, message, records, small
 
@@ -330,7 +330,7 @@ class ColdTests(ReadTestCase):
         self.store = self.cold()
         self.sent = self.fill(self.store, 300, queues=2)[::2]
 
-    def cold(self, **changes: Any) -> MessageStore:
+    def cold(self, **changes: Any) -> OpenStore:
         """A store on a machine with hardly any memory: 1600 bytes count as in memory."""
         self.stopped(self.store)
         return self.opened(self.env, small(log_file_size=1 << 16, queue_file_size=20_000, **changes))

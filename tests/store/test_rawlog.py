@@ -11,7 +11,7 @@ from smartgo.errors import NoSuchMessage
 from smartgo.schema.record import BLANK_MAGIC, start_struct
 from smartgo.store import rawlog as pieces
 from smartgo.store.interfaces import IReplicatedLog, PutStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, held, message, small
 
@@ -20,11 +20,11 @@ class PiecesTestCase(StoreTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
 
-    def start(self, **changes: Any) -> MessageStore:
+    def start(self, **changes: Any) -> OpenStore:
         """An open store."""
         return self.opened(self.env, small(**changes))
 
-    def log(self, store: MessageStore) -> bytes:
+    def log(self, store: OpenStore) -> bytes:
         """All bytes of the log, as the files have them."""
         begin, end = store.log_bounds()
         directory = f"{ROOT}/commitlog"

@@ -18,7 +18,8 @@ from smartgo.errors import StoreHeld
 from smartgo.schema.index import Geometry
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.store.stores import message, records
@@ -39,12 +40,10 @@ class RealTests(TestCase):
         self.addCleanup(self.env.threads.stop)
         self.root = os.path.join(os.path.abspath(self.mktemp()), "store")
 
-    async def start(self, root: str | None = None, **changes: Any) -> MessageStore:
+    async def start(self, root: str | None = None, **changes: Any) -> OpenStore:
         """An open store."""
-        store = MessageStore(self.env, root or self.root, StoreSettings(**{**SETTINGS, **changes}))
-        await store.open()
-        store.startService()
-        self.addCleanup(store.stopService)
+        store = await open_store(self.env, root or self.root, StoreSettings(**{**SETTINGS, **changes}))
+        self.addCleanup(store.close)
         return store
 
     def copied(self) -> str:
@@ -53,7 +52,7 @@ class RealTests(TestCase):
         shutil.copytree(self.root, target)
         return target
 
-    def bodies(self, store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
         """The bodies of a queue."""
         found: list[bytes] = []
         offset = store.bounds(topic, queue_id)[0]
@@ -73,7 +72,7 @@ class RealTests(TestCase):
             if number % 10 == 9:
                 store.end_run()
         self.assertEqual(await store.flush(), PutStatus.OK)
-        await store.stopService()
+        await store.close()
         self.assertFalse(os.path.exists(os.path.join(self.root, "abort")))
         for folder, _, names in os.walk(self.root):
             self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
@@ -87,7 +86,7 @@ class RealTests(TestCase):
             self.assertGreaterEqual(found.st_blocks * 512, 1 << 18)
         store = await self.start()
         self.assertEqual((self.bodies(store), self.bodies(store, queue_id=1)), (sent[::2], sent[1::2]))
-        await store.stopService()
+        await store.close()
         with open("/proc/self/maps", encoding="utf-8") as maps:
             self.assertNotIn(self.root, maps.read())
 
@@ -121,8 +120,7 @@ class RealTests(TestCase):
     async def test_held(self) -> None:
         """A second store in the same directory is refused."""
         await self.start()
-        second = MessageStore(self.env, self.root, StoreSettings(**SETTINGS))
-        await self.assertFailure(second.open(), StoreHeld)
+        await self.assertFailure(open_store(self.env, self.root, StoreSettings(**SETTINGS)), StoreHeld)
 
     async def test_cold(self) -> None:
         """What lies far back is read through the thread, and found by offset and time there."""
@@ -160,7 +158,7 @@ class RealTests(TestCase):
             for number in range(3000):
                 store.append([message("Plain", number % 4, b"x" * 500)])
             store.end_run()
-            await store.stopService()
+            await store.close()
             again = await self.start(root, log_file_size=None, queue_file_size=None)
             self.assertGreater(len(self.bodies(again, "Plain", 0)), 750)
 
@@ -170,7 +168,7 @@ class RealTests(TestCase):
         store.append([message(body=b"held for long")])
         store.end_run()
         part = store.read("T", 0, 0, ReadLimit(), None).parts[0]
-        await store.stopService()
+        await store.close()
         self.assertIn(b"held for long", bytes(part))
         part.release()
 
@@ -186,24 +184,24 @@ class RealTests(TestCase):
                 store.end_run()
         await self.assert_found(store, offsets)
         copy = self.copied()
-        await store.stopService()
+        await store.close()
         names = os.listdir(os.path.join(self.root, "index"))
         self.assertEqual(len(names), 7)
         store = await self.start(**settings)
         await self.assert_found(store, offsets)
-        await store.stopService()
+        await store.close()
         for root in (self.root, copy):
             for name in names[:1] if root == self.root else ():
                 os.remove(os.path.join(root, "index", name))
             store = await self.start(root, **settings)
             await self.assert_found(store, offsets)
             self.assertEqual(store.index_behind, 0)
-            await store.stopService()
+            await store.close()
         shutil.rmtree(os.path.join(self.root, "index"))
         store = await self.start(**settings)
         await self.assert_found(store, offsets)
 
-    async def assert_found(self, store: MessageStore, offsets: dict[int, int]) -> None:
+    async def assert_found(self, store: OpenStore, offsets: dict[int, int]) -> None:
         """Search for some unique keys, and for a key."""
         for number in range(0, 3000, 97):
             found = await store.query("T", f"U{number}", 32, 0, 1 << 62)
@@ -243,8 +241,8 @@ class RealTests(TestCase):
             at += len(data)
         self.assertGreater(end, 3 << 18)
         self.assertEqual(await slave.crc(0, end), await master.crc(0, end))
-        await master.stopService()
-        await slave.stopService()
+        await master.close()
+        await slave.close()
         for folder in ("commitlog", "consumequeue/T/0", "consumequeue/T/1", "consumequeue/T/2"):
             names = sorted(os.listdir(os.path.join(self.root, folder)))
             self.assertEqual(sorted(os.listdir(os.path.join(self.root + "-killed", folder))), names)

@@ -17,7 +17,7 @@ from smartgo.schema.message import PREPARED, ROLLBACK, NewMessage, pack_host
 from smartgo.schema.record import BLANK_MAGIC, BLANK_SIZE, encode, encode_blank
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.interfaces import PutStatus, ReadStatus
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.fakes import EPOCH_MS, FakeEnvironment
@@ -34,7 +34,7 @@ from tests.store.stores import (
     small,
     with_golden,
 )
-from tests.store.test_dispatch import Ear
+from tests.store.test_dispatch import Derived, Ear
 
 GEOMETRY: Final = Geometry(20, 50)
 FILES: Final = ("commitlog", "consumequeue")
@@ -108,16 +108,16 @@ class ReplicaTestCase(StoreTestCase):
         self.stopped(master)
         return Source(env, log_of(env, begin, end), sorted(set(ends)))
 
-    def slave(self, env: FakeEnvironment, **changes: Any) -> MessageStore:
+    def slave(self, env: FakeEnvironment, **changes: Any) -> OpenStore:
         """A slave's store."""
         return self.opened(env, replica(**changes))
 
-    def feed(self, slave: MessageStore, data: bytes, size: int = 1 << 20) -> None:
+    def feed(self, slave: OpenStore, data: bytes, size: int = 1 << 20) -> None:
         """Append the log C{data}, which begins at offset 0, from the slave's end on."""
         for piece in cut(data[slave.log_bounds()[1] :], size):
             slave.append_raw(slave.log_bounds()[1], piece)
 
-    def however_ended(self, slave: MessageStore, env: FakeEnvironment, log: bytes) -> Iterator[MessageStore]:
+    def however_ended(self, slave: OpenStore, env: FakeEnvironment, log: bytes) -> Iterator[OpenStore]:
         """The slave again with the whole log: after a stop in order, a kill and a power failure as of now."""
         for machine in (env, killed(env), power_off(env)):
             if machine is env:
@@ -268,18 +268,13 @@ class VisibleTests(ReplicaTestCase):
         source = self.source(20)
         env = FakeEnvironment()
         slave = self.slave(env)
-        shown: list[int] = []
-
-        class Shown:
-            def dispatch(self, entry: Any) -> None:
-                shown.append(entry.physical_offset)
-
-        slave.attach(Shown(), 0)  # type: ignore[arg-type]
+        derived = Derived()
+        slave._dispatchers.append(derived)
         for piece in cut(source.log, 33):
             slave.append_raw(slave.log_bounds()[1], piece)
-            env.clock.advance(0)
-        self.assertEqual(len(shown), len(set(shown)))
-        self.assertEqual(len(shown), 24)
+        ends = {end for _, end in derived.told}
+        self.assertLessEqual(ends, {*source.ends, *(base for base in range(0, len(source.log), LOG_SIZE))})
+        self.assertEqual(max(ends), len(source.log))
 
 
 class RefusedTests(ReplicaTestCase):
@@ -434,7 +429,7 @@ class BadTests(ReplicaTestCase):
                 env.clock.advance(0.5)
                 waiting = slave.flush()
                 if held_back:
-                    stopping = slave.stopService()
+                    stopping = slave.close()
                 else:
                     env.threads.release("flush", 1)
                     waiting = slave.flush()
@@ -600,17 +595,17 @@ class BeginTests(ReplicaTestCase):
         self.from_source = self.source(150, queue_file_size=100)
         self.base = len(self.from_source.log) // LOG_SIZE * LOG_SIZE
 
-    def late(self, env: FakeEnvironment) -> MessageStore:
+    def late(self, env: FakeEnvironment) -> OpenStore:
         """A slave that has all from the last file on."""
         return self.fed(self.slave(env, queue_file_size=100))
 
-    def fed(self, slave: MessageStore) -> MessageStore:
+    def fed(self, slave: OpenStore) -> OpenStore:
         """The slave, which was empty, with all from the last file on."""
         for at in range(self.base, len(self.from_source.log), 100):
             slave.append_raw(at, self.from_source.log[at : at + 100])
         return slave
 
-    def check(self, env: FakeEnvironment, slave: MessageStore) -> None:
+    def check(self, env: FakeEnvironment, slave: OpenStore) -> None:
         """Its queues are the master's from their first message in that file on."""
         self.assertEqual(slave.log_bounds(), (self.base, len(self.from_source.log)))
         master = self.opened(self.from_source.env, small(queue_file_size=100))
@@ -710,18 +705,11 @@ class BeginTests(ReplicaTestCase):
     def test_followers_begin_there(self) -> None:
         """What follows the records begins with the first of them."""
         env = FakeEnvironment()
-        shown: list[int] = []
-
-        class Shown:
-            def dispatch(self, entry: Any) -> None:
-                shown.append(entry.physical_offset)
-
         slave = self.slave(env, queue_file_size=100)
-        slave.attach(Shown(), 0)  # type: ignore[arg-type]
+        derived = Derived()
+        slave._dispatchers.append(derived)
         slave.append_raw(self.base, self.from_source.log[self.base :])
-        env.clock.advance(0)
-        self.assertEqual(shown[0], self.base)
-        self.assertEqual(shown[-1], self.from_source.ends[-2])
+        self.assertEqual(derived.told, [("recover", self.base), ("dispatch", self.from_source.ends[-1])])
 
 
 class RoleTests(ReplicaTestCase):
@@ -810,11 +798,11 @@ class StepTests(ReplicaTestCase):
             log += encode(message(body=b"%d" % number, **changes), number, begin + len(log), EPOCH_MS)
         return log
 
-    def units(self, slave: MessageStore) -> list[Unit]:
+    def units(self, slave: OpenStore) -> list[Unit]:
         """All units of the queue."""
         return slave.units("T", 0, 0, 99)
 
-    def fed(self, *numbers: int) -> list[MessageStore]:
+    def fed(self, *numbers: int) -> list[OpenStore]:
         """Slaves that got these, in one piece and in many."""
         found = []
         for size in (40, 1 << 20):
@@ -823,7 +811,7 @@ class StepTests(ReplicaTestCase):
             found.append(slave)
         return found
 
-    def read(self, slave: MessageStore) -> list[int]:
+    def read(self, slave: OpenStore) -> list[int]:
         """The numbers that can be read."""
         return [int(bytes(one.body)) for one in self.read_all(slave)]
 

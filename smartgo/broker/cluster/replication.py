@@ -32,7 +32,7 @@ from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.signature import AccessKey
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 
 THIS_MACHINE: Final = ("127.0.0.0/8", "::1/128")
 """Who may replicate from a master that nobody else can reach."""
@@ -62,7 +62,7 @@ class MasterReplication:
         self,
         env: IEnvironment,
         configuration: Configuration,
-        store: MessageStore,
+        store: OpenStore,
         warnings: RateLimitedLog,
         tls: ServerTLS | None,
     ) -> None:
@@ -131,7 +131,7 @@ class SlaveReplication:
         self,
         env: IEnvironment,
         configuration: Configuration,
-        store: MessageStore,
+        store: OpenStore,
         ask: Ask,
         tables: CopiedTables,
         address: str,

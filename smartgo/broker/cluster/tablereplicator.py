@@ -47,7 +47,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.store.interfaces import IArrivalListener
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 
 FIRST: Final = 3.0
 """Seconds from the start to the first copy."""
@@ -99,7 +99,7 @@ class TableReplicator(Service):
         self,
         clock: IClock,
         ask: Ask,
-        store: MessageStore,
+        store: OpenStore,
         tables: CopiedTables,
         followed: Callable[[], bool],
     ) -> None:

@@ -7,9 +7,10 @@ from smartgo.broker.settings.storesettings import size_text
 from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.config.settings import StoreConfig
 from smartgo.env.interfaces import IFiles
+from smartgo.schema import refusalkind
 from smartgo.schema.record import decode
 from smartgo.schema.topics import SCHEDULE_TOPIC
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 
 
 class RuntimeInfo:
@@ -19,7 +20,7 @@ class RuntimeInfo:
         self,
         files: IFiles,
         config: StoreConfig,
-        store: MessageStore,
+        store: OpenStore,
         delay: DelayDelivery,
         replication: Replication,
     ) -> None:
@@ -66,7 +67,9 @@ class RuntimeInfo:
         }
         refusal = self._store.refusal
         if refusal is not None:
-            info["storeRefusal"] = refusal  # RocketMQ has nothing of this; a slave has it where it cannot copy
+            # RocketMQ has nothing of this; a slave has it where it cannot copy.
+            info[refusalkind.KIND] = refusal.kind.value
+            info[refusalkind.WORDS] = refusal.words
         for level, offset in self._delay.offsets.items():
             end_offset = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
             if end_offset:

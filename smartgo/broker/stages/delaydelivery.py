@@ -221,6 +221,19 @@ class DelayDelivery:
             self._log.error("the delayed message at {offset} is discarded: {error}", offset=offset, error=str(error))
 
 
+def read_progress(file: TableFile) -> dict[int, int]:
+    """Return the offset of each level that is saved in C{delayOffset.json}. @raise BrokenTable: it cannot be read."""
+    saved = file.load(holding(read_object, "offsetTable"))
+    table = saved.get("offsetTable") if isinstance(saved, dict) else None
+    if not isinstance(table, dict):
+        return {}
+    found = {}
+    for level, offset in table.items():
+        if str(level).isdecimal() and isinstance(offset, int) and offset >= 0:
+            found[int(level)] = offset
+    return found
+
+
 class DelayProgress:
     """
     How far each level has been delivered, kept in RocketMQ's C{delayOffset.json}.
@@ -251,15 +264,7 @@ class DelayProgress:
 
     def load(self) -> dict[int, int]:
         """Return what was saved. @raise BrokenTable: it cannot be read."""
-        saved = self._file.load(holding(read_object, "offsetTable"))
-        table = saved.get("offsetTable") if isinstance(saved, dict) else None
-        if not isinstance(table, dict):
-            return {}
-        found = {}
-        for level, offset in table.items():
-            if str(level).isdecimal() and isinstance(offset, int) and offset >= 0:
-                found[int(level)] = offset
-        return found
+        return read_progress(self._file)
 
     def changed(self) -> None:
         """Save the offsets soon."""

@@ -1,4 +1,4 @@
-"""What a broker keeps: the message store, the tables beside it, and who is connected."""
+"""What a broker keeps beside the message store: its tables, who is connected, and what works on the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.settings.current import CurrentSettings
-from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress
+from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, read_progress
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groupexpiry import GroupExpiry
@@ -19,16 +19,17 @@ from smartgo.broker.tables.producers import ProducerTable
 from smartgo.broker.tables.progress import GroupProgress
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IEnvironment
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
 
 class BrokerTables:
     """
-    The parts of one broker that requests are about.
+    The tables of one broker, and who is connected; all of it works before the store is open.
 
     @ivar tables: the files that are read at the start, each with what reads it.
+    @ivar progress_file: C{delayOffset.json}.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class BrokerTables:
         env: IEnvironment,
         settings: CurrentSettings,
         store_settings: StoreSettings,
+        log_end: Callable[[], int],
     ) -> None:
+        """@param log_end: returns the physical offset at which the log of the store, which is open then, ends."""
         config, limits = settings.broker, settings.limits
         clock, slave, sync = env.clock, config.is_slave, store_settings.sync_flush
         root = settings.store.store_path_root_dir
@@ -46,8 +49,8 @@ class BrokerTables:
             return TableFile(env, posixpath.join(root, "config", name))
 
         topics_file, groups_file = file("topics.json"), file("subscriptionGroup.json")
-        offsets_file, progress_file = file("consumerOffset.json"), file("delayOffset.json")
-        self.store = MessageStore(env, root, store_settings)
+        offsets_file = file("consumerOffset.json")
+        self.progress_file = file("delayOffset.json")
         self.stats = BrokerStats(clock, config.broker_cluster_name)
         self.topics = TopicTable(
             clock,
@@ -55,7 +58,7 @@ class BrokerTables:
             settings,
             fallback=file("topic.json"),
             sync=sync,
-            log_end=lambda: self.store.log_bounds()[1],
+            log_end=log_end,
         )
         self.groups = GroupTable(clock, groups_file, settings, sync=sync, slave=slave)
         self.offsets = OffsetTable(
@@ -67,26 +70,12 @@ class BrokerTables:
         )
         self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups, limits.subscriptions_max_size)
         self.producers = ProducerTable(clock, limits.max_groups)
-        self.group_expiry = GroupExpiry(clock, self.groups, self.topics, self.offsets, self.consumers, self.store)
         self.long_polls = LongPollTable(clock, settings)
-        self.progress = DelayProgress(clock, self.store, progress_file, settings.store.flush_delay_offset_interval)
-        self.delay = DelayDelivery(
-            clock,
-            self.store,
-            store_settings.delay_levels,
-            self.progress.changed,
-            partial(adopt_destination, self.topics),
-        )
-        self.progress.offsets = self.delay.offsets
-        self.store.subscribe(self.long_polls)
-        self.group_progress = GroupProgress(
-            clock, self.topics, self.offsets, self.consumers, self.store, self.stats, config.broker_name
-        )
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (topics_file, self.topics.load),
             (groups_file, self.groups.load),
             (offsets_file, self.offsets.load),
-            (progress_file, self.progress.load),
+            (self.progress_file, partial(read_progress, self.progress_file)),
         ]
 
     def _may_notify(self, group: str) -> bool:
@@ -95,3 +84,31 @@ class BrokerTables:
             return False
         config = self.groups.get(group)
         return config is None or config.notify_consumer_ids_changed_enable
+
+
+class StoreWork:
+    """What a broker does with its open store besides answering requests."""
+
+    def __init__(
+        self,
+        env: IEnvironment,
+        settings: CurrentSettings,
+        store_settings: StoreSettings,
+        tables: BrokerTables,
+        store: OpenStore,
+    ) -> None:
+        clock = env.clock
+        self.group_expiry = GroupExpiry(clock, tables.groups, tables.topics, tables.offsets, tables.consumers, store)
+        self.progress = DelayProgress(clock, store, tables.progress_file, settings.store.flush_delay_offset_interval)
+        self.delay = DelayDelivery(
+            clock,
+            store,
+            store_settings.delay_levels,
+            self.progress.changed,
+            partial(adopt_destination, tables.topics),
+        )
+        self.progress.offsets = self.delay.offsets
+        store.subscribe(tables.long_polls)
+        self.group_progress = GroupProgress(
+            clock, tables.topics, tables.offsets, tables.consumers, store, tables.stats, settings.broker.broker_name
+        )

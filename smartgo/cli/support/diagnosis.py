@@ -37,6 +37,7 @@ from smartgo.client.administration.groups import lag_of
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
+from smartgo.schema import refusalkind
 from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -194,7 +195,7 @@ class Diagnosis:
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
             if place.id == MASTER:
-                if "storeRefusal" in table:
+                if refusalkind.WORDS in table:
                     self._refusing.add(place.name)
                 await self._permission(place)
         info = await self._admin.brokers.cluster()

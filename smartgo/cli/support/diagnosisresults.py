@@ -14,6 +14,7 @@ from smartgo.client.internal.route import WRITE
 from smartgo.env.interfaces import IEnvironment
 from smartgo.health.judgements import JUDGEMENTS, Severity, refusal_advice
 from smartgo.health.measures import FOLLOWING
+from smartgo.schema import refusalkind
 from smartgo.schema.bodies import TopicConfig
 
 OK: Final = "ok"
@@ -80,11 +81,11 @@ def refusal(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
 
     @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
     """
-    reason = table.get("storeRefusal")
+    reason = table.get(refusalkind.WORDS)
     if reason is None:
         return []
     return [
-        msgspec.structs.replace(one, advice=refusal_advice(reason))
+        msgspec.structs.replace(one, advice=refusal_advice(table.get(refusalkind.KIND)))
         for one in judged("store-refuses", subject, reason=reason)
     ]
 

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.schema.columns import numpy_or_none
@@ -33,6 +34,7 @@ from smartgo.store.index.indexfile import IndexFile
 from smartgo.store.index.recovery import KeptIndex
 from smartgo.store.index.search import LANE as SEARCH_LANE
 from smartgo.store.index.search import IndexSearch
+from smartgo.store.interfaces import IDispatcher
 from smartgo.store.recovery.logscan import record_after
 from smartgo.store.settings import StoreSettings
 
@@ -63,15 +65,16 @@ class IndexMatches(NamedTuple):
     last_offset: int
 
 
+@implementer(IDispatcher)
 class MessageIndex:
     """
-    The index of a store.
+    The index of a store; see L{IDispatcher}.
 
-    @ivar position: physical offset up to which the log's keys are in the index.
     @ivar flushed_ms: store timestamp up to which full files are on the disk, as RocketMQ's checkpoint has it.
     """
 
     _log = Logger()
+    name = "the index"
 
     def __init__(
         self,
@@ -79,30 +82,32 @@ class MessageIndex:
         root: str,
         log: CommitLog,
         settings: StoreSettings,
-        end: Callable[[], int],
+        kept: KeptIndex,
+        flushed_ms: int,
         changed: Callable[[], None],
     ) -> None:
         """
-        @param end: tells up to which physical offset records may be shown.
+        @param log: what it has now may not be in memory.
+        @param kept: the files to go on with, and where.
         @param changed: called when what a checkpoint says of the index should be written down.
         """
         self._clock = env.clock
         self._threads = env.threads
-        self._lane = BackgroundTask("the index")
+        self._lane = BackgroundTask(self.name)
         self._files = env.files
         self._commitlog = log
         self._geometry: Geometry = settings.index_geometry
         self._retry_interval = settings.retry_interval
-        self._end = end
+        self._end = log.end  # physical offset up to which records may be read
         self._changed = changed
         self._directory = posixpath.join(root, "index")
-        self._index_files: list[IndexFile] = []
+        self._index_files = kept.files
         self._mapping: IMapping | None = None  # of the newest file, while that is written to
-        self._cold = 0  # physical offset below which records are read by the lane
+        self._cold = log.end  # physical offset below which records are read by the lane
         self._chunk = memoryview(b"")  # what the lane has read last, and where that begins
         self._chunk_base = 0
         self._wanted = 0  # how much it is to read at least: the size of a long record
-        self._skip = 0  # keys at the position that are in the index already
+        self._skip = kept.skip  # keys at the position that are in the index already
         self._left: Keys | None = None  # keys found that wait for room, and where to go on after them
         self._next = 0
         self._call: IDelayedCall | None = None
@@ -112,28 +117,15 @@ class MessageIndex:
         self._taken = 0  # slices of records
         self._stopped = False
         self._searching: list[tuple[int, Deferred[None]]] = []  # searches that wait for a position
-        self.position = 0
-        self.flushed_ms = 0
-
-    def begin_at(self, kept: KeptIndex, cold: int, flushed_ms: int) -> None:
-        """
-        Take up work.
-
-        @param cold: physical offset below which records may not be in memory.
-        """
-        self._index_files = kept.files
-        self.position, self._skip = kept.position, kept.skip
-        self._cold = cold
+        self.position = kept.position
         self.flushed_ms = flushed_ms
-        self._drop_old()
-        self.advance()
 
     # -- for the store -----------------------------------------------------------------------------------------
 
     @property
     def behind(self) -> int:
         """Bytes of log that are readable and not in the index yet."""
-        return max(0, self._end() - self.position)
+        return max(0, self._end - self.position)
 
     @property
     def durable(self) -> int:
@@ -147,22 +139,31 @@ class MessageIndex:
         """Return the files there are, for the table that tells which must be there."""
         return [IndexEntry(file.name, file.header.end_offset) for file in self._index_files]
 
-    def advance(self) -> None:
-        """There may be more records; cheap."""
-        if self._call is None and not self._blocked and not self._stopped and self.position < self._end():
+    def start(self) -> None:
+        """See L{IDispatcher.start}."""
+        self._drop_old()
+        self.dispatch(self._end)
+
+    def dispatch(self, end: int) -> None:
+        """See L{IDispatcher.dispatch}."""
+        self._end = end
+        if self._call is None and not self._blocked and not self._stopped and self.position < end:
             self._call = self._clock.callLater(_DELAY, self._go_on)
 
+    def recover(self, position: int) -> None:
+        """See L{IDispatcher.recover}."""
+        self.position = self._end = position
+
     def stop(self) -> None:
-        """Follow the log no more, but for what L{close} makes up for."""
+        """See L{IDispatcher.stop}."""
         self._stopped = True
         self._cancel()
 
-    async def close(self) -> bool:
-        """
-        Make up for what is missing, as far as that does not take long, then bring all to the disk; after L{stop}.
+    def flush(self) -> Deferred[bool]:
+        """See L{IDispatcher.flush}."""
+        return Deferred.fromCoroutine(self._flush())
 
-        @return: whether all that is in the index is on the disk.
-        """
+    async def _flush(self) -> bool:
         await self._lane.idle()
         if not self._broken:
             await self._make_up()
@@ -176,7 +177,7 @@ class MessageIndex:
                 newest.synced = True
                 if newest.is_full:
                     self.flushed_ms = newest.header.end_ms
-        self.let_go()
+        self.close()
         return not self._broken and all(file.synced for file in self._index_files)
 
     async def _make_up(self) -> None:
@@ -187,8 +188,8 @@ class MessageIndex:
                 return
             await self._lane.idle()
 
-    def let_go(self) -> None:
-        """Give up the mapping; whoever waits for the index waits no more."""
+    def close(self) -> None:
+        """See L{IDispatcher.close}. Whoever waits for the index waits no more."""
         newest = self._newest()
         if newest is not None:
             newest.close()
@@ -227,7 +228,7 @@ class MessageIndex:
             self._soon()
 
     def _is_behind(self) -> bool:
-        return self._left is not None or self.position < self._end()
+        return self._left is not None or self.position < self._end
 
     def _try_step(self) -> bool:
         """Do one thing of what there is to do; return whether that went well."""
@@ -289,13 +290,13 @@ class MessageIndex:
         size = max(_SLICE, self._wanted)
         if position >= self._cold:
             window, base, limit = self._commitlog.window(position)
-            return window[position - base : min(limit, self._end(), position + size) - base]
+            return window[position - base : min(limit, self._end, position + size) - base]
         at = position - self._chunk_base
         if 0 <= at < len(self._chunk) and len(self._chunk) - at >= self._wanted:
             return self._chunk[at:]
         file = self._commitlog.files.find(position)
         if file is None:  # it was removed meanwhile
-            self._found_next(max(self._commitlog.minimum, position + 1), self._end())
+            self._found_next(max(self._commitlog.minimum, position + 1), self._end)
             return None
         size = min(size, file.end - position, self._cold - position)
         work = self._threads.run(LANE, self._files.read_at, file.path, position - file.base, size)
@@ -304,7 +305,7 @@ class MessageIndex:
 
     def _have_read(self, data: bytes, position: int, size: int, end: int) -> None:
         if len(data) < size:  # somebody shortened the file
-            self._found_next(end, self._end())
+            self._found_next(end, self._end)
         self._chunk, self._chunk_base = memoryview(data), position
 
     def _judge(self, view: memoryview) -> None:
@@ -324,7 +325,7 @@ class MessageIndex:
         else:
             self._log.warn("the record at {offset} cannot be read; its keys are not indexed", offset=position)
             work = self._threads.run(LANE, record_after, self._files, self._commitlog.files, position, _breathe)
-            self._block(work, self._found_next, self._end())
+            self._block(work, self._found_next, self._end)
 
     def _found_next(self, position: int | None, end: int) -> None:
         """Go on at the next record that is one, or at C{end}."""
@@ -453,7 +454,7 @@ class MessageIndex:
         return IndexMatches(sorted(search.found), last.end_ms, last.end_offset)
 
     async def _catch_up(self) -> None:
-        target = self._end()
+        target = self._end
         if self.position >= target or self._stopped:
             return
         waiting: Deferred[None] = Deferred()

@@ -29,7 +29,6 @@ from smartgo.schema.properties import stored_tag_code
 from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
-from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import LONGEST_GAP, UnitSequence
 from smartgo.store.storelayout import StoreLayout
@@ -56,7 +55,6 @@ class QueueRebuild:
         queues: ConsumeQueues,
         table: QueueTable | None,
         deleted: Mapping[str, int],
-        mappings: OpenMappings,
         changing: Callable[[], None],
         keeps_offsets: bool,
     ) -> None:
@@ -72,7 +70,6 @@ class QueueRebuild:
         self._queues = queues
         self._table = table
         self._deleted = deleted
-        self._mappings = mappings
         self._changing = changing
         self._keeps_offsets = keeps_offsets
         self._planned: dict[QueueKey, UnitSequence] = {}

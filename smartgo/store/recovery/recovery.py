@@ -33,53 +33,26 @@ from smartgo.errors import StoreDamaged, StoreError
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
-from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
-from smartgo.store.filequeue import FileQueue, file_name
+from smartgo.store.filequeue import file_name
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
-from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.logposition import LogPosition
+from smartgo.store.mappedfile import MappedFile
 from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.queues.deletions import DeletionMarks
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.recordbatch import CONTINUES
 from smartgo.store.recovery.logscan import LogScan, record_after, whole_records, written_end
 from smartgo.store.recovery.queuerebuild import QueueRebuild
+from smartgo.store.recovery.recovered import RecoveredCheckpoint, RecoveredStore
 from smartgo.store.settings import StoreSettings
+from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storelayout import StoreLayout
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _COPY: Final = 4 << 20
 _NEVER: Final = 1 << 62
-
-
-class RecoveredStore(NamedTuple):
-    """
-    What the store goes on with.
-
-    @ivar end: physical offset after the last record.
-    @ivar file: the file that holds C{end}, pinned and with blocks; C{None} where there is none, or no room for blocks.
-    @ivar stored_ms: store timestamp of the last record, as far as known.
-    @ivar marked_from: physical offset from which on batches carry our mark.
-    @ivar index_ms: RocketMQ's timestamp of its index.
-    @ivar kept_index: what there is of the index, C{None} if none is wanted.
-    @ivar deleted: see L{QueueTable}.
-    @ivar table_saved: the table of queues holds that.
-    @ivar position: of the checkpoint that was written.
-    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.interfaces.IReplicatedLog>}; else the end.
-    """
-
-    log_files: FileQueue
-    queues: ConsumeQueues
-    end: int
-    file: MappedFile | None
-    stored_ms: int
-    marked_from: int
-    index_ms: int
-    kept_index: KeptIndex | None
-    deleted: dict[str, int]
-    table_saved: bool
-    position: int
-    doubtful_from: int
 
 
 class ScannedTail(NamedTuple):
@@ -101,20 +74,13 @@ class Recovery:
 
     _log = Logger()
 
-    def __init__(
-        self,
-        env: IEnvironment,
-        root: str,
-        settings: StoreSettings,
-        mappings: OpenMappings,
-        checkpoints: CheckpointFiles,
-    ) -> None:
+    def __init__(self, env: IEnvironment, settings: StoreSettings, directory: StoreDirectory) -> None:
         self._files = env.files
         self._wall_ms = env.clock.wall_ms
-        self._root = root
+        self._root = root = directory.root
         self._settings = settings
-        self._mappings = mappings
-        self._checkpoints = checkpoints
+        self._mappings = directory.mappings
+        self._checkpoints = directory.checkpoints
         self._quarantine = posixpath.join(root, "quarantine")
         self._index_directory = posixpath.join(root, "index")
         self._changing = False
@@ -147,7 +113,7 @@ class Recovery:
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )
         rebuild = self._rebuild = QueueRebuild(
-            self._files, layout, queues, table, deleted, self._mappings, self._change, not settings.replica
+            self._files, layout, queues, table, deleted, self._change, not settings.replica
         )
         self._log_files = layout.log_files
         self._minimum = layout.log_files.begin
@@ -451,19 +417,16 @@ class Recovery:
                 False, position, doubtful_from, marked_from, log_size, queue_size, written, before, self._indexed()
             )
         )
-        return RecoveredStore(
-            self._log_files,
-            queues,
-            end,
-            self._writable(end),
-            log_ms,
+        checkpoint = RecoveredCheckpoint(
+            position,
             marked_from,
             before.index_ms,
-            self._index,
             kept,
             table_saved,
-            position,
-            doubtful_from,
+            doubtful_from if doubtful_from < end else None,
+        )
+        return RecoveredStore(
+            self._log_files, queues, LogPosition(end, self._writable(end), log_ms), checkpoint, self._index
         )
 
     def _writable(self, end: int) -> MappedFile | None:

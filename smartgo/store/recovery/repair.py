@@ -66,7 +66,7 @@ class LogRepair:
         if log.files.find(begin) is not log.files.find(log.end - 1):
             raise LogsDiffer(f"the record at {begin} is torn, and newer log files follow")
         log.torn = log.end - begin
-        self._dispatch.begin_at(begin, self._dispatch.stored_ms)
+        self._dispatch.retreat(begin)
         self._flusher.retreat(begin)
         for queue in list(self._queues):
             end = _end_below(queue, begin)
@@ -84,7 +84,7 @@ class LogRepair:
             self._log.warn("the record at {offset} was torn, and is as the master's now", offset=offset)
         # A flush that ended meanwhile did not cover this, nor did a run.
         self._flusher.retreat(begin)
-        self._dispatch.begin_at(begin, self._dispatch.stored_ms)
+        self._dispatch.retreat(begin)
         self._replica.take()
 
 

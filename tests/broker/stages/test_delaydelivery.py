@@ -20,7 +20,8 @@ from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from smartgo.store.interfaces import PutStatus, ReadLimit
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 from tests.broker.fakecluster import records
@@ -50,7 +51,7 @@ class DivertTests(SynchronousTestCase):
         self.assertEqual((waiting.topic, waiting.queue_id), (SCHEDULE_TOPIC, 1))
         self.assertEqual(decode(waiting.properties), {**asked, names.REAL_TOPIC: "T", names.REAL_QID: "2"})
         env = FakeEnvironment()
-        store = open_store(env)
+        store = opened_store(env)
         appended = store.append((waiting,))
         store.end_run()
         record = decode_record(self.successResultOf(store.at(appended.offset)))
@@ -62,12 +63,12 @@ class DivertTests(SynchronousTestCase):
             (delivered.body, delivered.flag, delivered.born_ms, delivered.born_host, delivered.reconsume_times),
             (b"body", 7, 1_600_000_000_000, HOST, 3),
         )
-        self.successResultOf(store.stopService())
+        self.successResultOf(store.close())
 
     def test_no_destination(self) -> None:
         """Without a destination, or with that of half messages, there is nothing to deliver."""
         env = FakeEnvironment()
-        store = open_store(env)
+        store = opened_store(env)
         for carried in (
             {names.DELAY: "1"},
             {names.REAL_TOPIC: "T"},
@@ -77,24 +78,22 @@ class DivertTests(SynchronousTestCase):
             appended = store.append((message(carried, SCHEDULE_TOPIC, 0),))
             self.assertIsNone(deliverable(decode_record(self.successResultOf(store.at(appended.offset)))), carried)
         store.end_run()
-        self.successResultOf(store.stopService())
+        self.successResultOf(store.close())
 
 
-def open_store(env: FakeEnvironment) -> MessageStore:
+def opened_store(env: FakeEnvironment) -> OpenStore:
     """A store in memory."""
     settings = StoreSettings(log_file_size=1 << 20, queue_file_size=2000, delay_levels=LEVELS)
-    store = MessageStore(env, "/store", settings)
-    opening = store.open()
-    assert opening.called
-    store.startService()
-    return store
+    opened: list[OpenStore] = []
+    open_store(env, "/store", settings).addCallback(opened.append)
+    return opened[0]
 
 
 class DelayDeliveryTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A store in memory, and its delayed messages."""
         self.env = FakeEnvironment()
-        self.store = open_store(self.env)
+        self.store = opened_store(self.env)
         self.changes = 0
         self.delay = self.make()
 
@@ -311,16 +310,16 @@ class DelayDeliveryTests(SynchronousTestCase):
         self.assertEqual(len(self.env.clock.getDelayedCalls()), before)
         self.schedule(2)
         self.delay.stop()
-        self.successResultOf(self.store.stopService())
+        self.successResultOf(self.store.close())
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
 
 class KilledTests(SynchronousTestCase):
     """A broker that sends itself a message of 1 s each tenth of a second, and is killed again and again."""
 
-    def live(self, env: FakeEnvironment, seconds: float) -> MessageStore:
+    def live(self, env: FakeEnvironment, seconds: float) -> OpenStore:
         """One life of it."""
-        store = open_store(env)
+        store = opened_store(env)
         env.files.make_directories("/store/config")
         progress = DelayProgress(env.clock, store, TableFile(env, "/store/config/delayOffset.json"))
         delay = DelayDelivery(env.clock, store, LEVELS, progress.changed)

@@ -18,6 +18,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.config.loading import Surroundings, load
 from smartgo.node.registryserver import Registry
 from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.refusalkind import RefusalKind
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
 from tests.remoting.doubles import sweeper_of
@@ -219,19 +220,20 @@ class DoctorTests(Examining):
         self.cluster = type(self.cluster)(self.env, storePathRootDir="/narrow")
         reason = self.cluster.broker.store.refusal
         assert reason is not None
-        self.assertIn("1073741824 B are demanded", reason)
+        self.assertEqual(reason.kind, RefusalKind.DISK_FULL)
+        self.assertIn("1073741824 B are demanded", reason.words)
         result = self.invoke("doctor", status=1)
-        self.assertIn(f"X broker broker-a: takes no messages now: {reason}", result.stdout)
+        self.assertIn(f"X broker broker-a: takes no messages now: {reason.words}", result.stdout)
         self.assertIn("Make room on its disk", result.stdout)
         self.assertNotIn("a send to a new topic creates it", result.stdout)
         self.assertNotIn("No problem", result.stdout)
-        for told, advice in (
-            ("the store failed: No space left on device", "restart"),
-            ("no room for a CommitLog file of 9 B: no", "Make room"),
-            ("registry 10.0.0.1:9876 does not let this broker be a master: x", "another master"),
-            ("the store is closed", "its log"),
+        for kind, told, advice in (
+            ("failed", "the store failed: No space left on device", "restart"),
+            ("noRoom", "no room for a CommitLog file of 9 B: no", "Make room"),
+            ("notMaster", "registry 10.0.0.1:9876 does not let this broker be a master: x", "another master"),
+            ("closed", "the store is closed", "its log"),
         ):
-            [found] = refusal("b", {"storeRefusal": told})
+            [found] = refusal("b", {"storeRefusal": told, "storeRefusalKind": kind})
             self.assertEqual((found.verdict, found.what), (PROBLEM, f"takes no messages now: {told}"))
             self.assertIn(advice, found.advice)
         self.assertEqual(refusal("b", {}), [])

@@ -17,7 +17,8 @@ from smartgo.schema.record import decode
 from smartgo.store.index import indexfile
 from smartgo.store.index import messageindex as index
 from smartgo.store.index.messageindex import MessageIndex
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.fakes import BLOCK, EPOCH_MS, FakeEnvironment, FakeFile, FakeMapping
@@ -47,7 +48,7 @@ def keyed(number: int, *words: str, topic: str = "T", **changes: object) -> NewM
     return message(topic, 0, b"%d" % number, properties=encode(pairs), **changes)
 
 
-def index_of(store: MessageStore) -> MessageIndex:
+def index_of(store: OpenStore) -> MessageIndex:
     """The index of a store that keeps one."""
     found = store._index
     assert found is not None
@@ -74,7 +75,7 @@ class IndexTestCase(StoreTestCase):
         for _ in range(400):
             (env or self.env).clock.advance(0.1 if _ == 0 else 0)
 
-    def put(self, store: MessageStore, numbers: Sequence[int], *words: str, topic: str = "T") -> list[int]:
+    def put(self, store: OpenStore, numbers: Sequence[int], *words: str, topic: str = "T") -> list[int]:
         """Append messages with keys, a millisecond apart; return their offsets."""
         offsets = []
         for number in numbers:
@@ -83,7 +84,7 @@ class IndexTestCase(StoreTestCase):
         return offsets
 
     def find(
-        self, store: MessageStore, key: str, topic: str = "T", count: int = 64, span: tuple[int, int] = FOREVER
+        self, store: OpenStore, key: str, topic: str = "T", count: int = 64, span: tuple[int, int] = FOREVER
     ) -> list[int]:
         """The physical offsets of the messages that a search finds and that really have the key."""
         waiting = store.query(topic, key, count, *span)
@@ -560,8 +561,7 @@ class RestartTests(IndexTestCase):
         self.stopped(store)
         self.env.files.create(f"{ROOT}/index/notes.txt", b"x")
         before = content(self.env, "")
-        refused = MessageStore(self.env, ROOT, indexed())
-        self.failureResultOf(refused.open(), ForeignFile)
+        self.failureResultOf(open_store(self.env, ROOT, indexed()), ForeignFile)
         self.same(content(self.env, ""), before)
 
     def test_old_files(self) -> None:

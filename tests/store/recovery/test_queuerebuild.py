@@ -12,7 +12,7 @@ from smartgo.schema.message import PREPARED
 from smartgo.schema.record import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.checkpoint import CheckpointFiles, QueueEntry
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.openstore import OpenStore
 from smartgo.store.queues.file import ConsumeQueue
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, content, killed, message, small
@@ -47,7 +47,7 @@ class RebuildTestCase(StoreTestCase):
             self.stopped(self.store)
         return killed(self.env)
 
-    def reopened(self, env: FakeEnvironment, **changes: object) -> MessageStore:
+    def reopened(self, env: FakeEnvironment, **changes: object) -> OpenStore:
         """The store on another machine."""
         return self.opened(env, small(**changes))
 
@@ -84,7 +84,9 @@ class FilesTests(RebuildTestCase):
         """Whatever became of any one queue file, all queues are as they were, byte for byte."""
         for stop in (True, False):
             env = self.after(stop)
-            expected = content(self.reopened(killed(env))._env, "consumequeue")  # type: ignore[arg-type]
+            again = killed(env)
+            self.reopened(again)
+            expected = content(again, "consumequeue")
             paths = [path for path in content(env, "consumequeue") if "/T/1/" not in path or path.endswith("00")]
             self.assertGreater(len(paths), 15)
             for path in paths:
@@ -99,7 +101,9 @@ class FilesTests(RebuildTestCase):
         """Files of two queues that were exchanged are noticed."""
         for stop in (True, False):
             env = self.after(stop)
-            expected = content(self.reopened(killed(env))._env, "consumequeue")  # type: ignore[arg-type]
+            again = killed(env)
+            self.reopened(again)
+            expected = content(again, "consumequeue")
             for one, other in (("T/0", "T/1"), ("T/2", "Tagged/0"), ("Batch/1", "Tagged/0")):
                 for base in (0, 400):
                     broken = killed(env)
@@ -114,7 +118,9 @@ class FilesTests(RebuildTestCase):
         """A queue, a topic, or all of the queues may be gone."""
         for stop in (True, False):
             env = self.after(stop)
-            expected = content(self.reopened(killed(env))._env, "consumequeue")  # type: ignore[arg-type]
+            again = killed(env)
+            self.reopened(again)
+            expected = content(again, "consumequeue")
             for gone in (f"{QUEUES}/T/0/", f"{QUEUES}/T/", f"{QUEUES}/"):
                 for table in (True, False):
                     broken = killed(env)

@@ -14,6 +14,8 @@ from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
 from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.recovery import logscan as walk
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -54,15 +56,14 @@ class RecoveryTestCase(StoreTestCase):
     def setUp(self) -> None:
         self.env = FakeEnvironment()
 
-    def start(self, env: FakeEnvironment, **changes: Any) -> MessageStore:
+    def start(self, env: FakeEnvironment, **changes: Any) -> OpenStore:
         """An open store on a machine."""
         return self.opened(env, small(**changes))
 
     def refused(self, env: FakeEnvironment, kind: type[StoreError], **changes: Any) -> StoreError:
         """A store that does not open, and leaves everything as it was and nothing open."""
         before = {path: bytes(file.data) for path, file in env.files.files.items()}
-        store = MessageStore(env, ROOT, small(**changes))
-        error = self.failureResultOf(store.open(), kind).value
+        error = self.failureResultOf(open_store(env, ROOT, small(**changes)), kind).value
         env.files.files.pop(f"{ROOT}/lock", None)
         before.pop(f"{ROOT}/lock", None)
         self.same({path: bytes(file.data) for path, file in env.files.files.items()}, before)
@@ -70,7 +71,7 @@ class RecoveryTestCase(StoreTestCase):
         assert isinstance(error, kind)
         return error
 
-    def whole(self, store: MessageStore, topic: str = "T", queues: int = 1) -> list[list[bytes]]:
+    def whole(self, store: OpenStore, topic: str = "T", queues: int = 1) -> list[list[bytes]]:
         """The bodies of all queues of a topic."""
         return [self.bodies(store, topic, queue_id) for queue_id in range(queues)]
 
@@ -256,7 +257,7 @@ class PowerTests(RecoveryTestCase):
             file.synced = bytes(file.data)
         return after
 
-    def history(self, random: Random, sync: bool) -> tuple[MessageStore, int, list[tuple[int, int, list[bytes]]]]:
+    def history(self, random: Random, sync: bool) -> tuple[OpenStore, int, list[tuple[int, int, list[bytes]]]]:
         """A store in the middle of its work; the flushed position; and each append: end, queue, bodies."""
         store = self.start(self.env, sync_flush=sync)
         appends = []
@@ -371,14 +372,12 @@ class DamageTests(RecoveryTestCase):
             self.patch(walk, "_CHUNK", 100 + at)
             env = killed(self.env)
             env.files.files[log_path()].data[offsets[7] + at] ^= 0x20
-            store = MessageStore(env, ROOT, small())
-            error = self.failureResultOf(store.open(), StoreDamaged).value
+            error = self.failureResultOf(open_store(env, ROOT, small()), StoreDamaged).value
             assert isinstance(error, StoreDamaged)
             self.assertEqual(error.offset, offsets[7])
             self.assertIn(str(offsets[7]), str(error))
             self.assertIn("put the file of a slave or a backup", str(error))
-            again = MessageStore(env, ROOT, small())
-            self.failureResultOf(again.open(), StoreDamaged)
+            self.failureResultOf(open_store(env, ROOT, small()), StoreDamaged)
 
     def test_behind_the_checkpoint(self) -> None:
         """The same where the flushed part went further than the checkpoint, and nothing is changed."""
@@ -412,8 +411,7 @@ class DamageTests(RecoveryTestCase):
         del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
         env = killed(self.env)
         env.files.files[log_path()].data[offsets[6] :] = bytes(LOG_SIZE - offsets[6])
-        store = MessageStore(env, ROOT, small())
-        self.failureResultOf(store.open(), StoreError)
+        self.failureResultOf(open_store(env, ROOT, small()), StoreError)
 
 
 class ForeignTests(RecoveryTestCase):
@@ -556,9 +554,7 @@ class RocketTests(RecoveryTestCase):
 
     SETTINGS = StoreSettings(memory_count=10_000, memory_size=1 << 30)
 
-    def expect_all(
-        self, env: FakeEnvironment, name: str = "store-a-crash", lost: int = 0, **changes: Any
-    ) -> MessageStore:
+    def expect_all(self, env: FakeEnvironment, name: str = "store-a-crash", lost: int = 0, **changes: Any) -> OpenStore:
         """The store opens with all messages but the last ones."""
         store = self.opened(env, replace(self.SETTINGS, **changes))
         manifest = golden_store.read(name).manifest
@@ -592,7 +588,7 @@ class RocketTests(RecoveryTestCase):
         middle = golden_store.read("store-a-crash").manifest["messages"][250]["physicalOffset"]
         env.files.files[log_path()].data[middle + 8] ^= 1
         env.files.files[f"{ROOT}/checkpoint"].data[:16] = PeerCheckpoint(1, 1).pack()[:16]
-        error = self.failureResultOf(MessageStore(env, ROOT, StoreSettings()).open(), StoreDamaged).value
+        error = self.failureResultOf(open_store(env, ROOT, StoreSettings()), StoreDamaged).value
         self.assertIn(str(middle), str(error))
 
     def test_everything_missing(self) -> None:
@@ -731,8 +727,7 @@ class CrashPointTests(RecoveryTestCase):
             number += 1
             broken = killed(env)
             count = self.crash_at(broken, number)
-            store = MessageStore(broken, ROOT, small())
-            opening = store.open()
+            opening = open_store(broken, ROOT, small())
             if count() < number:
                 self.successResultOf(opening)
                 break
@@ -799,7 +794,7 @@ class CrashPointTests(RecoveryTestCase):
             store = self.start(env)
             sent = self.fill(store, 40)
             count = self.crash_at(env, number)
-            stopping = store.stopService()
+            stopping = store.close()
             if count() < number:
                 self.successResultOf(stopping)
                 break
@@ -818,12 +813,12 @@ class CancelTests(RecoveryTestCase):
         env = killed(self.env)
         env.threads.held.add("prepare")
         again = MessageStore(env, ROOT, small())
-        opening = again.open()
+        again.startService()
         stopping = again.stopService()
         self.assertNoResult(stopping)
         env.threads.held.clear()
         env.threads.release("prepare")
-        self.assertIn("cancelled", str(self.failureResultOf(opening, StoreError).value))
+        self.assertIn("cancelled", str(self.failureResultOf(again.opened, StoreError).value))
         self.successResultOf(stopping)
         self.assertEqual((env.files.mappings, env.files.locks), ([], set()))
         self.assertEqual(self.bodies(self.start(env)), sent)

@@ -7,7 +7,8 @@ from typing import Any
 from smartgo.errors import LogsDiffer, LogTorn, ServiceNotAvailable
 from smartgo.ha.doubt import Doubt
 from smartgo.schema.record import encode
-from smartgo.store.messagestore import MessageStore
+from smartgo.store.opening import open_store
+from smartgo.store.openstore import OpenStore
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.ha.torn import SECTOR, crossing, filled
@@ -29,7 +30,7 @@ def log_with(left: int, topic: str = "T", queue_id: int = 0) -> tuple[bytes, int
 
 
 class RepairTests(StoreTestCase):
-    def slave(self, env: FakeEnvironment, **changes: Any) -> MessageStore:
+    def slave(self, env: FakeEnvironment, **changes: Any) -> OpenStore:
         """A slave's store."""
         return self.opened(env, small(replica=True, **changes))
 
@@ -47,7 +48,7 @@ class RepairTests(StoreTestCase):
         after.files.files[path].data[sector : sector + SECTOR] = env.files.files[path].synced[sector : sector + SECTOR]
         return after
 
-    def compared(self, slave: MessageStore, log: bytes) -> dict[int, bytes]:
+    def compared(self, slave: OpenStore, log: bytes) -> dict[int, bytes]:
         """Compare with the master's log; what is torn."""
         doubt = Doubt(slave, slave.doubtful_from)
         try:
@@ -122,8 +123,7 @@ class RepairTests(StoreTestCase):
             raise OSError(5, "Input/output error")
 
         patch = self.patch(QueueRebuild, "make_anew", fail)
-        store = MessageStore(env, ROOT, small(replica=True))
-        self.failureResultOf(store.open(), OSError)
+        self.failureResultOf(open_store(env, ROOT, small(replica=True)), OSError)
         patch.restore()
         slave = self.slave(killed(env))
         self.assertEqual(self.compared(slave, log), {start: record})
@@ -206,7 +206,7 @@ class RepairTests(StoreTestCase):
         found = self.compared(slave, log)
         env.threads.held.add("checkpoint")
         repairing = slave.repair(found)
-        stopping = slave.stopService()
+        stopping = slave.close()
         env.threads.held.clear()
         env.threads.release("checkpoint")
         self.now(stopping)

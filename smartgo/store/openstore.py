@@ -1,0 +1,368 @@
+"""
+An open message store: one log, its queues, and what keeps both on the disk.
+
+It is whole: L{smartgo.store.opening} makes it from what recovery found, and all that it has works until it is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from twisted.internet.defer import Deferred, DeferredLock, fail
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import MessageIllegal, ServiceNotAvailable
+from smartgo.schema.message import NewMessage
+from smartgo.schema.refusalkind import RefusalKind
+from smartgo.store.ackpolicy import AllOf
+from smartgo.store.allocate import LogSpace
+from smartgo.store.checkpointer import Checkpointed, Checkpointer
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.dispatch import QueueDispatch
+from smartgo.store.flush import Flusher
+from smartgo.store.index.messageindex import MessageIndex
+from smartgo.store.index.recovery import OFF
+from smartgo.store.interfaces import (
+    Appended,
+    IArrivalListener,
+    IDispatcher,
+    IFlushPolicy,
+    IMessageStore,
+    IReplicatedLog,
+    PutStatus,
+)
+from smartgo.store.messagelookup import MessageLookup
+from smartgo.store.messagereader import MessageReader
+from smartgo.store.queues.file import QueueKey
+from smartgo.store.queues.removal import QueueRemoval
+from smartgo.store.rawlog import RawLog
+from smartgo.store.recovery.recovered import RecoveredStore
+from smartgo.store.recovery.repair import LogRepair
+from smartgo.store.refusal import Refusal
+from smartgo.store.replicalog import ReplicaLog
+from smartgo.store.settings import StoreSettings
+from smartgo.store.storedirectory import StoreDirectory
+from smartgo.store.storereads import StoreReads
+
+
+@implementer(IMessageStore, IReplicatedLog)
+class OpenStore(StoreReads):
+    """
+    See L{IMessageStore} and L{IReplicatedLog}.
+
+    @ivar root: the directory.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, env: IEnvironment, directory: StoreDirectory, settings: StoreSettings, recovered: RecoveredStore
+    ) -> None:
+        """
+        Begin to work.
+
+        @param directory: released when the store is closed.
+        @raise OSError: files that a killed process left could not be removed, or the disk cannot be asked for its room.
+        """
+        self.root = root = directory.root
+        self._directory = directory
+        self._settings = settings
+        self._is_open = True
+        self._closing: Deferred[None] | None = None
+        self._held_back: Refusal | None = None
+        self._trouble: Refusal | None = None  # the part of the refusal that is not for sends alone
+        self._refusal: Refusal | None = None
+        self._failure_callbacks: list[Callable[[str], None]] = []
+        self._listeners: list[IArrivalListener] = []
+        self._end_listeners: list[Callable[[int], None]] = []
+        self._flush_listeners: list[Callable[[int], None]] = []
+        self._repairing = DeferredLock()
+        mappings, queues, log_files = directory.mappings, recovered.queues, recovered.log_files
+        space = self._space = LogSpace(
+            env, root, log_files, mappings, settings, recovered.log_position, self._reconsider
+        )
+        log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, recovered.log_position)
+        flusher = self._flusher = Flusher(env, mappings, log, settings, space.usage, self._flushed, self._failed)
+        self._policy: IFlushPolicy = flusher
+        index: MessageIndex | None = None
+        self._dispatchers: list[IDispatcher] = []
+        if recovered.kept_index is not None:
+            index_ms = recovered.checkpoint.index_ms
+            index = MessageIndex(env, root, log, settings, recovered.kept_index, index_ms, self._index_changed)
+            self._dispatchers.append(index)
+        dispatch = self._dispatch = QueueDispatch(
+            log,
+            queues.staged,
+            settings.dispatches_after_flush,
+            lambda: flusher.flushed,
+            self._listeners,
+            self._dispatchers,
+            flusher.fail,
+        )
+        checkpointed = Checkpointed(log, queues, flusher, dispatch, index)
+        self._checkpointer = Checkpointer(
+            env, directory.checkpoints, mappings, checkpointed, settings, recovered.checkpoint
+        )
+        self._removal = QueueRemoval(env.threads, env.files, root, queues, mappings, self._checkpointer, flusher.fail)
+        self._replica = ReplicaLog(log, queues, self._begin_log, self._retreat, self._drop)
+        self._repair = LogRepair(log, queues, dispatch, flusher, self._checkpointer, self._replica)
+        memory = int(env.host.memory * settings.memory_ratio)
+        reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files)
+        lookup = MessageLookup(log, reader, env.threads, env.files)
+        super().__init__(log, queues, reader, lookup, RawLog(log, reader, env.threads, env.files), index)
+        usage = space.usage()
+        self._removal.clear(recovered.checkpoint.table_saved)
+        space.clear()
+        space.start(*usage)
+        for dispatcher in self._dispatchers:
+            dispatcher.start()
+        self._reconsider()
+
+    # -- closing -----------------------------------------------------------------------------------------------
+
+    def close(self) -> Deferred[None]:
+        """Flush all, write down where we are, let the directory go; fires when nothing of the store is left running."""
+        if self._closing is None:
+            self._closing = Deferred.fromCoroutine(self._close())
+        waiting: Deferred[None] = Deferred()
+        self._closing.addBoth(self._pass_on, waiting)
+        return waiting
+
+    def _pass_on(self, result: None, waiting: Deferred[None]) -> None:
+        waiting.callback(result)  # a Failure is told to the first that asked
+
+    async def _close(self) -> None:
+        self.end_run()
+        self._is_open = False
+        self._reconsider()
+        for dispatcher in self._dispatchers:
+            dispatcher.stop()
+        self._replica.stop()
+        await self._flusher.stop()
+        await self._space.stop()
+        await self._removal.idle()
+        indexed = OFF
+        try:
+            is_flushed = {dispatcher.name: await dispatcher.flush() for dispatcher in self._dispatchers}
+            if self._index is not None and is_flushed[self._index.name]:
+                indexed = self._index.position
+            await self._checkpointer.stop(indexed)
+        finally:
+            self._by_key.clear()  # late readers find nothing, and map nothing
+            for dispatcher in self._dispatchers:
+                dispatcher.close()
+            self._directory.release()
+
+    # -- refusing ----------------------------------------------------------------------------------------------
+
+    def when_failed(self, callback: Callable[[str], None]) -> None:
+        """Call C{callback} with the reason when a flush failed: the store takes no more messages for good (D4)."""
+        self._failure_callbacks.append(callback)
+
+    def _reconsider(self) -> None:
+        """Find out whether messages are taken."""
+        if not self._is_open:
+            self._trouble = Refusal(RefusalKind.CLOSED, "the store is closed")
+        elif self._flusher.failed is not None:
+            self._trouble = Refusal(RefusalKind.FAILED, f"the store failed: {self._flusher.failed}")
+        else:
+            self._trouble = self._space.refusal
+        self._refusal = self._trouble or self._held_back
+        if self._settings.replica and self._refusal is None:
+            words = "the store is a slave's: it takes what its master sends, and nothing else"
+            self._refusal = Refusal(RefusalKind.SLAVE, words)
+
+    def hold_back(self, reason: str | None) -> None:
+        """
+        Take no messages while the broker may not be a master; reads go on.
+
+        @param reason: the sentence that sends are refused with; C{None}: take messages again.
+        """
+        self._held_back = None if reason is None else Refusal(RefusalKind.NOT_MASTER, reason)
+        self._reconsider()
+
+    def _failed(self) -> None:
+        self._reconsider()
+        reason = str(self._flusher.failed)
+        for callback in self._failure_callbacks:
+            callback(reason)
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why messages are refused now, a slave's those of its master; C{None} while they are taken."""
+        return self._trouble or self._held_back
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def append(self, messages: Sequence[NewMessage]) -> Appended:
+        """See L{IMessageStore.append}."""
+        if self._refusal is not None:
+            raise ServiceNotAvailable(self._refusal.words)
+        if not messages:
+            raise MessageIllegal("a batch of no messages")
+        message = messages[0]
+        key = (message.topic, message.queue_id)
+        queue = self._by_key.get(key)
+        if queue is None:
+            queue = self._queues.create(*key)
+        return self._commitlog.append((queue,), messages)
+
+    def end_run(self) -> None:
+        """See L{IMessageStore.end_run}."""
+        end = self._commitlog.end
+        if end == self._dispatch.run_end:
+            self._commitlog.end_run()  # a message that was refused may have begun it
+            return
+        self._dispatch.end_run()
+        if end >= self._space.watch:
+            self._space.advance(end)
+        self._flusher.appended(end)
+        if end <= self._flusher.flushed:  # a flush covered the run before its end
+            self._checkpointer.advance()
+        if self._end_listeners:
+            self._tell(self._end_listeners, end)
+
+    def durable(self, appended: Appended) -> Deferred[PutStatus] | None:
+        """See L{IMessageStore.durable}."""
+        found: Deferred[PutStatus] | None = self._policy.durable(appended.end)
+        return found
+
+    def demand(self, policy: IFlushPolicy) -> None:
+        """See L{IMessageStore.demand}."""
+        self._policy = AllOf(self._policy, policy)
+
+    def flush(self) -> Deferred[PutStatus]:
+        """See L{IMessageStore.flush}."""
+        return Deferred.fromCoroutine(self._flush())
+
+    async def _flush(self) -> PutStatus:
+        if not self._is_open:
+            return PutStatus.FLUSH_DISK_TIMEOUT
+        self.end_run()
+        self._flusher.flush()
+        status = await self._flusher.wait(self._commitlog.end)
+        if status is PutStatus.OK:
+            status = await self._checkpointer.save()
+        return status
+
+    def _index_changed(self) -> None:
+        self._checkpointer.index_changed()
+
+    def _flushed(self, usage: tuple[int, int] | None) -> None:
+        self._dispatch.flushed(self._flusher.flushed)
+        if usage is not None:
+            self._space.note_usage(*usage)
+        self._checkpointer.advance()
+        self._tell(self._flush_listeners, self._flusher.flushed)
+
+    def _tell(self, listeners: Iterable[Callable[[int], None]], position: int) -> None:
+        for listener in listeners:
+            try:
+                listener(position)
+            except Exception:  # a follower's bug must stop neither sends nor flushes
+                self._log.failure("a follower of the log failed at {position}", position=position)
+
+    # -- replication -------------------------------------------------------------------------------------------
+
+    @property
+    def flushed(self) -> int:
+        """See L{IReplicatedLog.flushed}."""
+        return self._flusher.flushed
+
+    @property
+    def doubtful_from(self) -> int:
+        """See L{IReplicatedLog.doubtful_from}."""
+        found = self._checkpointer.doubtful_from
+        return self._commitlog.end if found is None else found
+
+    def believe(self) -> None:
+        """See L{IReplicatedLog.believe}."""
+        self._checkpointer.doubtful_from = None
+
+    def repair(self, records: Mapping[int, bytes]) -> Deferred[None]:
+        """See L{IReplicatedLog.repair}."""
+        repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._put_right(records)))
+        return repaired
+
+    async def _put_right(self, records: Mapping[int, bytes]) -> None:
+        if self._trouble is not None:
+            raise ServiceNotAvailable(self._trouble.words)
+        if self._checkpointer.doubtful_from is None:
+            return  # it was repaired meanwhile
+        try:
+            await self._repair.put_right(records)
+            self.believe()
+        finally:
+            if self._is_open:
+                self.end_run()
+
+    def follow(self, listener: Callable[[int], None]) -> None:
+        """See L{IReplicatedLog.follow}."""
+        self._end_listeners.append(listener)
+
+    def follow_flushes(self, listener: Callable[[int], None]) -> None:
+        """See L{IReplicatedLog.follow_flushes}."""
+        self._flush_listeners.append(listener)
+
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
+        """See L{IReplicatedLog.append_raw}."""
+        if self._trouble is not None:
+            raise ServiceNotAvailable(self._trouble.words)
+        if not self._settings.replica:
+            raise ServiceNotAvailable("the store is a master's: its log is its own, and takes no bytes of another")
+        try:
+            self._replica.append(offset, data)
+        finally:
+            self.end_run()
+
+    def _begin_log(self, offset: int) -> None:
+        """Let the log, which is empty, begin at a physical offset."""
+        self._commitlog.begin_anew(offset)
+        self._flusher.restart(offset)
+        self._dispatch.restart(offset)
+
+    def _retreat(self, end: int) -> None:
+        """Take back what was appended behind a physical offset."""
+        self._commitlog.retreat(end)
+        self._flusher.retreat(end)
+
+    def _drop(self, topic: str, below: int, but: Collection[QueueKey]) -> None:
+        """
+        Forget a topic that was deleted at the master, but for queues that it has anew.
+
+        @raise ServiceNotAvailable: that could not be written down, and nothing was changed.
+        """
+        try:
+            dropping = self._removal.drop(topic, below, but)
+        except OSError as error:
+            raise ServiceNotAvailable(f"that topic {topic} was deleted cannot be saved: {error.strerror}") from error
+        self._log.info("topic {topic} was deleted at the master, and begins anew at {below}", topic=topic, below=below)
+        dropping.addErrback(
+            lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
+        )
+
+    # -- topics and listeners ----------------------------------------------------------------------------------
+
+    def subscribe(self, listener: IArrivalListener) -> None:
+        """See L{IMessageStore.subscribe}."""
+        self._listeners.append(listener)
+
+    def delete_topic(self, topic: str, since: int | None = None) -> Deferred[None]:
+        """
+        See L{IMessageStore.delete_topic}. A topic of that name can be used anew at once, from offset 0 on.
+
+        @raise ServiceNotAvailable: through the Deferred: the store is closed, or about to be, or failed.
+        @raise OSError: through the Deferred: the deletion could not be saved, and nothing was changed; or the files
+            could not be moved or removed.
+        """
+        trouble = self._trouble
+        if trouble is not None and trouble.kind in (RefusalKind.CLOSED, RefusalKind.FAILED):
+            return fail(ServiceNotAvailable(trouble.words))  # nothing is durable after a failure, nor would this be
+        self.end_run()
+        kept = {} if since is None else self._replica.begun_since(topic, since)
+        try:
+            return self._removal.drop(topic, min([self._commitlog.whole, *kept.values()]), kept)
+        except OSError as error:
+            return fail(error)

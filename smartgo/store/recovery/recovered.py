@@ -1,0 +1,46 @@
+"""What recovery hands to a store that opens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smartgo.store.filequeue import FileQueue
+from smartgo.store.index.recovery import KeptIndex
+from smartgo.store.logposition import LogPosition
+from smartgo.store.queues.file import ConsumeQueues
+
+
+class RecoveredCheckpoint(NamedTuple):
+    """
+    The checkpoint that recovery wrote, and what the next ones have to go on with.
+
+    @ivar position: of that checkpoint, a physical offset.
+    @ivar marked_from: physical offset from which on batches carry our mark.
+    @ivar index_ms: RocketMQ's timestamp of its index.
+    @ivar deleted: see L{QueueTable<smartgo.store.checkpoint.QueueTable>}.
+    @ivar table_saved: the table of queues holds that.
+    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.interfaces.IReplicatedLog>}; else C{None}.
+    """
+
+    position: int
+    marked_from: int
+    index_ms: int
+    deleted: dict[str, int]
+    table_saved: bool
+    doubtful_from: int | None
+
+
+class RecoveredStore(NamedTuple):
+    """
+    What a store goes on with.
+
+    @ivar log_files: of the CommitLog.
+    @ivar log_position: where its writer goes on.
+    @ivar kept_index: what there is of the index, C{None} if none is wanted.
+    """
+
+    log_files: FileQueue
+    queues: ConsumeQueues
+    log_position: LogPosition
+    checkpoint: RecoveredCheckpoint
+    kept_index: KeptIndex | None
