@@ -8,7 +8,7 @@ from smartgo.health.judgements import JUDGEMENTS
 
 
 class PartState(msgspec.Struct, rename="camel"):
-    """One thing that must be well for the process to serve."""
+    """One condition of readiness."""
 
     name: str
     well: bool

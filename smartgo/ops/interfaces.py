@@ -17,10 +17,10 @@ class SettingValue(msgspec.Struct, rename="camel"):
     One setting as it is in force.
 
     @ivar value: as in a file; secrets are C{***}.
-    @ivar origin: C{default}, C{environment}, C{file}, C{kept} where it was changed while the process ran and is kept
-        over restarts, C{flag}, or C{request} where it was changed since the start and is not kept.
+    @ivar origin: C{default}, C{environment}, C{file}, C{kept} if it was changed at run time and survives restarts,
+        C{flag}, or C{request} if it was changed at run time until the next restart.
     @ivar place: the variable, file or flag, or who changed it and when.
-    @ivar allowed: what may be there; C{choices} all of that where it is one of a few words.
+    @ivar allowed: allowed values; C{choices} lists them if there are only a few.
     @ivar changeable: whether it can be changed while the process runs.
     """
 
@@ -63,14 +63,14 @@ class AskedSettings(NamedTuple):
 
 class SettingChange(msgspec.Struct, rename="camel"):
     """
-    One change of one setting.
+    One change of a setting.
 
     @ivar at_ms: wall clock; C{address} is from where.
     @ivar before: the value before, as in a file; C{after} since.
-    @ivar kept: whether it is about what holds after a restart, too.
-    @ivar undoes: the change that this one took back.
-    @ivar undone_by: the change that took this one back.
-    @ivar undoable: whether it can be taken back: nothing changed that setting since.
+    @ivar kept: whether it survives restarts.
+    @ivar undoes: the change that this one undid.
+    @ivar undone_by: the change that undid this one.
+    @ivar undoable: whether it can be undone: the setting was not changed since.
     """
 
     id: int

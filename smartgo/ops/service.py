@@ -239,13 +239,13 @@ def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> Non
         return
     if not tokens:
         raise SettingError(
-            f"the REST API would listen on {address} and has no token: anybody could read everything; make one first,"
-            " over a loopback address or by opsTokens"
+            f"the REST API would listen on {address} without any token: anybody could read everything. Create"
+            " one first, over a loopback address or with the setting opsTokens"
         )
     if not tls and not config.ops_allow_insecure:
         raise SettingError(
             f"the REST API would listen on {address} without TLS, and show tokens to the network; configure"
-            " tls.server.certPath, or say opsAllowInsecure=true behind a proxy that speaks TLS"
+            " tls.server.certPath, or set opsAllowInsecure=true behind a proxy that speaks TLS"
         )
 
 

@@ -78,4 +78,4 @@ class TLSTests(SynchronousTestCase):
         self.assertIn("broker-down", rules)
         self.assertIn("TLS", self.run_it("alert", "rules", "--api", self.api, status=75))
         plain = self.api.replace("https://", "http://")
-        self.assertIn("write https://", self.run_it("alert", "rules", "--api", plain, status=2))
+        self.assertIn("use https://", self.run_it("alert", "rules", "--api", plain, status=2))

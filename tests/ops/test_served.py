@@ -102,7 +102,7 @@ class ServedTests(TestCase):
         status, _, _ = await deferToThread(ask, live, "/api/v1/topics", TOKEN, context)
         self.assertEqual(status, 200)
         status, found, _ = await deferToThread(ask, live, "/api/v1/health")
-        self.assertEqual((status, "write https://" in str(found)), (400, True))
+        self.assertEqual((status, "use https://" in str(found)), (400, True))
         old = ssl.create_default_context(cadata=authority.pem.decode())
         old.maximum_version = ssl.TLSVersion.TLSv1_1
         with self.assertRaises(OSError):

@@ -46,12 +46,12 @@ class Item(msgspec.Struct, rename="camel"):
     """
     One setting to be imported, with the outcome.
 
-    @ivar name: of a value its namespace and key, with a slash between them.
-    @ivar broker: where; null for what registries keep.
+    @ivar name: the topic or group; for a value of registries NAMESPACE/KEY.
+    @ivar broker: the broker; null for values of registries.
     @ivar outcome: C{create}, C{change}, C{same} or C{refused} before; then C{created}, C{changed}, C{failed}, or
-        C{left} where it was not come to.
-    @ivar changes: members that are changed, each with its value before and after.
-    @ivar reason: why it is refused or failed, or what of it is left out.
+        C{left} if the import ended before it.
+    @ivar changes: changed members, each with its old and new value.
+    @ivar reason: why it is refused or failed, or what was left out.
     """
 
     kind: Kind

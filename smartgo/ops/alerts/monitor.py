@@ -124,7 +124,7 @@ class AlertMonitor:
         self._listeners.remove(hear)
 
     def summary(self) -> Summary:
-        """How things are."""
+        """The number of alerts by state."""
         return self.table.summary(self._env.clock.wall_ms())
 
     # -- looking -----------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class AlertMonitor:
         return found
 
     async def _dead(self) -> dict[str, int | None]:
-        """Dead letters that came since the first look, by group; C{None} where brokers do not tell."""
+        """Dead letters that came since the first look, by group; C{None} if brokers do not report it."""
         topics = await self._view.topics.get()
         brokers: dict[str, dict[str, int | None]] = {name: {} for one in topics.values() for name in one.configs}
         dead = [one for one in topics.values() if one.kind == TopicKind.DEAD]
@@ -297,7 +297,7 @@ def _name(broker: BrokerFigures) -> str:
 
 
 async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:
-    """Return what is found; C{None} where brokers do not tell."""
+    """Return what is found; C{None} if brokers do not report it."""
     try:
         return await asked
     except CallFailed:

@@ -67,10 +67,10 @@ class Past(msgspec.Struct, rename="camel"):
 
 class Silence(msgspec.Struct, frozen=True, rename="camel"):
     """
-    Alerts that nobody needs to be told of for a while: they are known.
+    Known alerts that are not counted for a while.
 
-    @ivar rule: of this rule alone; empty: of any.
-    @ivar subject: about this alone; empty: about anything.
+    @ivar rule: only this rule; empty: any.
+    @ivar subject: only this subject; empty: any.
     @ivar until_ms: wall clock.
     """
 
@@ -109,9 +109,9 @@ class Wishes(NamedTuple):
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
     """
-    How things are.
+    The number of alerts by state.
 
-    @ivar critical: alerts that fire and are not silenced, C{warning} the same; C{silenced} those that are.
+    @ivar critical: firing critical alerts that are not silenced; C{warning} likewise; C{silenced}: firing and silenced.
     """
 
     critical: int

@@ -56,7 +56,7 @@ class SavedHistory(msgspec.Struct):
 
 
 class Points(NamedTuple):
-    """A part of a series."""
+    """A range of a time series."""
 
     step_ms: int
     """Between two points; 0: as they came."""

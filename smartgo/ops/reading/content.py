@@ -39,15 +39,15 @@ MessageId = Annotated[
         min_length=1,
         max_length=255,
         pattern="^[!-.0-~]+$",
-        description="A message's offset id, or the unique id that its producer gave it.",
+        description="A message's offset id, or the unique id that its producer assigned.",
     ),
 ]
 OptionalTopic = Annotated[str, Meta(max_length=127, pattern="^[%|a-zA-Z0-9_-]*$", description="The message's topic.")]
 OptionalBroker = Annotated[
-    str, Meta(max_length=127, pattern="^[%|a-zA-Z0-9_.-]*$", description="The broker that has it: ask no other.")
+    str, Meta(max_length=127, pattern="^[%|a-zA-Z0-9_.-]*$", description="Ask only this broker.")
 ]
 QueueId = Annotated[int, Meta(ge=0, le=65535, description="A queue's id.")]
-QueueOffset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="A place in a queue.")]
+QueueOffset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="An offset in a queue.")]
 TimeMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="Wall clock, in milliseconds since 1970.")]
 
 
@@ -56,12 +56,12 @@ class MessageRow(msgspec.Struct, rename="camel"):
     One message in a list.
 
     @ivar topic: where it is stored, C{%RETRY%} and C{%DLQ%} topics too.
-    @ivar origin_topic: the topic it was first sent to, where that is another one.
-    @ivar message_id: the id that its producer gave it, else C{offset_id}.
+    @ivar origin_topic: the topic it was first sent to, if that differs.
+    @ivar message_id: the unique id that its producer assigned, else C{offset_id}.
     @ivar offset_id: the broker's id of this copy.
-    @ivar reconsume_times: how often it was given back before.
+    @ivar reconsume_times: how often consumption failed before.
     @ivar size_bytes: of its body as it is stored, perhaps compressed.
-    @ivar preview: the beginning of its body, unpacked, as text; what is no text is escaped.
+    @ivar preview: the beginning of its body, decompressed, as text; other bytes are escaped.
     """
 
     topic: str
@@ -82,19 +82,19 @@ class MessageRow(msgspec.Struct, rename="camel"):
 
 class BodyView(msgspec.Struct, rename="camel"):
     """
-    A body in all forms that fit it.
+    A message body in every form that fits it.
 
     @ivar kind: C{json} is an object or a list.
     @ivar size_bytes: as its producer wrote it; null where it is compressed and longer than what is shown, as no more
         is unpacked than that. C{stored_bytes}: as it is stored.
-    @ivar compression: C{zlib}, C{lz4}, C{zstd}; null where it is stored as it is.
+    @ivar compression: C{zlib}, C{lz4}, C{zstd}; null where it is not compressed.
     @ivar truncated: it is shortened: base64, text and JSON hold its first 65536 bytes alone;
         C{GET /messages/{id}/body} gives all.
     @ivar base64: its bytes.
     @ivar text: where it is UTF-8, else null.
-    @ivar json: indented, numbers as they were written, where it is JSON; else null.
-    @ivar hex: its first 4096 bytes, 16 in a line: position, hex, what of it is readable.
-    @ivar error: why it cannot be unpacked; then the rest is about the stored bytes.
+    @ivar json: the body indented, with numbers as written, if it is JSON; else null.
+    @ivar hex: a hex dump of its first 4096 bytes: 16 bytes a line with position, hex and readable characters.
+    @ivar error: why it cannot be decompressed; the other members then describe the stored bytes.
     """
 
     kind: Literal["empty", "json", "text", "binary"]
@@ -111,11 +111,11 @@ class BodyView(msgspec.Struct, rename="camel"):
 
 class RecordField(msgspec.Struct, rename="camel"):
     """
-    One field of a stored record, as the schema tells it.
+    One field of a stored record.
 
-    @ivar offset: where in the record it begins, C{size} how long it is, in bytes.
-    @ivar hex: its bytes, the first 1024 of them.
-    @ivar value: what they say, in words.
+    @ivar offset: its position in the record, C{size} its length, in bytes.
+    @ivar hex: its first 1024 bytes.
+    @ivar value: its value as text.
     """
 
     name: str
@@ -127,18 +127,18 @@ class RecordField(msgspec.Struct, rename="camel"):
 
 class MessageView(MessageRow):
     """
-    One message, whole.
+    One message with all its fields.
 
-    @ivar log_offset: where its record lies in the broker's log, in bytes.
+    @ivar log_offset: the position of its record in the broker's commitlog, in bytes.
     @ivar flag: the application's number; C{sys_flag} the system's.
     @ivar flags: what C{sys_flag} says, in words.
     @ivar born_host: C{address:port} of its producer, C{store_host} of its broker.
     @ivar prepared_offset: log offset of the half message that it came from; 0 for none.
     @ivar crc: of the stored body, as hex.
-    @ivar properties: all of them, the system's too.
+    @ivar properties: all properties, including the system's.
     @ivar record: its stored bytes, field by field.
     @ivar record_bytes: how long the record is.
-    @ivar missing: brokers that were asked for it in vain, and may have another copy.
+    @ivar missing: brokers that did not answer and may have another copy.
     """
 
     log_offset: int

@@ -41,7 +41,7 @@ class DeadLetters:
         topic = dlq_topic(group)
         one = await self._lookup.by_id(id, topic)
         if one.stored.topic != topic:
-            raise Problem(404, f"message {id} is no dead letter of group {group}", "message-not-found")
+            raise Problem(404, f"message {id} is not a dead letter of group {group}", "message-not-found")
         return one
 
     async def matching(

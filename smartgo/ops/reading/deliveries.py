@@ -28,7 +28,7 @@ _WORDS: Final[Mapping[TrackState, tuple[State, str | None]]] = {
 
 
 class GroupDelivery(NamedTuple):
-    """What became of a message in one group."""
+    """The delivery state of a message in one group."""
 
     group: str
     state: State
@@ -69,7 +69,7 @@ class MessageDeliveries:
         """
         connection = await self.connection(group)
         if connection is None or client_id not in [one.client_id for one in connection.connection_set]:
-            raise Problem(404, f"{client_id} is no connected member of {group}", "client-not-found")
+            raise Problem(404, f"{client_id} is not a connected member of {group}", "client-not-found")
         offset_id = message.stored.message_id
         try:
             return await self._view.admin.deliveries.consume_directly(

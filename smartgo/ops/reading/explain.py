@@ -45,13 +45,13 @@ Values = dict[str, str | int]
 
 class Check(msgspec.Struct, rename="camel"):
     """
-    One thing that was looked at.
+    One check.
 
     @ivar name: C{message}, C{permission}, C{group}, C{enabled}, C{members}, C{subscription}, C{filter}, C{position},
         C{retry}, C{dead}; in this order.
-    @ivar outcome: C{bad} keeps the message from the group; C{note} is worth to be known.
-    @ivar detail: one sentence; C{code} names it, C{values} are what fills its blanks, for other languages.
-    @ivar facts: what was found, by name.
+    @ivar outcome: C{bad} prevents delivery to the group; C{note} is information.
+    @ivar detail: one sentence; C{code} and C{values} identify the sentence and its values, for translations.
+    @ivar facts: measured values, by name.
     """
 
     name: str
@@ -66,13 +66,13 @@ class Explanation(Partial, rename="camel"):
     """
     Why a message did, or did not, reach a group.
 
-    @ivar verdict: C{consumed}: the group is past it; C{waiting}: it is before it; C{filtered}: the group's
-        subscription leaves it out; C{retrying}: it was given back and will come again; C{dead}: it was given back too
-        often; C{skipped}: the group was moved past it; C{offline}, C{not-subscribed}, C{disabled},
-        C{no-permission}: so the group gets nothing.
-    @ivar summary: the same in one sentence; its code is C{verdict.VERDICT}, C{values} are what fills its blanks.
-    @ivar message: null where it was not found.
-    @ivar missing: brokers that could not be asked: members, or copies that were given back, may be there.
+    @ivar verdict: C{consumed}: the group's offset is past it; C{waiting}: not there yet; C{filtered}: the subscription
+        does not match; C{retrying}: consumption failed, it will be redelivered; C{dead}: it failed too often and is a
+        dead letter; C{skipped}: an offset reset skipped it; C{offline}, C{not-subscribed}, C{disabled},
+        C{no-permission}: why the group receives nothing.
+    @ivar summary: the verdict in one sentence; its code is C{verdict.VERDICT}, C{values} are its values.
+    @ivar message: null if it was not found.
+    @ivar missing: brokers that did not answer: members or redelivered copies may be there.
     """
 
     verdict: Verdict

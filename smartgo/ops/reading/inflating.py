@@ -88,7 +88,7 @@ class Inflater:
         try:
             return received(one.stored, one.broker, await self.whole(one.stored) if body is None else body)
         except (BadCompression, BodyTooLong) as error:
-            raise Problem(409, f"its body cannot be unpacked: {error}", "body-unreadable") from None
+            raise Problem(409, f"the body cannot be decompressed: {error}", "body-unreadable") from None
 
 
 def search_in(body: bytes, sys_flag: int, text: bytes, limit: int) -> Searched:

@@ -20,14 +20,14 @@ from smartgo.ops.web.partial import Partial
 PIECE: Final = 64 * 1024
 """Bytes that are written at once."""
 
-ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="So many at most.")]
+ExportLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="The most to process.")]
 
 
 class ExportedLine(msgspec.Struct, rename="camel"):
     """
     One line of an export; C{body} where it is UTF-8, else C{bodyBase64}.
 
-    @ivar error: why the body is there as it is stored: it cannot be unpacked, or would be longer than any message.
+    @ivar error: why the body is given as stored: it cannot be decompressed, or would be longer than any message.
     """
 
     topic: str
@@ -65,9 +65,9 @@ async def line_of(one: FoundMessage, inflater: Inflater) -> ExportedLine:
 
 class MissingLine(Partial):
     """
-    The last line of an export that goes on without some brokers: which.
+    The last line of an export from which brokers are missing.
 
-    @ivar missing: the brokers whose messages are not all there; never empty.
+    @ivar missing: the brokers whose messages are incomplete; never empty.
     """
 
 

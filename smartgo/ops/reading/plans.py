@@ -77,7 +77,7 @@ class PlanTable:
         self._sweep()
         found = self._plans.get(id)
         if found is None:
-            raise Problem(404, f"there is no plan {id}, or no more", "plan-not-found")
+            raise Problem(404, f"there is no plan {id}, or it has expired", "plan-not-found")
         return found
 
     def take(self, id: str, *states: State) -> Plan:
@@ -143,7 +143,7 @@ class PlanTable:
         """Forget one. @raise Problem: 404, there is none; 409, it is being worked at; 507, it could not be written."""
         found = self.get(id)
         if id in self._busy:
-            raise Problem(409, f"plan {id} is being worked at", "plan-state")
+            raise Problem(409, f"plan {id} is being applied or undone", "plan-state")
         del self._plans[id]
         try:
             await self._save()

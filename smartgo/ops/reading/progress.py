@@ -23,14 +23,13 @@ _TOPICS_ASKED: Final = 8
 
 class Progress(msgspec.Struct, rename="camel"):
     """
-    How far a group is, over all its topics.
+    The lag of a group over all its topics.
 
-    @ivar lag: messages before it, those to be retried among them.
-    @ivar lag_ms: how long ago the message was stored that it consumed last, in the queue that is furthest behind; 0
-        where it is not behind.
-    @ivar consume_tps: messages a second it got in the last minute.
-    @ivar put_tps: messages a second that came into its topics meanwhile; null where brokers do not tell.
-    @ivar drain_seconds: until the lag is gone at this pace; null: never, or unknown.
+    @ivar lag: messages not consumed yet, including those to be redelivered.
+    @ivar lag_ms: the age of the message that it consumed last, in the queue with the largest delay; 0 if it has no lag.
+    @ivar consume_tps: messages per second that it received in the last minute.
+    @ivar put_tps: messages per second stored in its topics meanwhile; null if brokers do not report it.
+    @ivar drain_seconds: seconds until the lag is gone at this rate; null: never, or unknown.
     """
 
     lag: int
@@ -42,9 +41,9 @@ class Progress(msgspec.Struct, rename="camel"):
 
 class ProgressView(Progress):
     """
-    How far a group is, as it is asked for by itself.
+    The lag of one group.
 
-    @ivar missing: brokers that did not tell: what the group has there is not counted.
+    @ivar missing: brokers that did not answer: the lag there is not counted.
     """
 
     missing: list[MissingBroker] = []

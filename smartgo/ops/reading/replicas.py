@@ -13,9 +13,9 @@ class SlaveRow(msgspec.Struct, rename="camel"):
     """
     One slave that follows a master.
 
-    @ivar confirmed: physical offset up to which it has the log; -1 before it said so.
-    @ivar behind: bytes of the log that it lacks.
-    @ivar connected_seconds: how long it follows.
+    @ivar confirmed: physical offset up to which it has confirmed the log; -1 before the first confirmation.
+    @ivar behind: bytes of the log that it does not have yet.
+    @ivar connected_seconds: how long it has been connected.
     """
 
     address: str
@@ -26,13 +26,14 @@ class SlaveRow(msgspec.Struct, rename="camel"):
 
 class FollowingRow(msgspec.Struct, rename="camel"):
     """
-    How a slave stands to its master.
+    The replication state of a slave.
 
-    @ivar state: C{NO_MASTER}, C{CONNECTING}, C{CATCHING_UP}, C{FOLLOWING}, C{STOPPED}; C{DIVERGED} waits for a person.
-    @ivar reason: why it does not follow; empty while it does.
-    @ivar behind: bytes of the master's log that it lacks; null for unknown.
+    @ivar state: C{NO_MASTER}, C{CONNECTING}, C{CATCHING_UP}, C{FOLLOWING}, C{STOPPED}; C{DIVERGED} needs a decision by
+        an operator.
+    @ivar reason: why it does not replicate; empty while it does.
+    @ivar behind: bytes of the master's log that it does not have yet; null if unknown.
     @ivar master: the master's address for slaves; null while unknown.
-    @ivar tables_ms: when topics, groups and offsets were last seen to be the master's, wall clock; null for never.
+    @ivar tables_ms: when topics, groups and offsets were last equal to the master's, wall clock; null for never.
     @ivar tables_reason: why they are not copied; empty while they are.
     """
 

@@ -17,7 +17,7 @@ _AT_ONCE: Final = 4
 
 
 class SurveyedGroup(NamedTuple):
-    """How one group is; C{None} where brokers do not tell."""
+    """How one group is; C{None} if brokers do not report it."""
 
     members: int | None
     model: str | None

@@ -17,7 +17,7 @@ from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 Scope = Literal["read", "publish", "admin"]
 TokenName = Annotated[
-    str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9._-]+$", description="What the token is called.")
+    str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9._-]+$", description="The token's name.")
 ]
 
 _YEAR: Final = 366 * 86400
@@ -28,7 +28,7 @@ LoginCode = Annotated[str, Meta(max_length=256, description="The one-time code o
 
 
 class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What begins a session: one of the two."""
+    """How to log in: either C{token} or C{code}."""
 
     token: LoginToken = ""
     code: LoginCode = ""
@@ -36,13 +36,13 @@ class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class SessionView(msgspec.Struct, rename="camel"):
     """
-    Who the asker is.
+    Who is logged in.
 
     @ivar name: the token's name, C{login-link} or C{anonymous}.
-    @ivar scopes: what he is allowed: C{read}, C{publish}, C{admin} (which holds the others).
-    @ivar csrf_token: for the header X-CSRF-Token of everything that is no GET; null without a session.
+    @ivar scopes: granted scopes: C{read}, C{publish}, C{admin} (which holds the others).
+    @ivar csrf_token: for the header X-CSRF-Token of every request but GET; null without a session.
     @ivar expires_ms: when the session ends, wall clock; null without one.
-    @ivar login_needed: whether nothing can be read without a token or session.
+    @ivar login_needed: whether reading needs a token or a session.
     """
 
     name: str
@@ -53,11 +53,11 @@ class SessionView(msgspec.Struct, rename="camel"):
 
 
 NewTokenScopes = Annotated[list[Scope], Meta(min_length=1, max_length=3)]
-NewTokenSeconds = Annotated[int, Meta(ge=0, le=_YEAR, description="How long it holds; 0 for good.")]
+NewTokenSeconds = Annotated[int, Meta(ge=0, le=_YEAR, description="Seconds until it expires; 0: never.")]
 
 
 class NewToken(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A token to be made."""
+    """A new token to create."""
 
     name: TokenName
     scopes: NewTokenScopes
@@ -66,9 +66,9 @@ class NewToken(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class TokenView(msgspec.Struct, rename="camel"):
     """
-    A token, without what its owner keeps.
+    A token, without its secret.
 
-    @ivar configured: it comes from the setting opsTokens, and can be removed only there.
+    @ivar configured: it is defined by the setting opsTokens and can be removed only there.
     """
 
     name: str
@@ -80,9 +80,9 @@ class TokenView(msgspec.Struct, rename="camel"):
 
 class CreatedToken(msgspec.Struct, rename="camel"):
     """
-    A token that was made.
+    A new token.
 
-    @ivar token: what its owner keeps; it is shown this once.
+    @ivar token: the secret; it is shown only once.
     """
 
     name: str
@@ -97,7 +97,7 @@ class TokenPath(msgspec.Struct):
     name: TokenName
 
 
-AuditFailed = Annotated[bool | None, Meta(description="Those alone that failed, or that did not.")]
+AuditFailed = Annotated[bool | None, Meta(description="Only those that failed, or that did not.")]
 
 
 class AuditQuery(ListQuery, kw_only=True):
@@ -116,7 +116,7 @@ class SessionApi:
 
     @route("GET", "/session", scope=None, answer=SessionView, remote=False)
     def show(self, call: RouteCall[None, None, None]) -> SessionView:
-        """Say who the asker is."""
+        """Show who is logged in."""
         who = call.principal
         session = self._sessions.by_key(who.session) if who.session else None
         return SessionView(
@@ -140,12 +140,12 @@ class SessionApi:
         """
         Log in with a token or a one-time code.
 
-        The answer sets a cookie (HttpOnly, SameSite=Strict, 8 hours) and says the CSRF token.
+        The answer sets a cookie (HttpOnly, SameSite=Strict, 8 hours) and contains the CSRF token.
         """
         begun = self._begun(call.body)
         if begun is None:
             self._guard.failed(call.address)
-            raise Problem(401, "the token or code is wrong, has ended, or was used", "bad-token")
+            raise Problem(401, "the token or code is wrong, expired or already used", "bad-token")
         if call.principal.session:
             self._sessions.end(call.principal.session)
         session, secret = begun
@@ -155,7 +155,7 @@ class SessionApi:
 
     def _begun(self, login: Login) -> tuple[Session, str] | None:
         if bool(login.token) == bool(login.code):
-            raise Problem(400, "give token or code, one of the two", "invalid-value")
+            raise Problem(400, "give either token or code", "invalid-value")
         if login.code:
             return self._sessions.redeem(login.code)
         token = self._tokens.find(login.token)
@@ -192,13 +192,16 @@ class TokensApi:
         answer=CreatedToken,
         status=201,
         remote=False,
-        refuses={409: "There is one of that name, there are too many, or the first one is not for admin.", **UNKEPT},
+        refuses={
+            409: "The name is taken, there are too many tokens, or the first token does not have the scope admin.",
+            **UNKEPT,
+        },
     )
     async def create(self, call: RouteCall[None, None, NewToken]) -> CreatedToken:
         """
-        Make a token.
+        Create a token.
 
-        From the first one on, nobody gets in without.
+        Once a token exists, every request needs one.
         """
         wanted = call.body
         token, secret, saved = self._tokens.create(wanted.name, sorted(set(wanted.scopes)), wanted.seconds)
@@ -211,10 +214,10 @@ class TokensApi:
         scope=ADMIN,
         path_type=TokenPath,
         remote=False,
-        refuses={404: "There is no such token.", 409: "It comes from the settings.", **UNKEPT},
+        refuses={404: "There is no such token.", 409: "The token comes from the settings.", **UNKEPT},
     )
     async def delete(self, call: RouteCall[TokenPath, None, None]) -> None:
-        """Forget a token; its sessions end too."""
+        """Delete a token; its sessions end too."""
         await self._tokens.delete(call.path.name)
 
 
@@ -227,9 +230,10 @@ class AuditApi:
     @route("GET", "/audit", scope=ADMIN, query=AuditQuery, answer=Page[AuditEntry], remote=False)
     def list(self, call: RouteCall[None, AuditQuery, None]) -> Page[AuditEntry]:
         """
-        List what was changed, or tried, the newest first; the newest 2000 entries are kept at hand.
+        List changes and attempted changes, newest first; the newest 2000 entries are available.
 
-        Sorted by atMs, who or status. What was asked for over remoting (25) is there as by C{remoting}.
+        Sorted by atMs, who or status. Changes requested over the remoting protocol (request code 25) appear under the
+        name C{remoting}.
         """
         query = call.query
         rows = self._audit.entries()

@@ -24,12 +24,12 @@ _STATES: Final = {"firing": 2, "pending": 1, "resolved": 0}
 
 class AlertRow(Alert, kw_only=True):
     """
-    One alert, with what there is to know of its rule.
+    One alert with its rule's severity, threshold and advice.
 
-    @ivar kind: what the subject is.
+    @ivar kind: what the subject is: a broker, a group, a registry or this process.
     @ivar threshold: above which the rule is broken, C{unit} that of both and of the values.
     @ivar about: what it means, and what to do.
-    @ivar silence: the silence over it that lasts longest.
+    @ivar silence: the silence of this alert that lasts longest.
     """
 
     severity: Severity
@@ -41,7 +41,7 @@ class AlertRow(Alert, kw_only=True):
 
 
 class PastRow(Past, kw_only=True):
-    """One alert that fired, with how bad it was."""
+    """One alert that fired, with its worst value."""
 
     severity: Severity
     kind: Subject
@@ -52,12 +52,12 @@ class RuleRow(msgspec.Struct, rename="camel"):
     """
     One rule.
 
-    @ivar seconds: for how long it must be broken before an alert fires.
-    @ivar window: seconds in which the growth of something is measured; 0: the thing itself is.
-    @ivar threshold: above which it is broken.
-    @ivar default_threshold: the threshold where nobody set another, C{default_seconds} the time.
-    @ivar adjustable: whether the threshold can be set; the time always can.
-    @ivar prometheus: the same rule in C{docs/grafana/alerts.yml}; empty where metrics do not tell enough for one.
+    @ivar seconds: how long the threshold must be exceeded before an alert fires.
+    @ivar window: seconds over which the growth of a counter is measured; 0: the value itself is.
+    @ivar threshold: values above it are a problem.
+    @ivar default_threshold: the default threshold, C{default_seconds} the default time.
+    @ivar adjustable: whether the threshold can be changed; the time always can.
+    @ivar prometheus: the same rule in C{docs/grafana/alerts.yml}; empty if no metric allows it.
     """
 
     name: str
@@ -76,9 +76,9 @@ class RuleRow(msgspec.Struct, rename="camel"):
 
 
 RuleName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z-]+$", description="A rule's name.")]
-AlertsState = Annotated[State | None, Meta(description="Those in this state alone.")]
-AlertsSeverity = Annotated[Severity | None, Meta(description="Those that are so bad alone.")]
-AlertsSilenced = Annotated[bool | None, Meta(description="Those alone that are silenced, or that are not.")]
+AlertsState = Annotated[State | None, Meta(description="Only those in this state.")]
+AlertsSeverity = Annotated[Severity | None, Meta(description="Only those of this severity.")]
+AlertsSilenced = Annotated[bool | None, Meta(description="Only those that are silenced, or that are not.")]
 
 
 class AlertsQuery(ListQuery, kw_only=True):
@@ -100,7 +100,7 @@ RuleSeconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class RuleBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How to apply a rule; null, or nothing: as it came."""
+    """The settings of a rule; null or left out: the default."""
 
     threshold: Threshold | None = None
     seconds: RuleSeconds | None = None
@@ -120,14 +120,14 @@ SilenceComment = Annotated[str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7
 
 class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    What nobody needs to be told of for a while.
+    Which alerts to silence, and for how long.
 
-    A rule, a subject, or both must be named; to silence everything takes a word of its own.
+    A rule, a subject or both must be given; everything is silenced only by C{all}.
 
-    @ivar rule: alerts of this rule; empty: of any.
-    @ivar subject: alerts about this broker, group or registry; empty: about anything.
-    @ivar all: every alert, whatever it is about; then neither rule nor subject is named.
-    @ivar seconds: from now on.
+    @ivar rule: only alerts of this rule; empty: any.
+    @ivar subject: only alerts about this broker, group or registry; empty: any.
+    @ivar all: every alert; rule and subject must then be left out.
+    @ivar seconds: how long, from now on.
     @ivar comment: why, for others.
     """
 
@@ -141,9 +141,9 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         """@raise ValueError: it does not say what to silence, or says two things."""
         named = bool(self.rule or self.subject)
         if not named and not self.all:
-            raise ValueError("name a `rule`, a `subject` or both; `all` silences everything")
+            raise ValueError("give a `rule`, a `subject` or both; `all` silences everything")
         if named and self.all:
-            raise ValueError("`all` silences everything: name neither `rule` nor `subject` then")
+            raise ValueError("`all` silences everything: leave out `rule` and `subject`")
 
 
 _WHAT: Final[dict[str, Any]] = {
@@ -198,7 +198,7 @@ class AlertsApi:
     @route("GET", "/alerts", scope=READ, query=AlertsQuery, answer=Page[AlertRow], remote=False)
     def alerts(self, call: RouteCall[None, AlertsQuery, None]) -> Page[AlertRow]:
         """
-        List alerts: those that fire, that are pending, and that were resolved in the last quarter of an hour.
+        List alerts: firing, pending, and those that were resolved in the last 15 minutes.
 
         Sorted by severity (the default, the worst first), state, rule, subject or sinceMs.
         """
@@ -234,7 +234,7 @@ class AlertsApi:
     @route("GET", "/alerts/events", scope=READ, answer=StreamAnswer, remote=False)
     def events(self, call: RouteCall[None, None, None]) -> Any:
         """
-        Count alerts as they come and go (server-sent events).
+        Stream the numbers of alerts as they change (server-sent events).
 
         C{event: alerts} at once and whenever a number changes: critical, warning, silenced, pending.
         """
@@ -242,7 +242,7 @@ class AlertsApi:
 
     @route("GET", "/alerts/history", scope=READ, query=ListQuery, answer=Page[PastRow], remote=False)
     def history(self, call: RouteCall[None, ListQuery, None]) -> Page[PastRow]:
-        """List alerts that fired, the last 500 of them, the newest first; sorted by firedMs, rule or subject."""
+        """List the last 500 alerts that fired, newest first; sorted by firedMs, rule or subject."""
         rows = [self._past(one) for one in self._monitor.table.history]
         return page_of(rows, call.query, _PAST_SORTS, lambda one: f"{one.rule} {one.subject}", "-firedMs")
 
@@ -254,7 +254,7 @@ class AlertsApi:
 
     @route("GET", "/alerts/rules", scope=READ, answer=list[RuleRow], remote=False)
     def rules(self, call: RouteCall[None, None, None]) -> list[RuleRow]:
-        """List the rules."""
+        """List the alert rules."""
         return [self._rule(one) for one in self._monitor.table.rules]
 
     def _rule(self, rule: Rule) -> RuleRow:
@@ -283,16 +283,19 @@ class AlertsApi:
         body=RuleBody,
         answer=RuleRow,
         remote=False,
-        refuses={404: "There is no such rule.", 409: "That rule has no threshold that could be another.", **UNKEPT},
+        refuses={404: "There is no such rule.", 409: "This rule has no adjustable threshold.", **UNKEPT},
     )
     async def adjust(self, call: RouteCall[RulePath, None, RuleBody]) -> RuleRow:
-        """Set how a rule is applied, over restarts too; what is left out is as it came."""
+        """
+        Set the threshold, the time or the state of a rule; members left out return to their defaults. The change
+        survives restarts.
+        """
         table, name, body = self._monitor.table, call.path.name, call.body
         if name not in RULES:
             raise Problem(404, f"there is no rule {name}", "rule-not-found")
         rule = table.rule(name)
         if body.threshold is not None and not rule.adjustable and body.threshold != rule.threshold:
-            raise Problem(409, f"{name} is broken or not, and has no threshold", "no-threshold")
+            raise Problem(409, f"rule {name} has no adjustable threshold", "no-threshold")
         call.noted["before"] = {"threshold": rule.threshold, "seconds": rule.seconds, "enabled": rule.enabled}
         adjusted = Adjusted(body.threshold, body.seconds, body.enabled)
         await self._monitor.change(lambda table: table.adjust(name, adjusted))
@@ -302,7 +305,7 @@ class AlertsApi:
 
     @route("GET", "/alerts/silences", scope=READ, answer=list[Silence], remote=False)
     def silences(self, call: RouteCall[None, None, None]) -> list[Silence]:
-        """List the silences in force, the newest first."""
+        """List the active silences, newest first."""
         return self._monitor.table.silences(self._clock.wall_ms())
 
     @route(
@@ -317,9 +320,9 @@ class AlertsApi:
     )
     async def silence(self, call: RouteCall[None, None, SilenceBody]) -> Silence:
         """
-        Silence alerts that are known: they go on being listed, and count no more among those that fire.
+        Silence known alerts: they stay listed but no longer count as firing.
 
-        It holds over restarts.
+        A silence survives restarts.
         """
         body, now = call.body, self._clock.wall_ms()
         if body.rule and body.rule not in RULES:
@@ -336,14 +339,14 @@ class AlertsApi:
         scope=ADMIN,
         path_type=SilencePath,
         remote=False,
-        refuses={404: "There is no such silence, or no more.", **UNKEPT},
+        refuses={404: "There is no such silence, or it has ended.", **UNKEPT},
     )
     async def end(self, call: RouteCall[SilencePath, None, None]) -> None:
         """End a silence."""
         try:
             ended = await self._monitor.change(lambda table: table.end_silence(int(call.path.id)))
         except LookupError:
-            raise Problem(404, f"there is no silence {call.path.id}, or no more", "silence-not-found") from None
+            raise Problem(404, f"there is no silence {call.path.id}, or it has ended", "silence-not-found") from None
         call.noted["before"] = msgspec.to_builtins(ended)
 
 

@@ -19,7 +19,7 @@ class ClientRow(msgspec.Struct, rename="camel"):
     """
     One client in one group.
 
-    @ivar last_beat_ms: a producer's last heartbeat, wall clock; null where brokers do not tell.
+    @ivar last_beat_ms: a producer's last heartbeat, wall clock; null if brokers do not report it.
     """
 
     client_id: str
@@ -32,8 +32,8 @@ class ClientRow(msgspec.Struct, rename="camel"):
     last_beat_ms: int | None
 
 
-ClientsRole = Annotated[Literal["producer", "consumer"] | None, Meta(description="Those of one role alone.")]
-ClientsGroup = Annotated[str, Meta(max_length=255, description="Those of one group alone.")]
+ClientsRole = Annotated[Literal["producer", "consumer"] | None, Meta(description="Only those of one role.")]
+ClientsGroup = Annotated[str, Meta(max_length=255, description="Only those of one group.")]
 
 
 class ClientsQuery(ListQuery, kw_only=True):
@@ -44,21 +44,26 @@ class ClientsQuery(ListQuery, kw_only=True):
 
 
 CloseReason = Annotated[
-    str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7f]*$", description="Why, for the audit log and the broker's.")
+    str,
+    Meta(
+        max_length=300,
+        pattern="^[^\\x00-\\x1f\\x7f]*$",
+        description="The reason, for the audit log and the broker's log.",
+    ),
 ]
 
 
 class CloseQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Why a client's connections are closed."""
+    """Why to close a client's connections."""
 
     reason: CloseReason = ""
 
 
 class ClosedClient(msgspec.Struct, rename="camel"):
     """
-    What was closed.
+    The connections that were closed.
 
-    @ivar elsewhere: the names of the brokers to which the client is connected still: those of other processes.
+    @ivar elsewhere: brokers of other processes to which the client is still connected.
     """
 
     connections: list[ClosedConnection]
@@ -75,7 +80,7 @@ class ClientsApi:
 
     @route("GET", "/clients", scope=READ, query=ClientsQuery, answer=Page[ClientRow])
     async def clients(self, call: RouteCall[None, ClientsQuery, None]) -> Page[ClientRow]:
-        """List connected clients, one row a group; sorted by clientId, group, role, address or language."""
+        """List connected clients, one row per group; sorted by clientId, group, role, address or language."""
         query = call.query
         rows = [
             _client_row(one)
@@ -90,10 +95,10 @@ class ClientsApi:
         scope=READ,
         path_type=ClientPath,
         answer=Page[ClientRow],
-        refuses={404: "There is no such client connected."},
+        refuses={404: "No such client is connected."},
     )
     async def client(self, call: RouteCall[ClientPath, None, None]) -> Page[ClientRow]:
-        """Show the groups of a client; C{GET /groups/{name}/clients/{client}} asks it about itself."""
+        """Show the groups of a client; C{GET /groups/{name}/clients/{client}} asks the client for its state."""
         members = await self._view.members.get(call.missing)
         rows = [_client_row(one) for one in members if one.client_id == call.path.id]
         if not rows:
@@ -108,18 +113,18 @@ class ClientsApi:
         query=CloseQuery,
         answer=ClosedClient,
         refuses={
-            404: "There is no such client connected.",
-            409: "It is connected to brokers of other processes alone: ask the API of each.",
+            404: "No such client is connected.",
+            409: "The client is connected only to brokers of other processes: use the API of each.",
         },
     )
     async def close(self, call: RouteCall[ClientPath, CloseQuery, None]) -> ClosedClient:
         """
         Close the connections of a client to the broker of this process.
 
-        No request of the remoting protocol has a broker do that, so that each process can close its own alone;
-        C{elsewhere} names the brokers to which the client is connected besides. The client is told nothing: to it the
-        connection broke. Clients of RocketMQ, and ours, connect again by themselves, with the next request or
-        heartbeat; what they had sent and got no answer to they send again.
+        The remoting protocol has no request for this, so each process can close only its own connections; C{elsewhere}
+        names the other brokers to which the client is connected. The client is not notified: it sees a broken
+        connection. RocketMQ's clients and ours reconnect with their next request or heartbeat and repeat unanswered
+        requests.
         """
         client, reason = call.path.id, call.query.reason.strip()
         self._view.members.forget()

@@ -30,15 +30,15 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     One broker process.
 
     @ivar id: 0 the master, others its slaves.
-    @ivar up: whether it answers; what follows is null where it does not.
-    @ivar put_tps: messages stored a second, over 10 s; C{get_tps} handed out.
-    @ivar put_today: messages stored since midnight; C{get_today} handed out.
-    @ivar disk_ratio: of the disk of its log, 0 to 1.
-    @ivar log_bytes: of all messages it keeps.
+    @ivar up: whether it answers; if not, the following members are null.
+    @ivar put_tps: messages stored per second, over 10 s; C{get_tps} messages delivered.
+    @ivar put_today: messages stored since midnight; C{get_today} messages delivered.
+    @ivar disk_ratio: share in use of the disk that holds its log, 0 to 1.
+    @ivar log_bytes: size of all messages that it stores.
     @ivar boot_ms: when it started; C{earliest_ms} when its oldest message was stored, wall clock.
-    @ivar role: C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}; null where it does not tell (RocketMQ).
-    @ivar slaves: who follows it.
-    @ivar following: how it stands to its master; null for a master.
+    @ivar role: C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}; null where it does not report it (RocketMQ).
+    @ivar slaves: the slaves that follow it.
+    @ivar following: its replication state; null for a master.
     @ivar error: why it does not answer.
     """
 
@@ -63,7 +63,7 @@ class BrokerRow(msgspec.Struct, rename="camel"):
 
 
 class BrokerView(BrokerRow):
-    """One broker with all that it tells about itself."""
+    """One broker with its runtime information."""
 
     runtime: dict[str, str] = {}
 
@@ -72,7 +72,7 @@ class RegistryRow(msgspec.Struct, rename="camel"):
     """
     One registry.
 
-    @ivar milliseconds: that its answer took.
+    @ivar milliseconds: how long its answer took.
     @ivar brokers: broker processes that it knows.
     """
 
@@ -92,10 +92,10 @@ class ClusterRow(msgspec.Struct, rename="camel"):
 
 class ClusterTotals(Partial, rename="camel"):
     """
-    Everything in a few numbers; rates are messages a second over 10 s.
+    Totals of the cluster; rates are messages per second over 10 s.
 
-    @ivar topics: at all brokers that answer; null where none does, as C{groups}.
-    @ivar missing: brokers that did not tell: nothing of them is counted.
+    @ivar topics: topics at all brokers that answered; null if none did. C{groups} likewise.
+    @ivar missing: brokers that did not answer: they are not counted.
     """
 
     clusters: list[ClusterRow]
@@ -112,13 +112,13 @@ class ClusterTotals(Partial, rename="camel"):
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Whether producers are sent to a broker."""
+    """Whether producers may use a broker."""
 
     writable: bool
 
 
 class Affected(msgspec.Struct, rename="camel"):
-    """How many topics that touched."""
+    """How many topics were affected."""
 
     topics: int
 
@@ -127,7 +127,8 @@ class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
     What to remove.
 
-    From queues what points at messages that are gone; queues of topics that are gone; log files that are old enough.
+    C{queues}: queue entries whose messages were removed; C{topics}: queues of deleted topics; C{log}: expired log
+    files.
     """
 
     what: Literal["queues", "topics", "log"]
@@ -143,7 +144,7 @@ class ClusterApi:
 
     @route("GET", "/cluster", scope=READ, answer=ClusterTotals)
     async def totals(self, call: RouteCall[None, None, None]) -> ClusterTotals:
-        """Show the cluster in a few numbers."""
+        """Show totals of the cluster."""
         view = self._view.partial(call.missing)
         info = await view.admin.brokers.cluster()
         rows = await _rows(view)
@@ -172,7 +173,7 @@ class ClusterApi:
 
     @route("GET", "/brokers/{name}", scope=READ, path_type=BrokerPath, answer=BrokerView, refuses=_NO_BROKER)
     async def broker(self, call: RouteCall[BrokerPath, None, None]) -> BrokerView:
-        """Show a broker: its master, with all that it tells about itself."""
+        """Show a broker's master with its runtime information."""
         place = await self._view.broker(call.path.name)
         told = (await self._view.runtimes.get()).get(place.address, "it was not asked")
         row = _broker_row(place, told)
@@ -189,7 +190,9 @@ class ClusterApi:
         refuses=_NO_BROKER,
     )
     async def broker_config(self, call: RouteCall[BrokerPath, ListQuery, None]) -> Page[NameValue]:
-        """List the settings of a broker, as it tells them; C{GET /config} says where ours come from."""
+        """
+        List the settings that a broker reports; C{GET /config} shows where each setting of this process comes from.
+        """
         place = await self._view.broker(call.path.name)
         try:
             told = await self._view.partial(call.missing).admin.brokers.settings(place.address)
@@ -209,9 +212,9 @@ class ClusterApi:
     )
     async def writable(self, call: RouteCall[BrokerPath, None, Writable]) -> Affected:
         """
-        Take a broker out of use for producers, or bring it back.
+        Stop producers from using a broker, or let them use it again.
 
-        Registries stop sending producers there; it lasts until the broker registers changed topics.
+        Registries stop routing producers to it. This lasts until the broker registers changed topics.
         """
         place = await self._view.broker(call.path.name)
         order = self._view.admin.brokers.restore_write if call.body.writable else self._view.admin.brokers.wipe_write
@@ -219,7 +222,7 @@ class ClusterApi:
 
     @route("POST", "/brokers/{name}/clean", scope=ADMIN, path_type=BrokerPath, body=Clean, refuses=_NO_BROKER)
     async def clean(self, call: RouteCall[BrokerPath, None, Clean]) -> None:
-        """Have a broker tidy up now."""
+        """Start a cleanup at a broker now."""
         place = await self._view.broker(call.path.name)
         brokers = self._view.admin.brokers
         orders = {"queues": brokers.clean_queues, "topics": brokers.clean_topics, "log": brokers.clean_log}
@@ -229,7 +232,7 @@ class ClusterApi:
 
     @route("GET", "/registries", scope=READ, answer=list[RegistryRow])
     async def registries(self, call: RouteCall[None, None, None]) -> list[RegistryRow]:
-        """List registries, and whether they answer."""
+        """List the registries and whether they answer."""
         return await each(self._client.registries, self._registry)
 
     async def _registry(self, address: str) -> RegistryRow:

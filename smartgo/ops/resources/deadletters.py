@@ -34,9 +34,9 @@ class DeadRow(msgspec.Struct, rename="camel"):
     """
     The dead letters of one group.
 
-    @ivar topic: where they are.
-    @ivar messages: how many are there; those sent again stay among them until the broker removes old messages.
-    @ivar oldest_ms: when the first of them was put aside, C{newest_ms} the last; null where there is none.
+    @ivar topic: the dead-letter topic.
+    @ivar messages: how many there are; those that were sent again stay until the broker removes old messages.
+    @ivar oldest_ms: when the oldest became a dead letter, C{newest_ms} the newest; null if there is none.
     """
 
     group: str
@@ -47,10 +47,10 @@ class DeadRow(msgspec.Struct, rename="camel"):
     newest_ms: int | None
 
 
-LettersLimit = Annotated[int, Meta(ge=1, le=64, description="Rows of this page.")]
+LettersLimit = Annotated[int, Meta(ge=1, le=64, description="Number of rows on this page.")]
 LettersSort = Annotated[
     Literal["storedMs", "-storedMs"],
-    Meta(description="By time, queue by queue; with `-` before it the newest first."),
+    Meta(description="By time, queue by queue; with `-` in front newest first."),
 ]
 
 
@@ -64,8 +64,8 @@ class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
     broker: OptionalBroker = ""
 
 
-ExportFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
-ExportUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
+ExportFromMs = Annotated[TimeMs, Meta(description="Became a dead letter then or later.")]
+ExportUntilMs = Annotated[TimeMs, Meta(description="Became a dead letter then or earlier; 0: until now.")]
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -87,7 +87,7 @@ class DeadApi:
 
     @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
     async def list(self, call: RouteCall[None, ListQuery, None]) -> Page[DeadRow]:
-        """List groups that have had dead letters; sorted by group, messages, newestMs or oldestMs."""
+        """List groups that have or had dead letters; sorted by group, messages, newestMs or oldestMs."""
         view = self._view.partial(call.missing)
         entries = [one for one in (await view.topics.get()).values() if one.kind == TopicKind.DEAD]
         query = call.query
@@ -141,10 +141,10 @@ class DeadApi:
     )
     async def export(self, call: RouteCall[GroupPath, ExportQuery, None]) -> AsyncGenerator[bytes, None]:
         """
-        Write the dead letters of a group as JSON lines, as they are read.
+        Export the dead letters of a group as JSON lines while they are read.
 
-        Each line is an `ExportedLine`. Those of a broker that does not answer are left out, and a `MissingLine` at the
-        end says so. A connection that is cut means that not all were written.
+        Each line is an `ExportedLine`. Messages of a broker that does not answer are left out, and a `MissingLine` at
+        the end names it. A connection that breaks off means an incomplete export.
         """
         query = call.query
         view = self._view.partial(Missing(), None)

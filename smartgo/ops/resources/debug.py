@@ -67,4 +67,4 @@ class DebugApi:
 def _check_near(call: RouteCall[None, None, None]) -> None:
     """Let those pass who are on this machine. @raise Problem: 403."""
     if not is_loopback(call.address):
-        raise Problem(403, "this is for people on this machine", "not-local")
+        raise Problem(403, "this is allowed only from this machine", "not-local")

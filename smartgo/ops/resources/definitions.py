@@ -21,10 +21,10 @@ ITEMS: Final = 20_000
 """Settings of one import; each has a row of its job."""
 _HIDDEN: Final[dict[str, tuple[Any, Any]]] = {"value": ("***", "***")}
 
-DefinitionsPart = Annotated[str, Meta(max_length=127, description="Those alone that have this text in their name.")]
+DefinitionsPart = Annotated[str, Meta(max_length=127, description="Only those whose name contains this text.")]
 DefinitionsNamespaces = Annotated[
     list[Namespace],
-    Meta(max_length=64, description="Namespaces of values to add: registries do not tell which there are."),
+    Meta(max_length=64, description="Namespaces whose values to include: registries cannot list them."),
 ]
 
 
@@ -42,12 +42,12 @@ GivenDefinitions = Annotated[dict[str, Any], Meta(extra_json_schema=_ITSELF)]
 
 class DefinitionsOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    What to bring in, and where.
+    What to import, and where.
 
-    @ivar definitions: as C{GET /definitions} gives them.
+    @ivar definitions: as C{GET /definitions} returns them.
     @ivar brokers: topics and groups go to these; null: to those that they are of.
-    @ivar skip_refused: do the rest where some are refused; else nothing is done then.
-    @ivar dry_run: say what would be done, and do nothing.
+    @ivar skip_refused: import the rest if some items are refused; otherwise nothing is done.
+    @ivar dry_run: only report what would be done.
     """
 
     definitions: GivenDefinitions
@@ -57,7 +57,7 @@ class DefinitionsOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=Tru
 
 
 class DefinitionsResult(msgspec.Struct, rename="camel"):
-    """What came of an import: how many settings have which outcome; the rows are L{Item}s."""
+    """The result of an import: the number of settings by outcome; the rows are L{Item}s."""
 
     dry_run: bool
     counts: dict[str, int]
@@ -73,10 +73,10 @@ class DefinitionsApi:
     @route("GET", "/definitions", scope=ADMIN, query=DefinitionsQuery, answer=DefinitionSet)
     async def export(self, call: RouteCall[None, DefinitionsQuery, None]) -> DefinitionSet:
         """
-        Write out the settings of all topics and groups, and values of registries, to be kept or brought in elsewhere.
+        Export the settings of all topics and groups, and values of registries, for a backup or an import elsewhere.
 
-        Neither messages nor where groups stand, nor what brokers have for themselves. Values that look like secrets are
-        there as they are. A broker that does not answer fails it: half of the definitions are none.
+        Messages, consumer offsets and the brokers' own topics are not included. Values that look like secrets are not
+        hidden. The export fails if a broker does not answer: it is never partial.
         """
         call.headers["Content-Disposition"] = 'attachment; filename="definitions.json"'
         definitions = self._view.admin.definitions
@@ -96,17 +96,19 @@ class DefinitionsApi:
     )
     async def bring(self, call: RouteCall[None, None, DefinitionsOrder]) -> JobView:
         """
-        Make what there is in a file of definitions, or give it these settings; a job.
+        Import definitions: create or update every topic and group in the file; a job.
 
-        Nothing is deleted: what is not in the file is left alone. A file that is wrong anywhere is refused whole, with
-        the name of the item. The job's rows are `Item`s: what would become or became of each setting at each broker,
-        `create`, `change`, `same`, `refused`; then `created`, `changed`, `failed`, or `left` where it was not come to,
-        with the reason. Where some are refused nothing is done, unless `skipRefused` says so. One that fails does not
-        keep the others. The result is a `DefinitionsResult`.
+        Nothing is deleted: what is not in the file stays as it is. A file with any error is refused as a whole, and the
+        error names the item. The job's rows are `Item`s: the outcome of each setting at each broker,
+        `create`, `change`, `same`, `refused`; then `created`, `changed`, `failed`, or `left` if the job ended before
+        it, with the reason. If any item is refused nothing is done, unless `skipRefused` is set. An item that fails
+        does not stop the others. The result is a `DefinitionsResult`.
         """
         order = call.body
         if count_of(order.definitions, order.brokers) > ITEMS:
-            raise Problem(400, f"more than {ITEMS} settings at once; bring them in by several files", "too-many-items")
+            raise Problem(
+                400, f"more than {ITEMS} settings in one import; split them into several files", "too-many-items"
+            )
         wanted = await self._view.admin.definitions.read(order.definitions)
         work = Import(self._view, wanted, order)
         return self._jobs.start("definitions", call.principal, work.run, ITEMS, call.owner)

@@ -24,8 +24,8 @@ _EVER: Final = 1 << 53
 WallMs = Annotated[int, Meta(ge=0, le=_EVER)]
 
 
-EventsTopic = Annotated[list[TopicName], Meta(max_length=_WANTED, description="Rates of these topics.")]
-EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="Progress of these groups.")]
+EventsTopic = Annotated[list[TopicName], Meta(max_length=_WANTED, description="Include the rates of these topics.")]
+EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="Include the progress of these groups.")]
 
 
 class EventsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -43,9 +43,9 @@ HistorySeries = Annotated[
         description="`cluster`, `broker:ADDRESS` or `group:NAME`.",
     ),
 ]
-HistoryBeginMs = Annotated[WallMs | None, Meta(description="From when; by default an hour ago.")]
-HistoryEndMs = Annotated[WallMs | None, Meta(description="Until when; by default now.")]
-HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="At most so many; more are put together.")]
+HistoryBeginMs = Annotated[WallMs | None, Meta(description="Begin of the range; by default an hour ago.")]
+HistoryEndMs = Annotated[WallMs | None, Meta(description="End of the range; by default now.")]
+HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="The most points to return; more are averaged.")]
 
 
 class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -59,9 +59,9 @@ class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class HistoryView(msgspec.Struct, rename="camel"):
     """
-    A part of a series.
+    A range of a time series.
 
-    @ivar step_ms: between two points; 0 where they stand as they came.
+    @ivar step_ms: milliseconds between two points; 0 if the points are not evenly spaced.
     @ivar values: by figure, one a point: C{putTps}, C{getTps}, C{putBytes}, C{getBytes} (a second), C{diskRatio} and
         C{logBytes} of brokers; C{lag}, C{lagSeconds}, C{consumeTps}, C{putTps} of groups.
     """
@@ -104,11 +104,11 @@ class EventsApi:
     @route("GET", "/events", scope=READ, query=EventsQuery, answer=StreamAnswer, tag="figures")
     def events(self, call: RouteCall[None, EventsQuery, None]) -> Any:
         """
-        Send figures as they come (server-sent events).
+        Stream rates and lag as they are measured (server-sent events).
 
-        Each second C{event: cluster}: what all brokers do (atMs, putTps, getTps, putBytes, getBytes, brokers); where
-        topics were asked for C{event: topics}, a list of name and putTps; every five seconds, where groups were,
-        C{event: groups}, a list of name and progress. C{event: dropped} tells a slow client how many events it missed.
+        Every second C{event: cluster}, the rates of all brokers (atMs, putTps, getTps, putBytes, getBytes, brokers);
+        if topics are given C{event: topics}, a list of name and putTps; if groups are given C{event: groups} every five
+        seconds, a list of name and progress. C{event: dropped} tells a slow client how many events it missed.
         """
         query = call.query
         return FiguresSource(self._sampler, query.topic, query.group)

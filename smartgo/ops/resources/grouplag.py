@@ -19,10 +19,10 @@ _GONE: Final = {404: "There is no such group, or no such broker."}
 
 class LagRow(msgspec.Struct, rename="camel"):
     """
-    How far a group is in one queue.
+    The lag of a group in one queue.
 
-    @ivar last_ms: when the message was stored that it consumed last, wall clock; null where there is none.
-    @ivar owner: the member that has the queue, where it was asked for and says so.
+    @ivar last_ms: when the last consumed message was stored, wall clock; null if there is none.
+    @ivar owner: the member that consumes the queue, if requested and known.
     """
 
     topic: str
@@ -36,7 +36,7 @@ class LagRow(msgspec.Struct, rename="camel"):
 
 
 class TopicLag(msgspec.Struct, rename="camel"):
-    """How far a group is in one topic."""
+    """The lag of a group in one topic."""
 
     topic: str
     queues: int
@@ -44,9 +44,9 @@ class TopicLag(msgspec.Struct, rename="camel"):
     last_ms: int | None
 
 
-LagTopic = Annotated[str, Meta(max_length=127, description="Those of one topic alone.")]
-LagBehind = Annotated[bool, Meta(description="Those alone where there is lag.")]
-LagOwners = Annotated[bool, Meta(description="Ask members which queues they have.")]
+LagTopic = Annotated[str, Meta(max_length=127, description="Only those of one topic.")]
+LagBehind = Annotated[bool, Meta(description="Only those with lag.")]
+LagOwners = Annotated[bool, Meta(description="Ask members which queues they consume.")]
 
 
 class LagQuery(ListQuery, kw_only=True):
@@ -66,7 +66,7 @@ class GroupLagApi:
 
     @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
     async def progress(self, call: RouteCall[GroupPath, None, None]) -> ProgressView:
-        """Say how far a group is, and when it will be done; from then on its lag is in the history."""
+        """Show the lag of a group and the estimated time to catch up; from then on the history records its lag."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         self._progress.watch(entry.name)
@@ -83,7 +83,7 @@ class GroupLagApi:
         refuses=_GONE,
     )
     async def topics(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[TopicLag]:
-        """List how far a group is in each topic; sorted by topic, lag, queues or lastMs."""
+        """List the lag of a group by topic; sorted by topic, lag, queues or lastMs."""
         entry = await self._view.partial(call.missing).group(call.path.name)
         found: dict[str, TopicLag] = {}
         for queue, one in (await self._progress.stats(entry.name, call.missing)).offset_table.items():
@@ -103,7 +103,7 @@ class GroupLagApi:
         refuses=_GONE,
     )
     async def lag(self, call: RouteCall[GroupPath, LagQuery, None]) -> Page[LagRow]:
-        """List how far a group is in each queue; sorted by queue, lag, offset or lastMs."""
+        """List the lag of a group by queue; sorted by queue, lag, offset or lastMs."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         query = call.query

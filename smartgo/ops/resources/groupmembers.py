@@ -16,7 +16,7 @@ _GONE: Final = {404: "There is no such group, or no such broker."}
 
 
 class Subscription(msgspec.Struct, rename="camel"):
-    """What a group wants of a topic; C{type} is C{TAG} or C{SQL92}."""
+    """A group's subscription to a topic; C{type} is C{TAG} or C{SQL92}."""
 
     topic: str
     expression: str
@@ -33,7 +33,7 @@ class MemberRow(msgspec.Struct, rename="camel"):
 
 
 class MemberQueue(msgspec.Struct, rename="camel"):
-    """What a member holds of one queue; times are wall clock."""
+    """The state of one queue at a member; times are wall clock."""
 
     topic: str
     broker: str
@@ -47,7 +47,7 @@ class MemberQueue(msgspec.Struct, rename="camel"):
 
 
 class MemberTopic(msgspec.Struct, rename="camel"):
-    """How a member does with one topic: milliseconds of a pull or a message, and counts a second."""
+    """The rates of a member in one topic: milliseconds per pull or message, and counts per second."""
 
     topic: str
     pull_ms: float
@@ -58,7 +58,7 @@ class MemberTopic(msgspec.Struct, rename="camel"):
 
 
 class MemberView(msgspec.Struct, rename="camel"):
-    """What a member tells about itself."""
+    """The state that a member reports."""
 
     properties: dict[str, str]
     subscriptions: list[Subscription]
@@ -94,7 +94,7 @@ class GroupMembersApi:
 
     @route("GET", "/groups/{name}/clients/{client}", scope=READ, path_type=MemberPath, answer=MemberView, refuses=_GONE)
     async def client(self, call: RouteCall[MemberPath, None, None]) -> MemberView:
-        """Ask a member about itself."""
+        """Ask a connected consumer for its state: subscriptions, queues, rates."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         connection = await view.admin.groups.connections(entry.name)

@@ -29,8 +29,8 @@ class GroupRow(msgspec.Struct, rename="camel"):
     """
     One group.
 
-    @ivar members: connected consumers; null where not asked for.
-    @ivar progress: null where not asked for, or where brokers do not tell.
+    @ivar members: connected consumers; null if not requested.
+    @ivar progress: null if not requested, or if brokers do not report it.
     """
 
     name: str
@@ -46,8 +46,8 @@ class GroupSettings(msgspec.Struct, rename="camel"):
     """
     The settings of a group at one broker.
 
-    @ivar retry_max: deliveries after which a message is dead.
-    @ivar broker_id: whom to pull from, C{slow_broker_id} for what lies far back.
+    @ivar retry_max: deliveries after which a message becomes a dead letter.
+    @ivar broker_id: the broker id to pull from; C{slow_broker_id} for old messages.
     """
 
     broker: str
@@ -65,8 +65,8 @@ class GroupView(GroupRow):
     """
     One group in full.
 
-    @ivar starts: where it begins in a queue that it does not know.
-    @ivar missing: brokers that did not tell: the group may have members and messages there.
+    @ivar starts: where it starts in a queue without a consumer offset.
+    @ivar missing: brokers that did not answer: the group may have members and messages there.
     """
 
     settings: list[GroupSettings] = []
@@ -75,9 +75,9 @@ class GroupView(GroupRow):
     missing: list[MissingBroker] = []
 
 
-GroupsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
+GroupsBroker = Annotated[str, Meta(max_length=127, description="Only those of one broker.")]
 GroupsProgress = Annotated[
-    bool, Meta(description="Add members and progress, without putTps, of each group of the page.")
+    bool, Meta(description="Include members and progress (without putTps) of each group of the page.")
 ]
 
 
@@ -107,17 +107,19 @@ class GroupBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
 
 
 class NewGroup(GroupBody, kw_only=True):
-    """A group to be made."""
+    """A new group."""
 
     name: GroupName
 
 
-DeleteGroupPositions = Annotated[bool, Meta(description="Also where it stands in its topics.")]
-DeleteGroupTopics = Annotated[bool, Meta(description="Also its retry and dead-letter topics, with what is in them.")]
+DeleteGroupPositions = Annotated[bool, Meta(description="Also delete its consumer offsets.")]
+DeleteGroupTopics = Annotated[
+    bool, Meta(description="Also delete its retry and dead-letter topics with their messages.")
+]
 
 
 class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What goes with it."""
+    """What to delete along with the group."""
 
     positions: DeleteGroupPositions = True
     topics: DeleteGroupTopics = True
@@ -136,8 +138,8 @@ class GroupsApi:
         """
         List groups; sorted by name, retryMax, brokers, lag, lagMs, consumeTps or members.
 
-        By one of the last four all groups are asked how they are, now and then; then C{progress} is there anyway, some
-        seconds old, and groups of which brokers do not tell stand at the lower end.
+        For the last four all groups are measured periodically; C{progress} is then always present, some seconds old,
+        and groups whose brokers did not answer come last.
         """
         query = call.query
         view = self._view.partial(call.missing)
@@ -163,20 +165,20 @@ class GroupsApi:
         body=NewGroup,
         answer=Done,
         status=201,
-        refuses={409: "There is one of that name, or a broker declined."},
+        refuses={409: "The name is taken, or a broker refused."},
     )
     async def create(self, call: RouteCall[None, None, NewGroup]) -> Done:
-        """Make a group."""
+        """Create a group."""
         body = call.body
         check_group(body.name)
         self._view.groups.forget()
         if body.name in await self._view.groups.get():
-            raise Problem(409, f"there is a group {body.name} already", "group-exists")
+            raise Problem(409, f"group {body.name} exists already", "group-exists")
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/groups/{name}", scope=READ, path_type=GroupPath, answer=GroupView, refuses=_GONE)
     async def show(self, call: RouteCall[GroupPath, None, None]) -> GroupView:
-        """Show a group: its settings at each broker, what it wants, and how far it is."""
+        """Show a group: its settings at each broker, its subscriptions and its lag."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         self._progress.watch(entry.name)

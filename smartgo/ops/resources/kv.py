@@ -42,9 +42,9 @@ class KvApi:
     @route("GET", "/kv/{namespace}", scope=READ, path_type=NamespacePath, query=ListQuery, answer=Page[NameValue])
     async def values(self, call: RouteCall[NamespacePath, ListQuery, None]) -> Page[NameValue]:
         """
-        List the values of a namespace; none where there is no such namespace.
+        List the values of a namespace; empty if there is no such namespace.
 
-        Those whose name, or whose namespace's, looks like a secret's are `***` for all but admins.
+        Values whose name or namespace looks like that of a secret are shown as `***` without the scope admin.
         """
         found = await self._view.admin.registries.values(call.path.namespace)
         rows = [NameValue(name, self._shown(call, name, value)) for name, value in found.items()]
@@ -52,7 +52,7 @@ class KvApi:
 
     @route("GET", "/kv/{namespace}/{key}", scope=READ, path_type=KvPath, answer=NameValue, refuses=_NO_VALUE)
     async def value(self, call: RouteCall[KvPath, None, None]) -> NameValue:
-        """Show one value; C{***} as in the list."""
+        """Show one value, hidden as in the list."""
         return NameValue(call.path.key, self._shown(call, call.path.key, await self._value(call.path)))
 
     def _shown(self, call: RouteCall[Any, Any, Any], key: str, value: str) -> str:
@@ -67,7 +67,7 @@ class KvApi:
 
     @route("PUT", "/kv/{namespace}/{key}", scope=ADMIN, path_type=KvPath, body=KvBody, answer=NameValue)
     async def put(self, call: RouteCall[KvPath, None, KvBody]) -> NameValue:
-        """Keep a value at all registries."""
+        """Store a value at all registries."""
         path = call.path
         call.noted["before"] = await self._view.admin.registries.value(path.namespace, path.key)
         await self._view.admin.registries.put(path.namespace, path.key, call.body.value)

@@ -31,7 +31,7 @@ from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Raw, RouteCall, route
 
-Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
+Word = Annotated[str, Meta(max_length=255, description="A complete key of the message.")]
 
 
 class MessagePath(msgspec.Struct):
@@ -41,7 +41,7 @@ class MessagePath(msgspec.Struct):
 
 
 class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What else says which message is meant: a unique id alone is found with its topic only."""
+    """Where to look for the message: a unique id can be found only with its topic."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""
@@ -55,7 +55,7 @@ class StatesQuery(ListQuery, kw_only=True):
 
 
 class PlaceQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """One place in a queue."""
+    """One offset in a queue."""
 
     topic: TopicName
     broker: BrokerName
@@ -63,13 +63,13 @@ class PlaceQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
     offset: QueueOffset
 
 
-FindUniqueKey = Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")]
+FindUniqueKey = Annotated[str, Meta(max_length=255, description="The unique id that its producer assigned.")]
 FindUntilMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")]
-FindLimit = Annotated[int, Meta(ge=1, le=64, description="Messages at most.")]
+FindLimit = Annotated[int, Meta(ge=1, le=64, description="The most messages to return.")]
 
 
 class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which messages: give C{key} or C{uniqueKey}, one of the two."""
+    """Which messages: give either C{key} or C{uniqueKey}."""
 
     topic: TopicName
     key: Word = ""
@@ -81,11 +81,11 @@ class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
 
 class GroupState(msgspec.Struct, rename="camel"):
     """
-    What became of a message in one group.
+    The delivery state of a message in one group.
 
-    @ivar state: C{consumed}, C{filtered} (consumed, without the group's having seen it), C{waiting} (not consumed
-        yet), C{pull} (its members pull by hand), C{broadcast}, C{offline} (no member is connected), C{unknown}.
-    @ivar detail: why it is unknown, else null.
+    @ivar state: C{consumed}, C{filtered} (skipped by the subscription), C{waiting} (not consumed
+        yet), C{pull} (its members pull by themselves), C{broadcast}, C{offline} (no member is connected), C{unknown}.
+    @ivar detail: why the state is unknown, else null.
     """
 
     group: str
@@ -93,11 +93,13 @@ class GroupState(msgspec.Struct, rename="camel"):
     detail: str | None = None
 
 
-ConsumeOrderSeconds = Annotated[int, Meta(ge=1, le=10, description="To wait for its answer; brokers wait for 10 s.")]
+ConsumeOrderSeconds = Annotated[
+    int, Meta(ge=1, le=10, description="Seconds to wait for the answer; brokers wait for 10 s.")
+]
 
 
 class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Who is to consume a message."""
+    """Which consumer shall consume a message."""
 
     group: GroupName
     client_id: ClientId
@@ -106,11 +108,11 @@ class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class Consumed(msgspec.Struct, rename="camel"):
     """
-    How a client did with a message.
+    The result of consuming a message at a client.
 
     @ivar result: C{CR_SUCCESS}, C{CR_LATER}, C{CR_ROLLBACK}, C{CR_COMMIT}, C{CR_THROW_EXCEPTION} or C{CR_RETURN_NULL}.
-    @ivar well: whether that is a success.
-    @ivar spent_ms: that it took.
+    @ivar well: whether the consumption succeeded.
+    @ivar spent_ms: how long it took.
     """
 
     result: str
@@ -121,11 +123,13 @@ class Consumed(msgspec.Struct, rename="camel"):
     spent_ms: int
 
 
-ResendOrderTopic = Annotated[OptionalTopic, Meta(description="Where to; by default the topic it was first sent to.")]
+ResendOrderTopic = Annotated[
+    OptionalTopic, Meta(description="The destination; by default the topic it was first sent to.")
+]
 
 
 class ResendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A copy to be sent."""
+    """How to send a copy."""
 
     topic: ResendOrderTopic = ""
     dry_run: bool = False
@@ -150,7 +154,7 @@ class MessagesApi:
         """List messages of a topic with a key, or a unique id, the oldest first."""
         query = call.query
         if bool(query.key) == bool(query.unique_key):
-            raise Problem(400, "give key or uniqueKey, one of the two", "invalid-value")
+            raise Problem(400, "give either key or uniqueKey", "invalid-value")
         lookup = self._lookup(call)
         if query.key:
             messages = await lookup.by_key(query.topic, query.key, query.from_ms, query.until_ms, query.limit)
@@ -160,7 +164,7 @@ class MessagesApi:
 
     @route("GET", "/messages/at", scope=READ, query=PlaceQuery, answer=MessageView, refuses=_GONE)
     async def at(self, call: RouteCall[None, PlaceQuery, None]) -> MessageView:
-        """Show the message at one place of a queue."""
+        """Show the message at one offset of a queue."""
         query = call.query
         return view_of(await self._lookup(call).at(query.topic, query.broker, query.queue_id, query.offset))
 
@@ -168,7 +172,7 @@ class MessagesApi:
         "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE
     )
     async def show(self, call: RouteCall[MessagePath, WhichQuery, None]) -> MessageView:
-        """Show one message: all its fields, its body in all forms that fit it, its bytes field by field."""
+        """Show one message: all fields, the body in every form that fits, and the stored bytes field by field."""
         return view_of(await self._found(call))
 
     @route(
@@ -179,10 +183,10 @@ class MessagesApi:
         query=WhichQuery,
         answer=Raw,
         media="application/octet-stream",
-        refuses={**_GONE, 409: "Its body cannot be unpacked, or a broker declined."},
+        refuses={**_GONE, 409: "The body cannot be decompressed, or a broker refused."},
     )
     async def body(self, call: RouteCall[MessagePath, WhichQuery, None]) -> Raw:
-        """Give the body of a message, unpacked, as a file."""
+        """Download the body of a message, decompressed."""
         one = await self._found(call)
         name = f'attachment; filename="{one.stored.message_id}.bin"'
         whole = await self._inflater.opened(one)
@@ -198,7 +202,10 @@ class MessagesApi:
         refuses=_GONE,
     )
     async def groups(self, call: RouteCall[MessagePath, StatesQuery, None]) -> Page[GroupState]:
-        """Say what became of a message in groups that read its topic; sorted by group. Those of the page are asked."""
+        """
+        Show the delivery state of a message in the groups that read its topic; sorted by group. Only the groups of the
+        page are checked.
+        """
         message = await self._found(call)
         deliveries = MessageDeliveries(self._view.partial(call.missing))
         groups = await deliveries.groups(message)
@@ -226,9 +233,9 @@ class MessagesApi:
     )
     async def consume(self, call: RouteCall[MessagePath, WhichQuery, ConsumeOrder]) -> Consumed:
         """
-        Have a connected client of a group consume a message now.
+        Let a connected consumer of a group consume a message now.
 
-        Its listener is called once more, outside of its queues; no position moves.
+        Its listener is called with the message, outside the queues; no consumer offset changes.
         """
         order = call.body
         one = await self._found(call)
@@ -250,11 +257,11 @@ class MessagesApi:
         answer=SentMessage,
         refuses={
             **_GONE,
-            409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined.",
+            409: "The body cannot be decompressed, the original topic is unknown, or a broker refused.",
         },
     )
     async def resend(self, call: RouteCall[MessagePath, WhichQuery, ResendOrder]) -> SentMessage:
-        """Send a copy of a message, with an id of its own; all groups of the topic get it."""
+        """Send a copy of a message under a new id; all groups of the topic receive it."""
         copy = copy_to(await self._inflater.opened(await self._found(call)), call.body.topic)
         await self._outbox.check_open(copy.topic, call.principal)
         if call.body.dry_run:

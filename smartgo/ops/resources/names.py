@@ -16,7 +16,7 @@ BrokerName = Annotated[
 ]
 Brokers = Annotated[
     Annotated[list[BrokerName], Meta(min_length=1, max_length=64)] | None,
-    Meta(description="At these brokers alone; null: at those that have it, or at all where none does."),
+    Meta(description="Only at these brokers; null: at those that have it, or at all if none has."),
 ]
 ClientId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[!-.0-~]+$", description="A client's id, ASCII without a slash.")

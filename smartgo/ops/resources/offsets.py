@@ -19,12 +19,12 @@ from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
-_GONE: Final = {404: "There is no such plan, or no more."}
+_GONE: Final = {404: "There is no such plan, or it has expired."}
 _UNKEPT: Final = {507: "The plan could not be written to disk; the detail says whether anything was moved."}
 
 
 class QueueTarget(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """One queue to be moved; C{offset} says where to, if C{to} is C{explicit}."""
+    """One queue to reset; C{offset} is the new offset if C{to} is C{explicit}."""
 
     broker: BrokerName
     queue_id: QueueId
@@ -37,13 +37,13 @@ ResetOrderQueues = Annotated[list[QueueTarget], Meta(min_length=1, max_length=10
 
 class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    Where to move a group in a topic.
+    Where to reset the offsets of a group in a topic.
 
     @ivar to: its C{earliest} or C{latest} message; the first one stored at a C{time} or later; an C{offset}, the same
         in each queue; C{shift}: so many messages on, or back if negative; C{explicit}: each queue's own offset.
     @ivar value: the time (wall clock, ms), the offset, or the shift.
-    @ivar queues: these alone; null for all.
-    @ivar dry_run: plan it, and do nothing; the plan can be applied later.
+    @ivar queues: only these; null for all.
+    @ivar dry_run: only make the plan; it can be applied later.
     """
 
     group: GroupName
@@ -58,10 +58,10 @@ class MoveView(msgspec.Struct, rename="camel"):
     """
     One queue of a plan.
 
-    @ivar before: where the group stands; null where it has no position.
-    @ivar after: where it is to stand.
-    @ivar minimum: the offset of the first message there, C{maximum} that of the next to come.
-    @ivar skipped: messages that it will not get; C{repeated}: that it will get again.
+    @ivar before: the group's offset before; null if it has none.
+    @ivar after: the new offset.
+    @ivar minimum: the offset of the oldest message, C{maximum} that of the next message.
+    @ivar skipped: messages that the group will not receive; C{repeated}: messages that it will receive again.
     """
 
     broker: str
@@ -79,13 +79,13 @@ class PlanRow(msgspec.Struct, rename="camel"):
     One plan.
 
     @ivar to, value: as in the order.
-    @ivar state: C{failed}: a part of it may have been done.
-    @ivar who: who made it.
-    @ivar expires_ms: when it is forgotten: planned ones after an hour, others after seven days.
+    @ivar state: C{failed}: it may have been applied in part.
+    @ivar who: who created it.
+    @ivar expires_ms: when it expires: a plan that was not applied after an hour, others after seven days.
     @ivar members: clients that were connected for the group.
-    @ivar queues: how many are moved.
+    @ivar queues: the number of queues.
     @ivar skipped, repeated: messages, over all queues.
-    @ivar undoable: whether it can be undone: it was applied, and the group had positions.
+    @ivar undoable: whether it can be undone: it was applied and the group had offsets before.
     @ivar error: why it failed.
     """
 
@@ -110,9 +110,9 @@ class PlanRow(msgspec.Struct, rename="camel"):
 
 class PlanView(PlanRow):
     """
-    One plan, whole.
+    One plan with its queues.
 
-    @ivar written: brokers where positions were written; C{told}: whose members were told.
+    @ivar written: brokers where offsets were written; C{told}: brokers whose members were notified.
     """
 
     moves: list[MoveView]
@@ -144,15 +144,15 @@ class OffsetsApi:
         answer=PlanView,
         refuses={
             404: "There is no such group, topic or queue.",
-            409: "A broker declined, or cannot do this.",
+            409: "A broker refused, or does not support this.",
             **_UNKEPT,
         },
     )
     async def reset(self, call: RouteCall[None, None, ResetOrder]) -> PlanView:
         """
-        Move a group in a topic, and keep the plan by which that can be undone; with `dryRun` make the plan alone.
+        Reset the offsets of a group in a topic; the plan is kept for an undo. With `dryRun` only the plan is made.
 
-        Members that are connected are told by their brokers, and go on from the new places within seconds.
+        Brokers notify connected members, which continue at the new offsets within seconds.
         """
         order = call.body
         _check(order)
@@ -199,7 +199,7 @@ class OffsetsApi:
 
     @route("GET", "/offsets/plans", scope=READ, query=ListQuery, answer=Page[PlanRow], remote=False)
     def list(self, call: RouteCall[None, ListQuery, None]) -> Page[PlanRow]:
-        """List plans, the newest first; sorted by madeMs, group, topic or state."""
+        """List offset plans, newest first; sorted by madeMs, group, topic or state."""
         rows = [PlanRow(**_members(one)) for one in self._plans.all()]
         return page_of(rows, call.query, _SORTS, lambda one: f"{one.group} {one.topic} {one.id}", "-madeMs")
 
@@ -214,13 +214,14 @@ class OffsetsApi:
         scope=ADMIN,
         path_type=PlanPath,
         answer=PlanView,
-        refuses={**_GONE, 409: "It was applied already, or a broker declined.", **_UNKEPT},
+        refuses={**_GONE, 409: "The plan was applied already, or a broker refused.", **_UNKEPT},
     )
     async def apply(self, call: RouteCall[PlanPath, None, None]) -> PlanView:
         """
-        Do what was planned: each queue goes where the plan says.
+        Apply a plan: set the offset of each queue as planned.
 
-        What `before` says, and an undo brings back, is where the group stands now, which may be further on than then.
+        `before`, which an undo restores, is set to the offsets at the time of this call; they may be past those at
+        planning.
         """
         kept = self._plans.take(call.path.id, "planned")
         try:
@@ -238,21 +239,21 @@ class OffsetsApi:
         answer=PlanView,
         refuses={
             **_GONE,
-            409: "It was not applied, the group had no positions before, or a broker declined.",
+            409: "The plan was not applied, the group had no offsets before, or a broker refused.",
             **_UNKEPT,
         },
     )
     async def undo(self, call: RouteCall[PlanPath, None, None]) -> PlanView:
         """
-        Bring a group back to where it stood before a plan was applied, from wherever it stands now.
+        Undo a plan: set the group's offsets back to those before the plan was applied.
 
-        Queues where it had no position keep the new one.
+        Queues where the group had no offset keep the new one.
         """
         kept = self._plans.take(call.path.id, "applied", "failed")
         offsets = _before(kept.plan)
         try:
             if not offsets:
-                raise Problem(409, "it moved no position that the group had before", "not-undoable")
+                raise Problem(409, "the plan changed no offset that the group had before", "not-undoable")
             back = await self._view.admin.positions.plan_to(kept.plan.group, kept.plan.topic, offsets)
         except SettingError as error:
             raise Problem(409, str(error), "queue-gone") from None
@@ -263,21 +264,21 @@ class OffsetsApi:
 
     @route("DELETE", "/offsets/plans/{id}", scope=ADMIN, path_type=PlanPath, remote=False, refuses={**_GONE, **UNKEPT})
     async def delete(self, call: RouteCall[PlanPath, None, None]) -> None:
-        """Forget a plan; what it did stays."""
+        """Delete a plan; its effects stay."""
         await self._plans.delete(call.path.id)
 
 
 def _check(order: ResetOrder) -> None:
     """Let an order pass that says where to. @raise Problem: 400."""
     if order.to in ("time", "offset") and order.value < 0:
-        raise Problem(400, f"a {order.to} is not negative", "invalid-value")
+        raise Problem(400, f"{order.to} must not be negative", "invalid-value")
     if order.to == "explicit" and (order.queues is None or any(one.offset is None for one in order.queues)):
-        raise Problem(400, "name the queues, each with its offset", "invalid-value")
+        raise Problem(400, "list the queues, each with its offset", "invalid-value")
     if order.to != "explicit" and any(one.offset is not None for one in order.queues or ()):
-        raise Problem(400, "queues have offsets of their own only if `to` is explicit", "invalid-value")
+        raise Problem(400, "queues may have offsets of their own only if `to` is explicit", "invalid-value")
     queues = [(one.broker, one.queue_id) for one in order.queues or ()]
     if len(set(queues)) != len(queues):
-        raise Problem(400, "a queue is named twice", "invalid-value")
+        raise Problem(400, "a queue is listed twice", "invalid-value")
 
 
 def _members(kept: Plan) -> dict[str, Any]:

@@ -26,11 +26,13 @@ from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 
-_GONE: Final = {404: "The group has no dead letters, or not this one; or the topic to send to is not there."}
+_GONE: Final = {404: "The group has no dead letters, or not this one; or the destination topic does not exist."}
 
 To = Annotated[
     Literal["group", "topic"],
-    Meta(description="To this group alone, by its retry topic; or to the topic it came from, for all its groups."),
+    Meta(
+        description="`group`: only to this group, by its retry topic; `topic`: to its original topic, for all groups."
+    ),
 ]
 
 
@@ -43,7 +45,7 @@ class LetterPath(msgspec.Struct):
 
 class Mending(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    What to change of a message before it is sent; what is null stays. A body is C{text} or C{base64}.
+    Changes to a message before it is sent; members that are null stay as they are. A body is C{text} or C{base64}.
 
     @ivar properties: to be set; with an empty value, to be removed. The system's cannot be.
     """
@@ -56,7 +58,7 @@ class Mending(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_onl
 
 
 class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """How to send one dead letter again."""
+    """How to resend one dead letter."""
 
     to: To = "group"
     mend: Mending | None = None
@@ -64,16 +66,16 @@ class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
 
 
 LettersOrderIds = Annotated[list[MessageId], Meta(min_length=1, max_length=1000)]
-LettersOrderFromMs = Annotated[TimeMs, Meta(description="Put aside then or later.")]
-LettersOrderUntilMs = Annotated[TimeMs, Meta(description="Put aside then or before; 0: until now.")]
-LettersOrderBody = Annotated[str, Meta(max_length=255, description="Text that the body holds.")]
-LettersOrderKey = Annotated[str, Meta(max_length=255, description="A key that it has.")]
-LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="So many at most.")]
+LettersOrderFromMs = Annotated[TimeMs, Meta(description="Became a dead letter then or later.")]
+LettersOrderUntilMs = Annotated[TimeMs, Meta(description="Became a dead letter then or earlier; 0: until now.")]
+LettersOrderBody = Annotated[str, Meta(max_length=255, description="Text that the body contains.")]
+LettersOrderKey = Annotated[str, Meta(max_length=255, description="One of its keys.")]
+LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="The most to process.")]
 
 
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    Which dead letters to send again: those with one of C{ids}, or, if that is null, all that the filters let pass.
+    Which dead letters to resend: those in C{ids}, or, if that is null, all that match the filters.
     """
 
     ids: LettersOrderIds | None = None
@@ -88,12 +90,12 @@ class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
 
 class ResentRow(msgspec.Struct, rename="camel"):
     """
-    What became of one dead letter.
+    The outcome of resending one dead letter.
 
     @ivar message_id, offset_id: the dead letter's.
-    @ivar topic: where its copy went to, or would go.
-    @ivar sent_id: the copy's unique id, C{sent_offset_id} its offset id; null where it was not sent.
-    @ivar error: why not.
+    @ivar topic: the topic of the copy.
+    @ivar sent_id: the copy's unique id, C{sent_offset_id} its offset id; null if it was not sent.
+    @ivar error: why it was not sent.
     """
 
     message_id: str
@@ -109,10 +111,10 @@ class ResentRow(msgspec.Struct, rename="camel"):
 
 class ResentResult(msgspec.Struct, rename="camel"):
     """
-    What came of sending dead letters again; the rows are L{ResentRow}s.
+    The result of resending dead letters; the rows are L{ResentRow}s.
 
-    @ivar missing: ids of which there is no dead letter.
-    @ivar missing_brokers: brokers that did not answer: their dead letters were not looked at, or not all.
+    @ivar missing: ids without a dead letter.
+    @ivar missing_brokers: brokers that did not answer: their dead letters were not read, or not all.
     """
 
     found: int
@@ -140,10 +142,10 @@ class ResendApi:
         body=LetterOrder,
         answer=ResentRow,
         body_limit=PUBLISH_LIMIT,
-        refuses={**_GONE, 409: "Its body cannot be unpacked, nothing says where it came from, or a broker declined."},
+        refuses={**_GONE, 409: "The body cannot be decompressed, the original topic is unknown, or a broker refused."},
     )
     async def resend(self, call: RouteCall[LetterPath, None, LetterOrder]) -> ResentRow:
-        """Send one dead letter again, mended if wanted; it stays where it is."""
+        """Send one dead letter again, edited if requested; the dead letter itself stays."""
         group = call.path.name
         letters = DeadLetters(self._view.partial(call.missing))
         await letters.queues(group)
@@ -169,9 +171,10 @@ class ResendApi:
     )
     async def resend_many(self, call: RouteCall[GroupPath, None, LettersOrder]) -> JobView:
         """
-        Send dead letters again: some, or all that are meant; a job.
+        Send dead letters again, some by id or all that match the filters; a job.
 
-        Its rows are `ResentRow`s, its result a `ResentResult`. One that cannot be sent does not keep the others.
+        Its rows are `ResentRow`s, its result a `ResentResult`. A dead letter that cannot be sent does not stop the
+        others.
         """
         group = call.path.name
         view = self._view.partial(Missing(), None)

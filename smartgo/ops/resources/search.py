@@ -29,29 +29,31 @@ SEARCH: Final = "search"
 
 _QUEUES_AT_ONCE: Final = 4
 
-Word = Annotated[str, Meta(max_length=255, description="A key of the message, whole.")]
+Word = Annotated[str, Meta(max_length=255, description="A complete key of the message.")]
 Needle = Annotated[str, Meta(max_length=255)]
 
 
-SearchOrderUniqueKey = Annotated[str, Meta(max_length=255, description="The id that its producer gave it.")]
+SearchOrderUniqueKey = Annotated[str, Meta(max_length=255, description="The unique id that its producer assigned.")]
 SearchOrderOffsetId = Annotated[str, Meta(max_length=56, pattern="^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})?$")]
 SearchOrderUntilMs = Annotated[int, Meta(ge=0, le=253_402_300_799_999, description="0: until now.")]
-SearchOrderTag = Annotated[Needle, Meta(description="Messages with this tag alone; `A || B`: with either.")]
-SearchOrderBody = Annotated[Needle, Meta(description="Text that the body holds.")]
-SearchOrderProperty = Annotated[Needle, Meta(description="The name of a property that it has.")]
-SearchOrderValue = Annotated[Needle, Meta(description="Text that this property holds, or any where none is named.")]
-SearchOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="End after so many were found.")]
-SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="End after so many were read.")]
+SearchOrderTag = Annotated[Needle, Meta(description="Only messages with this tag; `A || B`: with either.")]
+SearchOrderBody = Annotated[Needle, Meta(description="Text that the body contains.")]
+SearchOrderProperty = Annotated[Needle, Meta(description="The name of a property.")]
+SearchOrderValue = Annotated[
+    Needle, Meta(description="Text that the property contains; without a name, that any property contains.")
+]
+SearchOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="Stop after so many found messages.")]
+SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="Stop after so many read messages.")]
 
 
 class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     What to search for.
 
-    With C{key}, C{uniqueKey} or C{offsetId} (one of them) brokers' indexes are asked; without, the topic is read from
-    C{fromMs} to C{untilMs}. The other filters hold for what was found.
+    With C{key}, C{uniqueKey} or C{offsetId} (one of them) the brokers' indexes are searched; otherwise the topic is
+    read from C{fromMs} to C{untilMs}. The other filters apply to the messages found.
 
-    @ivar queue_id: this queue of each broker alone.
+    @ivar queue_id: only this queue of each broker.
     """
 
     topic: TopicName
@@ -72,12 +74,12 @@ class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw
 
 class SearchResult(msgspec.Struct, rename="camel"):
     """
-    What came out of a search; the messages are the job's rows.
+    The result of a search; the messages are the job's rows.
 
-    @ivar found: messages; C{scanned}: how many were read for it.
+    @ivar found: number of messages found; C{scanned}: number of messages read.
     @ivar ended: C{complete}; C{found-enough} and C{scanned-enough}: there may be more.
-    @ivar shortened: compressed messages of which the first 4 MiB of the body alone were searched.
-    @ivar missing: brokers that were not searched, or not to the end.
+    @ivar shortened: compressed messages of which only the first 4 MiB of the body were searched.
+    @ivar missing: brokers that were not searched, or only in part.
     """
 
     found: int
@@ -113,7 +115,7 @@ class SearchApi:
         """
         order = call.body
         if sum(map(bool, (order.key, order.unique_key, order.offset_id))) > 1:
-            raise Problem(400, "give key, uniqueKey or offsetId, one of the three", "invalid-value")
+            raise Problem(400, "give only one of key, uniqueKey and offsetId", "invalid-value")
         if order.until_ms and order.until_ms < order.from_ms:
             raise Problem(400, "untilMs is before fromMs", "invalid-value")
         # A job takes as long as it takes: its view has no limit for all questions together.

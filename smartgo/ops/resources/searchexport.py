@@ -37,9 +37,9 @@ class FoundQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
 
 class FoundLine(ExportedLine):
     """
-    One line of what was found.
+    One line of an export of found messages.
 
-    @ivar missing: it is no longer there: the line says where it was, and has neither properties nor a body.
+    @ivar missing: the message was removed: the line has its position, but no properties and no body.
     """
 
     missing: bool = False
@@ -61,21 +61,21 @@ class FoundApi:
         query=FoundQuery,
         answer=LinesAnswer,
         names=(FoundLine, MissingLine),
-        refuses={404: "There is no such job, or no more.", 409: "It is no search, or runs still."},
+        refuses={404: "There is no such job, or no more.", 409: "The job is not a search, or is still running."},
     )
     async def export(self, call: RouteCall[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
         """
-        Write the messages that a search has found as JSON lines, as they are read again, with their bodies.
+        Export the messages that a search found as JSON lines, with their bodies; they are read again for it.
 
-        Each line is a `FoundLine`, in the order in which they were found. One that was removed since is there as
-        `missing`. Those of a broker that does not answer are left out, and a `MissingLine` at the end says so. A
-        connection that is cut means that not all were written.
+        Each line is a `FoundLine`, in the order in which they were found. A message that was removed since is marked
+        `missing`. Messages of a broker that does not answer are left out, and a `MissingLine` at the end names it. A
+        connection that breaks off means an incomplete export.
         """
         job = self._jobs.get(call.path.id)
         if job.kind != SEARCH:
-            raise Problem(409, f"job {job.id} is no search, but {job.kind}", "not-a-search")
+            raise Problem(409, f"job {job.id} is not a search but {job.kind}", "not-a-search")
         if job.state == "running":
-            raise Problem(409, f"job {job.id} runs still: wait for its end, or cancel it", "job-running")
+            raise Problem(409, f"job {job.id} is still running: wait for its end, or cancel it", "job-running")
         call.headers["Content-Disposition"] = f'attachment; filename="search-{job.id}.jsonl"'
         return in_pieces(self._lines(job.rows[: call.query.limit]))
 

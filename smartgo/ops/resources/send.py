@@ -27,11 +27,11 @@ GROUP: Final = "smartgo-ops"
 """The producer group of what is sent over the API."""
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="A word without blanks.")]
-Tag = Annotated[str, Meta(max_length=255, description="One word by which consumers may filter.")]
+Tag = Annotated[str, Meta(max_length=255, description="A tag by which consumers may filter.")]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=255)]
 PropertyValue = Annotated[str, Meta(max_length=32767)]
 Properties = Annotated[dict[PropertyName, PropertyValue], Meta(max_length=128, description="The application's own.")]
-Keys = Annotated[list[Key], Meta(max_length=64, description="Words by which it can be searched for.")]
+Keys = Annotated[list[Key], Meta(max_length=64, description="Keys by which it can be searched for.")]
 
 
 class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -44,12 +44,14 @@ class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 SendOrderText = Annotated[str | None, Meta(description="The body as text; it is sent as UTF-8.")]
 SendOrderBase64 = Annotated[str | None, Meta(description="The body's bytes.")]
 SendOrderDelayLevel = Annotated[int, Meta(ge=0, le=64, description="Deliver later: 1 is 1 s, 2 is 5 s, …; 0 at once.")]
-SendOrderFlag = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number of the application's own.")]
+SendOrderFlag = Annotated[
+    int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number for the application's own use.")
+]
 
 
 class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    A message to be sent; its body is C{text} or C{base64}, one of the two.
+    A message to send; its body is either C{text} or C{base64}.
 
     @ivar queue: the queue; null for any.
     """
@@ -67,12 +69,12 @@ class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
 
 class SentMessage(msgspec.Struct, rename="camel"):
     """
-    What became of a message that was sent.
+    The outcome of sending a message.
 
     @ivar status: C{SEND_OK}; C{FLUSH_DISK_TIMEOUT}, C{FLUSH_SLAVE_TIMEOUT}, C{SLAVE_NOT_AVAILABLE}: it is stored, but
-        not as durably as the broker is set up to; C{DRY_RUN}: it was not sent.
+        not as durably as configured; C{DRY_RUN}: it was not sent.
     @ivar topic: where it was sent to.
-    @ivar message_id: its unique id; null where it was not sent, as are the rest.
+    @ivar message_id: its unique id; null if it was not sent, like the members below.
     """
 
     status: str
@@ -94,7 +96,7 @@ class Outbox:
 
     async def send(self, message: Message, queue: QueueChoice | None = None) -> SentMessage:
         """
-        Send a message to a topic that is there.
+        Send a message to an existing topic.
 
         @raise Problem: as L{check} does.
         @raise MessageIllegal: no broker would take the message.
@@ -117,7 +119,7 @@ class Outbox:
         @raise Problem: 404, there is no such topic; 403, he may not.
         """
         if (await self._view.topic(topic)).kind == TopicKind.SYSTEM and not principal.may(ADMIN):
-            raise Problem(403, f"topic {topic} is the system's; sending to it needs the scope admin", "scope-missing")
+            raise Problem(403, f"{topic} is a system topic; sending to it needs the scope admin", "scope-missing")
 
     async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
         """
@@ -133,7 +135,7 @@ class Outbox:
                 raise Problem(404, where, "queue-not-found")
             configs = {queue.broker: config}
         if not any(one.perm & WRITE and one.write_queue_nums for one in configs.values()):
-            raise Problem(403, f"topic {topic} cannot be written", "no-permission")
+            raise Problem(403, f"topic {topic} does not accept messages", "no-permission")
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes:
@@ -143,18 +145,18 @@ def body_of(text: str | None, encoded: str | None) -> bytes:
     @raise Problem: 400, it holds both, or none, or no base64.
     """
     if (text is None) == (encoded is None):
-        raise Problem(400, "give the body as text or as base64, one of the two", "invalid-value")
+        raise Problem(400, "give the body either as text or as base64", "invalid-value")
     try:
         return text.encode() if text is not None else base64.b64decode(encoded or "", validate=True)
     except (binascii.Error, ValueError):
-        raise Problem(400, "the body is no text, or no base64", "invalid-value") from None
+        raise Problem(400, "the body is not valid text or base64", "invalid-value") from None
 
 
 def check_own(named: dict[str, str]) -> None:
     """Let properties pass that are the application's own. @raise Problem: 400, one is not."""
     for name in named:
         if not is_own(name):
-            raise Problem(400, f"property {name!r} is not the application's to set", "invalid-value")
+            raise Problem(400, f"property {name!r} is reserved and cannot be set", "invalid-value")
 
 
 def _sent(result: SendResult) -> SentMessage:
@@ -186,9 +188,9 @@ class SendApi:
     )
     async def send(self, call: RouteCall[None, None, SendOrder]) -> SentMessage:
         """
-        Send a message to a topic that is there.
+        Send a message to an existing topic.
 
-        Its body may have 4 MiB as text, and 3 MiB where it comes as base64. Topics of the system need the scope admin.
+        The body may have up to 4 MiB as text, or 3 MiB as base64. System topics need the scope admin.
         """
         order = call.body
         body = body_of(order.text, order.base64)

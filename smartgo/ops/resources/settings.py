@@ -28,9 +28,8 @@ class SettingChanges(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     Settings to change.
 
     @ivar changes: values as in a file, by name.
-    @ivar keep: over restarts, too: then they win over the settings file, and a flag of the command line alone wins
-        over them.
-    @ivar dry_run: say what would be changed, and change nothing.
+    @ivar keep: keep the values across restarts: they override the settings file; only command-line flags override them.
+    @ivar dry_run: only report what would be changed.
     """
 
     changes: ChangesChanges
@@ -40,9 +39,9 @@ class SettingChanges(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
 
 class Undo(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    How to take a change back.
+    How to undo a change.
 
-    @ivar dry_run: say what would be changed, and change nothing.
+    @ivar dry_run: only report what would be changed.
     """
 
     dry_run: bool = False
@@ -57,7 +56,7 @@ class ChangePath(msgspec.Struct):
     id: ChangeId
 
 
-ChangesSetting = Annotated[str, Meta(max_length=64, description="Those of one setting alone.")]
+ChangesSetting = Annotated[str, Meta(max_length=64, description="Only those of one setting.")]
 
 
 class ChangesQuery(ListQuery, kw_only=True):
@@ -66,10 +65,10 @@ class ChangesQuery(ListQuery, kw_only=True):
     setting: ChangesSetting = ""
 
 
-SettingsTable = Annotated[str, Meta(max_length=32, description="Those of one table alone.")]
-SettingsChanged = Annotated[bool | None, Meta(description="Those alone that somebody set, or that nobody did.")]
+SettingsTable = Annotated[str, Meta(max_length=32, description="Only those of one table.")]
+SettingsChanged = Annotated[bool | None, Meta(description="Only those that are set, or that have their defaults.")]
 SettingsChangeable = Annotated[
-    bool | None, Meta(description="Those alone that can be changed while the process runs, or that cannot.")
+    bool | None, Meta(description="Only those that can be changed at run time, or that cannot.")
 ]
 
 
@@ -81,7 +80,7 @@ class SettingsQuery(ListQuery, kw_only=True):
     changeable: SettingsChangeable = None
 
 
-_STARTING: Final = "The broker of this process has not started, or there are too many requests at once."
+_STARTING: Final = "The broker of this process has not started, or too many requests are in progress."
 
 
 class SettingsApi:
@@ -93,7 +92,7 @@ class SettingsApi:
 
     @route("GET", "/config", scope=ADMIN, query=SettingsQuery, answer=Page[SettingValue], remote=False, tag="process")
     def settings(self, call: RouteCall[None, SettingsQuery, None]) -> Page[SettingValue]:
-        """List the settings of this process with where each comes from; sorted by name, table or origin."""
+        """List the settings of this process and where each comes from; sorted by name, table or origin."""
         rows = [] if self._node is None else list(self._node.settings())
         query = call.query
         if query.table:
@@ -114,9 +113,9 @@ class SettingsApi:
         remote=False,
         tag="process",
         refuses={
-            403: "One cannot be changed while the process runs, or the scope is missing.",
-            409: "This API fronts a cluster from outside, and has no broker of its own; or what was to be kept is given"
-            " by a flag, or could not be written.",
+            403: "A setting cannot be changed while the process runs, or the scope is missing.",
+            409: "This process has no broker of its own; or a setting to keep is given by a flag; or it could not be"
+            " written.",
             503: _STARTING,
         },
     )
@@ -124,11 +123,11 @@ class SettingsApi:
         self, call: RouteCall[None, None, SettingChanges]
     ) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
         """
-        Change settings of this process, all or none; answers what they are now.
+        Change settings of this process, all or none; returns the new values.
 
-        Those that are C{changeable} alone: never an address, a path, a name, or what decides who may do what. They are
-        in force at once, until the process is started again or, with C{keep}, from then on too. The audit log and
-        C{GET /config/history} have what they were before.
+        Only C{changeable} settings: never addresses, paths, names or access rights. They take effect at once and last
+        until the next restart, or beyond it with C{keep}. The audit log and C{GET /config/history} record the previous
+        values.
         """
         node, body = self._local, call.body
         planned = node.plan(body.changes, body.keep)
@@ -140,7 +139,7 @@ class SettingsApi:
     @property
     def _local(self) -> ILocalNode:
         if self._node is None:
-            raise Problem(409, "there is no broker in this process", "not-local")
+            raise Problem(409, "this process has no broker", "not-local")
         return self._node
 
     # -- what was changed --------------------------------------------------------------------------------------
@@ -156,9 +155,9 @@ class SettingsApi:
     )
     def history(self, call: RouteCall[None, ChangesQuery, None]) -> Page[SettingChange]:
         """
-        List changes of settings, the newest first; sorted by id, atMs, name or who.
+        List changes of settings, newest first; sorted by id, atMs, name or who.
 
-        Those made over remoting (25) are among them. The last 500 are kept, over restarts too.
+        Changes made over the remoting protocol (request code 25) are included. The last 500 are kept, across restarts.
         """
         query = call.query
         rows = [] if self._node is None else self._node.history()
@@ -178,21 +177,21 @@ class SettingsApi:
         refuses={
             403: "It cannot be changed while the process runs, or the scope is missing.",
             404: "There is no such change, or no more.",
-            409: "It was changed again since; or this API fronts a cluster from outside.",
+            409: "The setting was changed again since; or this process has no broker of its own.",
             503: _STARTING,
         },
     )
     def undo(self, call: RouteCall[ChangePath, None, Undo]) -> list[ChangedSetting] | Deferred[list[ChangedSetting]]:
         """
-        Take back one change: what was in force before it is again, and so is what was kept over restarts.
+        Undo one change: restore the previous value, in force and kept across restarts.
 
-        That is a change as any other, and can be taken back too.
+        An undo is a change like any other and can itself be undone.
         """
         node, change = self._local, int(call.path.id)
         try:
             planned = node.plan_undo(change)
         except LookupError:
-            raise Problem(404, f"there is no change {change}, or no more", "change-not-found") from None
+            raise Problem(404, f"there is no change {change}, or it is no longer kept", "change-not-found") from None
         call.noted["before"] = {one.name: one.before for one in planned}
         call.noted["after"] = {one.name: one.value for one in planned}
         return planned if call.body.dry_run else node.undo(change, call.principal.name, call.address)

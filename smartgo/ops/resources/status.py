@@ -20,13 +20,13 @@ _REST: Final = 10  # times as long as metrics took, they are shown again
 
 
 class Health(msgspec.Struct, rename="camel"):
-    """Whether the process is there."""
+    """Whether the process is up."""
 
     status: str
 
 
 class Readiness(msgspec.Struct, rename="camel"):
-    """Whether the process serves; C{checks} are for those alone who may read."""
+    """Whether the process is ready; C{checks} are shown only with the scope read."""
 
     ready: bool
     checks: list[PartState]
@@ -41,7 +41,7 @@ class StatusApi:
 
     @route("GET", "/health", scope=None, answer=Health, remote=False, tag="process")
     def health(self, call: RouteCall[None, None, None]) -> Health:
-        """Say that the process is there and its reactor turns."""
+        """Tell that the process is up and its reactor runs."""
         return Health("up")
 
     @route(
@@ -51,10 +51,10 @@ class StatusApi:
         answer=Readiness,
         remote=False,
         tag="process",
-        refuses={503: "It does not serve, or not yet."},
+        refuses={503: "The process is not ready."},
     )
     def ready(self, call: RouteCall[None, None, None]) -> Readiness:
-        """Say whether the process serves: 503 where it does not."""
+        """Tell whether the process is ready to serve; 503 if it is not."""
         checks = [] if self._node is None else list(self._node.checks())
         bad = [one.name for one in checks if not one.well]
         if bad:
@@ -64,7 +64,7 @@ class StatusApi:
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: RouteCall[None, None, None]) -> dict[str, float]:
-        """Say figures of this process: reactor stalls, bytes that wait for the disk, and others."""
+        """Show internal figures of this process: reactor stalls, unflushed bytes, and others."""
         return {} if self._node is None else dict(self._node.figures())
 
 
@@ -80,9 +80,10 @@ class MetricsApi:
     @route("GET", "/metrics", scope=READ, answer=Raw, media="text/plain", remote=False, tag="process")
     def metrics(self, call: RouteCall[None, None, None]) -> Raw:
         """
-        Give the metrics in the text form of Prometheus; C{/metrics} gives the same.
+        Return the metrics in the text format of Prometheus; the same as C{/metrics}.
 
-        They are shown again for a second, or longer if they took long: many who ask do not keep the broker busy.
+        The answer is reused for a second, or longer if it took long to make, so that many readers do not load the
+        broker.
         """
         began = self._clock.seconds()
         if began >= self._stale:

@@ -48,7 +48,7 @@ _HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
 _WINDOW: Final = 1.0  # seconds
 
 
-PeekCount = Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="Messages at most.")]
+PeekCount = Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="The most messages to return.")]
 
 
 class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -63,12 +63,12 @@ class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
 
 class PeekPage(msgspec.Struct, rename="camel"):
     """
-    A piece of a queue.
+    A range of messages of a queue.
 
     @ivar offset: where it begins: as asked for, moved into the queue's bounds.
-    @ivar next_offset: where the next piece begins; null at the end of the queue.
-    @ivar previous_offset: where the piece before begins; null at its beginning.
-    @ivar minimum: the offset of the first message there, C{maximum} that of the next to come.
+    @ivar next_offset: where the next range begins; null at the end of the queue.
+    @ivar previous_offset: where the previous range begins; null at the beginning of the queue.
+    @ivar minimum: the offset of the oldest message, C{maximum} that of the next message.
     """
 
     items: list[MessageRow]
@@ -79,16 +79,18 @@ class PeekPage(msgspec.Struct, rename="camel"):
     maximum: int
 
 
-TailTag = Annotated[str, Meta(max_length=255, description="With this tag alone; `A || B`: with either.")]
-TailKey = Annotated[str, Meta(max_length=255, description="With this key alone.")]
-TailBody = Annotated[str, Meta(max_length=255, description="Text that the body holds.")]
-TailLast = Annotated[int, Meta(ge=0, le=PEEK_LIMIT, description="Begin so many before the end of each queue.")]
-TailCount = Annotated[int, Meta(ge=1, le=10_000, description="End after so many messages.")]
-TailRate = Annotated[int, Meta(ge=1, le=100, description="Messages a second at most; the rest is counted.")]
+TailTag = Annotated[str, Meta(max_length=255, description="Only with this tag; `A || B`: with either.")]
+TailKey = Annotated[str, Meta(max_length=255, description="Only with this key.")]
+TailBody = Annotated[str, Meta(max_length=255, description="Text that the body contains.")]
+TailLast = Annotated[
+    int, Meta(ge=0, le=PEEK_LIMIT, description="Begin this many messages before the end of each queue.")
+]
+TailCount = Annotated[int, Meta(ge=1, le=10_000, description="Stop after this many messages.")]
+TailRate = Annotated[int, Meta(ge=1, le=100, description="The most messages per second; the rest is only counted.")]
 
 
 class TailQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to follow; with C{queueId} this queue of each broker alone."""
+    """What to follow; with C{queueId} only this queue of each broker."""
 
     topic: TopicName
     broker: OptionalBroker = ""
@@ -146,7 +148,7 @@ class TailApi:
         refuses={404: "There is no such topic, broker or queue."},
     )
     async def peek(self, call: RouteCall[None, PeekQuery, None]) -> PeekPage:
-        """Show a piece of a queue; by default the last one."""
+        """Show a range of messages of a queue, by default the newest."""
         query = call.query
         reader = ClusterQueueReader(self._view.partial(call.missing))
         (queue,) = await reader.queues(query.topic, query.broker, query.queue_id)
@@ -170,13 +172,13 @@ class TailApi:
         scope=READ,
         query=TailQuery,
         answer=StreamAnswer,
-        refuses={404: "There is no such topic, broker or queue.", 409: "It has too many queues to follow all."},
+        refuses={404: "There is no such topic, broker or queue.", 409: "The topic has too many queues to follow."},
     )
     async def tail(self, call: RouteCall[None, TailQuery, None]) -> LiveTail:
         """
-        Send messages as they come, by server-sent events.
+        Stream new messages of a topic (server-sent events).
 
-        Events are `begun`, `message`, `skipped`, `trouble`, `ended` and `dropped`. No group is joined.
+        Events are `begun`, `message`, `skipped`, `trouble`, `ended` and `dropped`. No consumer group is involved.
         """
         query = call.query
         self._check_room(call.owner)
@@ -193,9 +195,9 @@ class TailApi:
     def _check_room(self, owner: str) -> None:
         wait = {"Retry-After": "5"}
         if len(self._tails) >= TAILS:
-            raise Problem(503, f"more than {TAILS} tails at once", "too-many-tails", wait)
+            raise Problem(503, f"more than {TAILS} tails are open", "too-many-tails", wait)
         if sum(one.owner == owner for one in self._tails) >= SHARE:
-            raise Problem(503, f"more than {SHARE} tails of yours at once", "too-many-tails", wait)
+            raise Problem(503, f"you have more than {SHARE} tails open", "too-many-tails", wait)
 
 
 @implementer(IStreamSource)

@@ -23,7 +23,7 @@ class RouteBroker(msgspec.Struct, rename="camel"):
 
 
 class RouteQueues(msgspec.Struct, rename="camel"):
-    """The queues of a topic at one broker, as clients are told."""
+    """The queues of a topic at one broker, as in the route that clients receive."""
 
     broker: str
     read_queues: int
@@ -32,7 +32,7 @@ class RouteQueues(msgspec.Struct, rename="camel"):
 
 
 class RouteView(msgspec.Struct, rename="camel"):
-    """Where clients are sent, as a registry says."""
+    """The route of a topic, as the registry gives it."""
 
     brokers: list[RouteBroker]
     queues: list[RouteQueues]
@@ -47,7 +47,7 @@ class TopicRoutesApi:
 
     @route("GET", "/topics/{name}/route", scope=READ, path_type=TopicPath, answer=RouteView, refuses=_GONE)
     async def where(self, call: RouteCall[TopicPath, None, None]) -> RouteView:
-        """Show where clients of a topic are sent."""
+        """Show the route of a topic: the brokers and queues that clients are given."""
         found = await self._view.admin.topics.route(call.path.name)
         return RouteView(
             [

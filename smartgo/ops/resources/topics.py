@@ -37,11 +37,11 @@ def perm_of(bits: int) -> Perm:
 
 class Amounts(msgspec.Struct, rename="camel"):
     """
-    What is in a topic.
+    The messages in a topic.
 
-    @ivar messages: in all queues, from the first that is kept to the last.
-    @ivar last_ms: when the last one was stored, wall clock; null where there is none.
-    @ivar put_tps: stored a second, in the last minute; null where brokers do not tell.
+    @ivar messages: number of stored messages in all queues.
+    @ivar last_ms: when the newest was stored, wall clock; null if there is none.
+    @ivar put_tps: messages stored per second in the last minute; null if brokers do not report it.
     """
 
     messages: int
@@ -54,9 +54,9 @@ class TopicRow(msgspec.Struct, rename="camel"):
     One topic.
 
     @ivar kind: an application's (C{normal}), a group's (C{retry}, C{dead}), or the brokers' own (C{system}).
-    @ivar read_queues: over all its brokers, as C{write_queues}.
-    @ivar perm: of all its brokers together; theirs can differ.
-    @ivar amounts: where they were asked for.
+    @ivar read_queues: at all its brokers together; C{write_queues} likewise.
+    @ivar perm: of all its brokers together; each broker's may differ.
+    @ivar amounts: if requested.
     """
 
     name: str
@@ -86,7 +86,7 @@ class TopicView(TopicRow):
     """
     One topic in full.
 
-    @ivar missing: brokers that did not tell: they may have the topic too, and more of its messages.
+    @ivar missing: brokers that did not answer: they may have more of the topic.
     """
 
     settings: list[TopicSettings] = []
@@ -97,9 +97,9 @@ class QueueRow(msgspec.Struct, rename="camel"):
     """
     One queue.
 
-    @ivar min_offset: of the first message that is kept; C{max_offset} of the next that comes.
-    @ivar last_ms: when the last message was stored, wall clock; null where there is none.
-    @ivar first_ms: when the first one was that is kept; null where there is none, or where it was not asked for.
+    @ivar min_offset: offset of the oldest message; C{max_offset} that of the next message.
+    @ivar last_ms: when the newest message was stored, wall clock; null if there is none.
+    @ivar first_ms: when the oldest message was stored; null if there is none, or if not requested.
     """
 
     broker: str
@@ -111,9 +111,9 @@ class QueueRow(msgspec.Struct, rename="camel"):
     first_ms: int | None = None
 
 
-TopicsKind = Annotated[list[Kind], Meta(max_length=4, description="Those of these kinds alone.")]
-TopicsBroker = Annotated[str, Meta(max_length=127, description="Those of one broker alone.")]
-TopicsAmounts = Annotated[bool, Meta(description="Add how much is in each topic of the page.")]
+TopicsKind = Annotated[list[Kind], Meta(max_length=4, description="Only those of these kinds.")]
+TopicsBroker = Annotated[str, Meta(max_length=127, description="Only those of one broker.")]
+TopicsAmounts = Annotated[bool, Meta(description="Include the number of messages of each topic of the page.")]
 
 
 class TopicsQuery(ListQuery, kw_only=True):
@@ -124,7 +124,7 @@ class TopicsQuery(ListQuery, kw_only=True):
     amounts: TopicsAmounts = False
 
 
-QueuesAges = Annotated[bool, Meta(description="Add when the first message of each queue of the page was stored.")]
+QueuesAges = Annotated[bool, Meta(description="Include when the oldest message of each queue of the page was stored.")]
 
 
 class QueuesQuery(ListQuery, kw_only=True):
@@ -144,13 +144,13 @@ class TopicBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
 
 
 class NewTopic(TopicBody, kw_only=True):
-    """A topic to be made."""
+    """A new topic."""
 
     name: TopicName
 
 
 class Done(msgspec.Struct, rename="camel"):
-    """The brokers that did it."""
+    """The brokers that made the change."""
 
     brokers: list[str]
 
@@ -186,20 +186,20 @@ class TopicsApi:
         body=NewTopic,
         answer=Done,
         status=201,
-        refuses={409: "There is one of that name, or a broker declined."},
+        refuses={409: "The name is taken, or a broker refused."},
     )
     async def create(self, call: RouteCall[None, None, NewTopic]) -> Done:
-        """Make a topic."""
+        """Create a topic."""
         body = call.body
         check_topic(body.name)
         self._view.topics.forget()
         if body.name in await self._view.topics.get():
-            raise Problem(409, f"there is a topic {body.name} already", "topic-exists")
+            raise Problem(409, f"topic {body.name} exists already", "topic-exists")
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/topics/{name}", scope=READ, path_type=TopicPath, answer=TopicView, refuses=_GONE)
     async def show(self, call: RouteCall[TopicPath, None, None]) -> TopicView:
-        """Show a topic: its settings at each broker, and how much is in it."""
+        """Show a topic: its settings at each broker and its messages."""
         view = self._view.partial(call.missing)
         entry = await view.topic(call.path.name)
         row = _row(entry)
@@ -253,9 +253,9 @@ class TopicsApi:
     @route("DELETE", "/topics/{name}", scope=ADMIN, path_type=TopicPath, answer=Done, refuses=_GONE)
     async def delete(self, call: RouteCall[TopicPath, None, None]) -> Done:
         """
-        Delete a topic with its messages, at all brokers.
+        Delete a topic and its messages at all brokers.
 
-        Groups keep their positions in it.
+        Groups keep their offsets in it.
         """
         self._view.topics.forget()
         entry = await self._view.topic(call.path.name)
@@ -305,7 +305,7 @@ class TopicsApi:
         refuses=_GONE,
     )
     async def groups(self, call: RouteCall[TopicPath, ListQuery, None]) -> Page[str]:
-        """List the groups that read a topic, or have positions in it."""
+        """List the groups that subscribe to a topic or have offsets in it."""
         view = self._view.partial(call.missing)
         entry = await view.topic(call.path.name)
         names = await view.admin.topics.groups(entry.name)

@@ -41,7 +41,7 @@ class AuditEntry(msgspec.Struct, frozen=True, rename="camel"):
     @ivar at_ms: wall clock.
     @ivar action: the route: C{PUT /topics/{name}}.
     @ivar subject: the names in its path.
-    @ivar detail: what was asked for, secrets hidden, cut.
+    @ivar detail: the request's parameters, with secrets hidden, shortened.
     @ivar status: what was answered.
     @ivar error: the problem's code, where it was one.
     """

@@ -107,9 +107,11 @@ class RequestGuard:
         if not host:
             raise Problem(400, "the header Host is missing")
         if credentials.hosts > 1:
-            raise Problem(400, "the header Host is there more than once")
+            raise Problem(400, "the header Host is given more than once")
         if not self._is_us(host.lower(), credentials):
-            raise Problem(403, "this host name is not one of ours; opsHosts names those that are", "host-not-allowed")
+            raise Problem(
+                403, "this host name is not allowed; the setting opsHosts lists those that are", "host-not-allowed"
+            )
         origin = credentials.header("Origin")
         scheme = "https" if credentials.secure else "http"
         if origin is not None and origin.lower() not in (
@@ -168,7 +170,7 @@ class RequestGuard:
             token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
             if token is None:
                 self.failed(address)
-                raise Problem(401, "that is no valid token", "bad-token", _CHALLENGE)
+                raise Problem(401, "the token is not valid", "bad-token", _CHALLENGE)
             return Principal(token.name, frozenset(token.scopes), token=token.name)
         if credentials.cookie:
             session = self._sessions.find(credentials.cookie)
@@ -191,11 +193,11 @@ class RequestGuard:
         if principal.may(scope):
             return
         if principal is NOBODY:
-            raise Problem(401, "show a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
+            raise Problem(401, "send a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
         if principal is LOCAL_READER:
             raise Problem(
                 401,
-                f"this needs the scope {scope}; without a token, or a login, there is nothing but reading",
+                f"this needs the scope {scope}; without a token or a login only reading is allowed",
                 "login-needed",
                 _CHALLENGE,
             )

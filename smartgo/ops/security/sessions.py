@@ -81,7 +81,7 @@ class SessionTable:
         """Begin a session with a token's scopes (C{None}: a login link's); return it and what its cookie holds."""
         self._sweep()
         if len(self._sessions) >= _MOST:
-            raise Problem(503, "too many people are logged in", "too-many-sessions")
+            raise Problem(503, "there are too many sessions", "too-many-sessions")
         secret = self._secret()
         clock = self._env.clock
         session = Session(

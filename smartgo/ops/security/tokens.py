@@ -81,9 +81,9 @@ def parse_configured(entries: Iterable[str]) -> list[Token]:
                 " and HASH the SHA-256 of the token in 64 hexadecimal digits"
             )
         if name in RESERVED:
-            raise SettingError(f"opsTokens: no token may be named {name}; the audit log has that name for others")
+            raise SettingError(f"opsTokens: the name {name} is reserved for the audit log")
         if name in (one.name for one in found):
-            raise SettingError(f"opsTokens: {name} is there twice")
+            raise SettingError(f"opsTokens: {name} is listed twice")
         found.append(Token(name, named, digest, configured=True))
     return found
 
@@ -139,13 +139,15 @@ class TokenTable:
             could undo this; through the Deferred, 507: it could not be written, and is none.
         """
         if name in RESERVED:
-            raise Problem(400, f"no token may be named {name}: the audit log has that name for others", "invalid-value")
+            raise Problem(400, f"the name {name} is reserved for the audit log", "invalid-value")
         if self.get(name) is not None:
-            raise Problem(409, f"there is a token {name} already", "token-exists")
+            raise Problem(409, f"token {name} exists already", "token-exists")
         if len(self._saved) >= MOST:
-            raise Problem(409, f"there are {MOST} tokens, and no more are kept", "too-many-tokens")
+            raise Problem(409, f"there are {MOST} tokens already, the most that are kept", "too-many-tokens")
         if not self.any and ADMIN not in scopes:
-            raise Problem(409, "the first token must be one for admin, or nobody could make another", "first-token")
+            raise Problem(
+                409, "the first token must have the scope admin, or nobody could create another", "first-token"
+            )
         secret = new_secret(self._env)
         now = self._env.clock.wall_ms()
         token = Token(name, tuple(scopes), hash_of(secret), now, now + seconds * 1000 if seconds else 0)

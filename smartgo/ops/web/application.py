@@ -151,7 +151,7 @@ class RestApplication:
         error = failure.value
         if isinstance(error, MethodNotAllowed):
             allowed = ", ".join(sorted(error.valid_methods or ()))
-            return request.begin_problem(Problem(405, "this is not a method of this path", "", {"Allow": allowed}))
+            return request.begin_problem(Problem(405, "this path does not support this method", "", {"Allow": allowed}))
         return request.begin_problem(_nowhere())
 
     # -- one request -------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class RestApplication:
             if one.answer_type in (StreamAnswer, LinesAnswer) and not request.finished:
                 await request.notifyFinish().addBoth(lambda _: None)
         except CancelledError:
-            problem = Problem(408, "the client went away")
+            problem = Problem(408, "the client closed the connection")
         except defer.TimeoutError:
             problem = Problem(504, f"no answer within {self._seconds:g} s")
         except Exception as error:
@@ -186,7 +186,7 @@ class RestApplication:
                 self._log.failure(
                     "request {id}: {method} {path} failed", id=request.id, method=one.method, path=one.path
                 )
-                problem = Problem(500, "an internal error; the log has it under the request's id")
+                problem = Problem(500, "an internal error; the log has the details under the request's id")
         if one.audit:
             self._note(one, request, path, principal, credentials, call, problem)
         if problem is not None:

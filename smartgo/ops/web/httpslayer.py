@@ -11,7 +11,7 @@ from smartgo.net.tls import CLIENT_HELLO
 from smartgo.net.tlslayer import TLSLayer
 from smartgo.ops.web.problems import TITLES, Problem
 
-DETAIL: Final = "this port speaks HTTPS alone, and the request came as plain HTTP: write https:// in its address"
+DETAIL: Final = "this port speaks only HTTPS, and the request is plain HTTP: use https:// in the address"
 
 
 class HttpsLayer(TLSLayer):

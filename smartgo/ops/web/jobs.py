@@ -50,13 +50,13 @@ class JobView(msgspec.Struct, rename="camel"):
     """
     One job.
 
-    @ivar kind: what it does, such as C{search}.
-    @ivar who: the name of who began it.
-    @ivar done: steps done, of C{total}; C{total} is 0 where nobody knows.
-    @ivar doing: what it does now, in words.
-    @ivar rows: rows found up to now; C{truncated}: there were more than are kept.
-    @ivar result: what came out, once it is done.
-    @ivar error: why it failed, in words; C{code} the problem's word.
+    @ivar kind: the kind of job, such as C{search}.
+    @ivar who: who started it.
+    @ivar done: steps done, of C{total}; C{total} is 0 if unknown.
+    @ivar doing: the current step, in words.
+    @ivar rows: rows so far; C{truncated}: there were more than are kept.
+    @ivar result: the result, once the job is done.
+    @ivar error: why it failed; C{code} is the problem's code.
     """
 
     id: str
@@ -162,9 +162,13 @@ class JobTable:
         self._sweep()
         running = [one for one in self._jobs.values() if one.state == "running"]
         if len(running) >= RUNNING:
-            raise Problem(409, f"{RUNNING} jobs run already; wait for one, or cancel one", "too-many-jobs")
+            raise Problem(
+                409, f"{RUNNING} jobs are running already; wait for one to end, or cancel one", "too-many-jobs"
+            )
         if owner and sum(one.owner == owner for one in running) >= SHARE:
-            raise Problem(409, f"{SHARE} jobs of yours run already; wait for one, or cancel one", "too-many-jobs")
+            raise Problem(
+                409, f"{SHARE} of your jobs are running already; wait for one to end, or cancel one", "too-many-jobs"
+            )
         job = RestJob(self._env.random.token(8).hex(), kind, principal, self._env.clock.wall_ms(), limit)
         job.owner = owner
         self._jobs[job.id] = job
@@ -187,7 +191,7 @@ class JobTable:
             job.error = problem_of(error)
             if job.error is None:
                 self._log.failure("job {id} ({kind}) failed", id=job.id, kind=job.kind)
-                job.error = Problem(500, f"an internal error; the log has it under the job's id {job.id}")
+                job.error = Problem(500, f"an internal error; the log has the details under the job's id {job.id}")
             job.state = "failed"
             if job.cancelled:
                 self._stopped(job)
@@ -201,14 +205,14 @@ class JobTable:
         """It was cancelled: because somebody wanted that, or because it took too long."""
         job.state = "failed" if job.out_of_time else "cancelled"
         if job.out_of_time:
-            job.error = Problem(504, f"it was not done within {SECONDS / 3600:g} h, and was ended", "job-too-long")
+            job.error = Problem(504, f"the job did not end within {SECONDS / 3600:g} h and was stopped", "job-too-long")
 
     def get(self, id: str) -> RestJob:
         """Return one. @raise Problem: 404, there is none, or no more."""
         self._sweep()
         job = self._jobs.get(id)
         if job is None:
-            raise Problem(404, f"there is no job {id}, or no more", "job-not-found")
+            raise Problem(404, f"there is no job {id}, or it is no longer kept", "job-not-found")
         return job
 
     def all(self) -> list[RestJob]:
@@ -217,7 +221,7 @@ class JobTable:
         return list(self._jobs.values())
 
     def end(self, job: RestJob) -> None:
-        """Cancel a job that runs; forget one that has ended."""
+        """Cancel a running job, or remove one that has ended."""
         if job.state == "running" and job.work is not None:
             job.cancelled = True
             job.work.cancel()
@@ -249,7 +253,7 @@ class JobPath(msgspec.Struct):
     id: JobId
 
 
-JobsState = Annotated[State | None, Meta(description="Those in this state alone.")]
+JobsState = Annotated[State | None, Meta(description="Only those in this state.")]
 
 
 class JobsQuery(ListQuery, kw_only=True):
@@ -269,7 +273,7 @@ class JobsApi:
 
     @route("GET", "/jobs", scope=READ, query=JobsQuery, answer=Page[JobView], remote=False)
     def list(self, call: RouteCall[None, JobsQuery, None]) -> Page[JobView]:
-        """List jobs that run, or ended within the hour; sorted by begunMs, kind, who or state."""
+        """List jobs that are running or ended within the last hour; sorted by begunMs, kind, who or state."""
         rows = [one.view() for one in self._jobs.all() if call.query.state in (None, one.state)]
         sorts = {
             "begunMs": lambda one: one.begun_ms,
@@ -281,7 +285,7 @@ class JobsApi:
 
     @route("GET", "/jobs/{id}", scope=READ, path_type=JobPath, answer=JobView, remote=False, refuses=_GONE)
     def show(self, call: RouteCall[JobPath, None, None]) -> JobView:
-        """Say how far a job is."""
+        """Show the state of a job."""
         return self._jobs.get(call.path.id).view()
 
     @route(
@@ -295,7 +299,7 @@ class JobsApi:
         refuses=_GONE,
     )
     def rows(self, call: RouteCall[JobPath, ListQuery, None]) -> Page[Any]:
-        """Give the rows that a job has found, in the order in which it found them."""
+        """List the rows that a job has produced, in that order."""
         rows = self._jobs.get(call.path.id).rows
         if call.query.q:
             wanted = call.query.q.lower()
@@ -312,11 +316,11 @@ class JobsApi:
     )
     def end(self, call: RouteCall[JobPath, None, None]) -> None:
         """
-        Cancel a job that runs; forget one that has ended.
+        Cancel a running job, or remove one that has ended.
 
-        Who began it may do that, and who has the scope admin.
+        Allowed for whoever started the job, and with the scope admin.
         """
         job = self._jobs.get(call.path.id)
         if job.who != call.principal.name and not call.principal.may(ADMIN):
-            raise Problem(403, "somebody else began this job", "not-yours")
+            raise Problem(403, "this job was started by somebody else", "not-yours")
         self._jobs.end(job)

@@ -69,7 +69,7 @@ class LineStream:
             problem = problem_of(error)
             if problem is None:
                 self._log.failure("the lines for request {id} failed", id=self._request.id)
-                problem = Problem(500, "an internal error; the log has it under the request's id")
+                problem = Problem(500, "an internal error; the log has the details under the request's id")
             self._request.unregisterProducer()
             self._request.answer_problem(problem)  # or cut, where lines were sent already
             return

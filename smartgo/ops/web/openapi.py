@@ -21,22 +21,22 @@ LINES: Final = "application/x-ndjson"
 
 ALWAYS: Final[Mapping[int, str]] = {
     400: "The request is malformed, or a value in it is not allowed.",
-    403: "Host or origin are not allowed, the CSRF token is wrong, or the scope is missing.",
-    408: "The request did not come whole in time.",
+    403: "The host or origin is not allowed, the CSRF token is wrong, or the scope is missing.",
+    408: "The request was not complete in time.",
     413: "The body is too long.",
     414: "The URL is too long.",
     429: "Too many requests, or too many wrong tokens; Retry-After says for how long.",
     431: "The headers are too long or too many.",
-    500: "A mistake of the server; its log has it under the request's id.",
-    503: "Too many requests at once, or a broker is busy.",
+    500: "A server error; the server's log has the details under the request's id.",
+    503: "Too many requests in progress, or a broker is busy.",
 }
 """What any request may get."""
 
 _WITH_SCOPE: Final[Mapping[int, str]] = {401: "No token or session, or a wrong one."}
 _WITH_BODY: Final[Mapping[int, str]] = {415: "The body is not of type application/json."}
 _REMOTE: Final[Mapping[int, str]] = {
-    404: "There is no such thing.",
-    409: "A broker or registry declined; the detail has its words.",
+    404: "The object does not exist.",
+    409: "A broker or registry refused; the detail gives its reason.",
     502: "A broker or registry cannot be reached.",
     504: "A broker or registry did not answer in time.",
 }
@@ -151,7 +151,7 @@ def _responses(one: RestRoute, by_type: Mapping[str, Any]) -> dict[str, Any]:
         success["content"] = {one.media: {"schema": by_type[_key(one.answer_type)]}}
     responses = {str(one.status): success}
     if one.method == "GET" and one.answer_type not in (None, StreamAnswer, LinesAnswer):
-        responses["304"] = {"description": "The answer is the one that If-None-Match names."}
+        responses["304"] = {"description": "Unchanged: the answer matches If-None-Match."}
     problem = {PROBLEM: {"schema": by_type[_key(ProblemBody)]}}
     for status, when in codes_of(one).items():
         responses[str(status)] = {"description": f"{TITLES[status]}. {when}", "content": problem}

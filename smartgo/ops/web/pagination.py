@@ -24,21 +24,21 @@ MOST: Final = 200
 
 T = TypeVar("T")
 
-Limit = Annotated[int, Meta(ge=1, le=MOST, description="Rows of this page.")]
+Limit = Annotated[int, Meta(ge=1, le=MOST, description="Number of rows on this page.")]
 Cursor = Annotated[
     str,
-    Meta(max_length=64, pattern="^[A-Za-z0-9_=-]*$", description="Where this page begins: `next` of the one before."),
+    Meta(
+        max_length=64, pattern="^[A-Za-z0-9_=-]*$", description="Where this page begins: `next` of the previous page."
+    ),
 ]
-Offset = Annotated[
-    int, Meta(ge=0, le=10_000_000, description="Rows to leave out before the first, if there is no cursor.")
-]
-Search = Annotated[str, Meta(max_length=127, description="Rows alone that have this text in their name, in any case.")]
+Offset = Annotated[int, Meta(ge=0, le=10_000_000, description="Number of rows to skip, if there is no cursor.")]
+Search = Annotated[str, Meta(max_length=127, description="Only rows whose name contains this text, in any case.")]
 Sort = Annotated[
     str,
     Meta(
         max_length=32,
         pattern="^-?[A-Za-z]*$",
-        description="The member to sort by; with `-` before it from the greatest down.",
+        description="The member to sort by; with `-` in front in descending order.",
     ),
 ]
 
@@ -57,9 +57,9 @@ class Page(Partial, Generic[T], rename="camel"):
     """
     One page of a list.
 
-    @ivar total: rows that match, on all pages.
+    @ivar total: matching rows on all pages.
     @ivar next: the cursor of the next page; null on the last one.
-    @ivar missing: the brokers that did not contribute what they were asked for; empty where the list is whole.
+    @ivar missing: the brokers that did not answer; empty if the list is complete.
     """
 
     items: list[T]
@@ -86,7 +86,7 @@ def page_of(
     down = word.startswith("-")
     by = sorts.get(word.removeprefix("-"))
     if by is None:
-        raise Problem(400, f"cannot sort by {word}; these can be: {', '.join(sorts)}", "invalid-value")
+        raise Problem(400, f"cannot sort by {word}; possible are {', '.join(sorts)}", "invalid-value")
     if query.q:
         wanted = query.q.lower()
         rows = [one for one in rows if wanted in name(one).lower()]
@@ -116,5 +116,5 @@ def _start(cursor: str, word: str) -> int:
     except (binascii.Error, ValueError):
         start, sort = -1, ""
     if start < 0 or sort != word:
-        raise Problem(400, "the cursor is none of this list in this order", "invalid-cursor")
+        raise Problem(400, "the cursor does not belong to this list and order", "invalid-cursor")
     return start

@@ -14,9 +14,9 @@ _REASON_LIMIT: Final = 200  # characters
 
 class MissingBroker(msgspec.Struct, rename="camel", frozen=True):
     """
-    A broker that an answer goes on without.
+    A broker that is missing from an answer.
 
-    @ivar reason: why: it did not answer in time, cannot be reached, declined, or its answer cannot be read.
+    @ivar reason: why: it did not answer in time, cannot be reached, refused, or sent an answer that cannot be read.
     """
 
     broker: str
@@ -27,7 +27,7 @@ class Partial(msgspec.Struct, rename="camel", kw_only=True):
     """
     An answer that may be made without some brokers.
 
-    @ivar missing: the brokers that did not contribute what they were asked for; empty where the answer is whole.
+    @ivar missing: the brokers that did not answer; empty if the answer is complete.
     """
 
     missing: list[MissingBroker] = []
@@ -62,7 +62,7 @@ class Missing:
         if not self:
             return Problem(404, f"there is no {what}", code)
         missing = "; ".join(f"{one.broker}: {one.reason}" for one in self.rows)
-        return Problem(502, f"no broker that answers has {what}; missing: {missing}", "brokers-missing")
+        return Problem(502, f"no broker that answered has {what}; not answering: {missing}", "brokers-missing")
 
 
 def fill(answer: object, missing: Missing) -> None:

@@ -52,7 +52,7 @@ TITLES: Final[Mapping[int, str]] = {
     507: "Insufficient Storage",
 }
 
-UNKEPT: Final[Mapping[int, str]] = {507: "It could not be written to disk; nothing was changed."}
+UNKEPT: Final[Mapping[int, str]] = {507: "The change could not be written to disk; nothing was changed."}
 """For routes that change what must be there after a restart."""
 
 _WORDS: Final[Mapping[int, str]] = {
@@ -100,7 +100,7 @@ class Problem(SmartgoError):
 
 
 class ProblemBody(msgspec.Struct, rename="camel"):
-    """An error, as RFC 9457 has it."""
+    """An error, in the form of RFC 9457."""
 
     title: str
     status: int
@@ -129,7 +129,7 @@ def problem_of(error: BaseException) -> Problem | None:
     if isinstance(error, PeerRefused | RequestRefused) and not isinstance(error, _BAD_REQUESTS):
         status = _STATUS_OF_CODE.get(error.code, 409)
         text = error.remark if isinstance(error, PeerRefused) else str(error)
-        return Problem(status, text or f"declined with code {error.code}", _word(error.code, status))
+        return Problem(status, text or f"refused with code {error.code}", _word(error.code, status))
     if isinstance(error, _BAD_REQUESTS):
         return Problem(400, str(error))
     if isinstance(error, CallTimedOut):

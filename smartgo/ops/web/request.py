@@ -83,10 +83,10 @@ class OpsRequest(RequestAdapter):
         """Take a piece of the body, while it is short enough."""
         self._received += len(data)
         if self._received > self.limit:
-            self.channel.refuse(413, f"the body is longer than {self.limit} B")
+            self.channel.refuse(413, f"the body is longer than {self.limit} bytes")
             return
         if not self.channel.take_room(len(data)):
-            self.channel.refuse(503, f"bodies of more than {BODIES} B come in at once")
+            self.channel.refuse(503, f"more than {BODIES} bytes of bodies are being received")
             return
         cast("BytesIO", self.content).write(data)
 
@@ -104,7 +104,9 @@ class OpsRequest(RequestAdapter):
         most = factory.limits.requests
         if factory.busy >= most and self.path not in _PROBES:
             self.answer_problem(
-                Problem(503, f"more than {most} requests at once", "too-many-requests-at-once", {"Retry-After": "1"})
+                Problem(
+                    503, f"more than {most} requests are in progress", "too-many-requests-at-once", {"Retry-After": "1"}
+                )
             )
             return
         self._counted = True
@@ -141,7 +143,7 @@ class OpsRequest(RequestAdapter):
     def processingFailed(self, reason: Failure) -> Failure:
         """A mistake of ours: said to the log in full, and to the client in a word."""
         _log.failure("request {id} failed", reason, id=self.id)
-        self.answer_problem(Problem(500, "an internal error; the log has it under the request's id"))
+        self.answer_problem(Problem(500, "an internal error; the log has the details under the request's id"))
         return reason
 
     def answer_problem(self, problem: Problem) -> None:

@@ -68,7 +68,7 @@ class Channel(ChannelAdapter):
     def _nothing_came(self) -> None:
         self._first = None
         if self.has_begun and not self._refused:
-            self.refuse(408, f"the head of the first request was not there within {FIRST_SECONDS:g} s")
+            self.refuse(408, f"the headers of the first request were not complete within {FIRST_SECONDS:g} s")
         else:
             self.abort()
 
@@ -81,22 +81,22 @@ class Channel(ChannelAdapter):
         if self._line_read:
             self._head_size += len(line)
             if self._head_size > HEADERS_LIMIT:
-                self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+                self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} bytes")
                 return
         elif line:
             self._line_read = True
             self._head_size = 0
             if len(line.partition(b" ")[2].partition(b" ")[0]) > URL_LIMIT:
-                self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
+                self.refuse(414, f"the URL is longer than {URL_LIMIT} bytes")
                 return
         super().lineReceived(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """A line without an end."""
         if self._line_read:
-            self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} B")
+            self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} bytes")
         else:
-            self.refuse(414, f"the URL is longer than {URL_LIMIT} B")
+            self.refuse(414, f"the URL is longer than {URL_LIMIT} bytes")
 
     def headerReceived(self, line: bytes) -> bool:
         """Count headers."""
@@ -113,7 +113,7 @@ class Channel(ChannelAdapter):
         request.limit = self.factory.body_limit(self.request_method, split_target(self.request_target)[1])
         if self.length is not None and self.length > request.limit:
             request.parseCookies()
-            self.refuse(413, f"the body is longer than {request.limit} B")
+            self.refuse(413, f"the body is longer than {request.limit} bytes")
             self.length = None  # so that nobody takes the request for whole
             return
         super().allHeadersReceived()
@@ -151,7 +151,7 @@ class Channel(ChannelAdapter):
 
     def _too_slow(self) -> None:
         self._due = None
-        self.refuse(408, f"the request was not whole within {REQUEST_SECONDS:g} s")
+        self.refuse(408, f"the request was not complete within {REQUEST_SECONDS:g} s")
 
     def _stop_deadline(self) -> None:
         if self._due is not None:
@@ -212,7 +212,7 @@ class Channel(ChannelAdapter):
 
     def bad_request(self) -> None:
         """Answer a request that is not HTTP with a problem body."""
-        self.refuse(400, "the request is no HTTP/1.1 request")
+        self.refuse(400, "the request is not an HTTP/1.1 request")
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Stop all timers."""

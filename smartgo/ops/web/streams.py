@@ -203,9 +203,9 @@ class Streams:
     def _begin(self, request: OpsRequest, stream: EventStream | LineStream, owner: str) -> None:
         wait = {"Retry-After": "5"}
         if len(self._streams) >= self._most:
-            raise Problem(503, f"more than {self._most} streams at once", "too-many-streams", wait)
+            raise Problem(503, f"more than {self._most} streams are open", "too-many-streams", wait)
         if sum(one == owner for one in self._streams.values()) >= self._share:
-            raise Problem(503, f"more than {self._share} streams of yours at once", "too-many-streams", wait)
+            raise Problem(503, f"you have more than {self._share} streams open", "too-many-streams", wait)
         self._streams[stream] = owner
         request.uncount()
         stream.begin()

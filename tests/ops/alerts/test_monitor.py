@@ -273,7 +273,7 @@ class AlertsTests(AlertsCase):
         for body in ({}, {"comment": "quiet"}, {"rule": "", "subject": ""}, {"all": False}):
             answer = self.ask("POST", "/alerts/silences", body)
             self.assertEqual((answer.status, answer.code), (400, "invalid-value"), body)
-            self.assertIn("name a `rule`, a `subject` or both; `all` silences everything", answer.json["detail"])
+            self.assertIn("give a `rule`, a `subject` or both; `all` silences everything", answer.json["detail"])
         answer = self.ask("POST", "/alerts/silences", {"all": True, "subject": "broker-x"})
         self.assertEqual(answer.status, 400)
         self.assertIn("name neither", answer.json["detail"])

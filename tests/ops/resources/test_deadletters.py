@@ -235,7 +235,7 @@ class ResendTests(LetterCase):
         self.give_back(4)
         job, rows = self.job("/dlq/audit/resend", {})
         self.assertEqual((job["result"]["sent"], job["result"]["failed"]), (4, 1))
-        self.assertIn("unpacked", rows[4]["error"])
+        self.assertIn("decompressed", rows[4]["error"])
         path = f"/dlq/audit/messages/{rows[4]['offsetId']}/resend"
         self.assertEqual(self.order("POST", path, {})[1]["code"], "body-unreadable")
         self.assertEqual(self.order("POST", path, {"mend": {"text": "mended"}})[0], 200)

@@ -85,7 +85,7 @@ class EventsTests(SynchronousTestCase):
         self.assertEqual(self.front.ops.factory.busy, 0)
         answer = self.front.ask("GET", "/events")
         self.assertEqual((answer.status, answer.code), (503, "too-many-streams"))
-        self.assertIn("of yours", answer.json["detail"])
+        self.assertIn("you have more", answer.json["detail"])
         self.assertEqual(self.front.ask("GET", "/health").status, 200)
         boss = self.front.admin()
         head = self.front.ask("HEAD", "/events", token=boss)

@@ -59,7 +59,7 @@ class JobTests(SynchronousTestCase):
         self.env.clock.advance(1)
         view = job.view()
         self.assertEqual((view.state, view.code, view.rows), ("failed", "job-too-long", 1))
-        self.assertEqual(view.error, "it was not done within 1 h, and was ended")
+        self.assertEqual(view.error, "the job did not end within 1 h and was stopped")
         self.assertEqual((before.view().state, before.view().result), ("done", 7))
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
