@@ -34,6 +34,7 @@ html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
 html_copy_source = False
 html_show_copyright = False
 
+toc_object_entries = False
 autoclass_content = "both"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

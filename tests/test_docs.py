@@ -41,6 +41,13 @@ def shown(text: str) -> list[tuple[str, str]]:
     return inline + _MARKDOWN.findall(text)
 
 
+class PageTests(SynchronousTestCase):
+    def test_names(self) -> None:
+        """No page has the name of one that Sphinx makes itself, and would write over."""
+        taken = {"genindex.rst", "modindex.rst", "py-modindex.rst", "search.rst"}
+        self.assertEqual(taken.intersection(os.listdir(os.path.join(ROOT, "docs"))), set())
+
+
 class ExampleTests(SynchronousTestCase):
     def test_inline(self) -> None:
         """Each example stands on a page, word for word."""
