@@ -35,3 +35,12 @@ class ExampleTests(ClusterCase):
         example, lines = self.load("hello.py")
         await example["greet"](self.reactor, self.node.registry)
         self.assertEqual([line.split()[0] for line in lines], ["sent"])
+
+    @coroutine
+    async def test_administration(self) -> None:
+        """The example of administration finds no lag, all messages once the offsets are reset, and undoes that."""
+        example, _ = self.load("client.py")
+        await example["work"](self.reactor, self.node.registry)
+        example, lines = self.load("administration.py")
+        await example["administrate"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["lag 0", "lag 10"])

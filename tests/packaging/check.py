@@ -96,6 +96,12 @@ def main() -> None:
             text = run(os.path.join(binaries, "twistd"), command, "--help", cwd=away)
             expect("--config" in text, f"twistd {command} --help explains itself")
         expect("demo" in run(os.path.join(binaries, "smartgo"), "--help", cwd=away), "smartgo --help lists demo")
+        code = "import smartgo, sys; print('light', 'twisted' in sys.modules); from smartgo import *; print(Producer)"
+        said = run(python, "-c", code, cwd=away)
+        expect(
+            "light False" in said and "smartgo.client.producer" in said,
+            "the public names load, and only when asked for",
+        )
         spark = os.path.join(binaries, "smartgo-spark")
         expect("STORE_DIR" in run(spark, "--help", cwd=away), "smartgo-spark explains itself without Spark")
         said = run(spark, "store", "--out", "report", cwd=away, ok=False)
