@@ -13,30 +13,30 @@ from typing import Final
 import click
 
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Begin": {
-        "demo": "See it work: send, consume, look up; leaves nothing behind.",
+    "Get started": {
+        "demo": "Try it out: send, consume and look up messages; leaves nothing behind.",
         "dev": "Run a registry and a broker here, for development.",
         "send": "Send messages.",
-        "consume": "Print messages as they come.",
+        "consume": "Print messages as they arrive.",
     },
-    "Look and change": {
+    "Inspect and change": {
         "topic": "Topics: list, create, change, delete.",
-        "group": "Consumer groups: lag, members, settings, moving them.",
-        "msg": "Messages: search, show, track, send again, follow, export.",
-        "dlq": "Dead letters: list, show, send again, export.",
-        "client": "Who is connected.",
-        "cluster": "Brokers: state, counters, in and out of use, tidying up.",
-        "config": "Settings of brokers and registries: see, change, take back; check a file.",
-        "alert": "What is wrong, as a process has noticed; silence what is known.",
-        "kv": "Values that registries keep.",
-        "context": "Named sets of addresses, so as not to type them.",
+        "group": "Consumer groups: lag, members, settings, offset resets.",
+        "msg": "Messages: search, show, track, resend, tail, export.",
+        "dlq": "Dead letters: list, show, resend, export.",
+        "client": "Connected clients.",
+        "cluster": "Brokers: state, counters, draining, clean-up.",
+        "config": "Settings of brokers and registries: show, change, undo; check a file.",
+        "alert": "Alerts: list the problems that the server has found; silence known ones.",
+        "kv": "Key-value settings in the registries.",
+        "context": "Named connection settings, so that you need not type them.",
     },
     "Measure and diagnose": {
         "top": "Rates and lag, live.",
         "bench": "Measure sending, consuming and delays.",
-        "doctor": "Find out what is wrong, and what to do.",
+        "doctor": "Find problems, and what to do about them.",
         "check": "Check a store directory offline.",
-        "completion": "Let the shell complete commands.",
+        "completion": "Print a completion script.",
     },
 }
 """Every command and its line in the help, in order. Command C{x} is C{smartgo.cli.commands.x:x}; see L{_ELSEWHERE}."""
@@ -44,17 +44,17 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 _ELSEWHERE: Final = {"send": "sendconsume", "consume": "sendconsume"}
 
 _EPILOG: Final = """\b
-Try it without setting anything up:
+Try it without any setup:
   smartgo demo
 
 \b
-Work with it: start a broker in one terminal, talk to it in another.
+Work with it: start a broker in one terminal, use it from another.
   smartgo dev
   smartgo send Greetings "hello, world" --tag first
   smartgo consume Greetings --from first
 
 \b
-Look after a cluster:
+Manage a cluster:
   smartgo context set prod --registry 10.0.0.1:9876 --use
   smartgo cluster ls
   smartgo group lag audit
@@ -63,14 +63,14 @@ Look after a cluster:
 
 
 class LazyCommands(click.Group):
-    """The commands, each imported when it is asked for."""
+    """The group of all commands; a command's module is imported when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """Return the names of all commands."""
         return [name for section in SECTIONS.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one."""
+        """Import a command and return it; C{None} for an unknown name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = import_module(f"smartgo.cli.commands.{_ELSEWHERE.get(cmd_name, cmd_name)}")
@@ -78,7 +78,7 @@ class LazyCommands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List them by section, without importing them."""
+        """Write the commands by section, without importing them."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl(list(commands.items()))
@@ -113,16 +113,16 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
     epilog=_EPILOG,
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say which this is."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Write more of what happens to standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Write the log to standard error.")
 @click.pass_context
 def cli(context: click.Context, verbose: bool) -> None:
-    """A message broker that speaks RocketMQ's protocol, and tools to use it.
+    """A message broker that speaks RocketMQ's protocol, and its command-line tools.
 
-    Any RocketMQ client works with it too; give it the registry's address, 127.0.0.1:9876.
+    Any RocketMQ client works with it; configure the registry (name server) address, 127.0.0.1:9876.
 
-    For a broker as a daemon see "twistd smartgo --help".
+    To run a broker as a daemon, see "twistd smartgo --help".
     """
     context.meta["smartgo.verbose"] = verbose
 

@@ -33,13 +33,13 @@ class SyncMasterTests(CommandCase):
         """With C{--count} it is said how many no slave has, to people and to programs."""
         self.pair.stop_slave()
         self.assertIn(f"({NO_SLAVE})", self.out("send", "T", "x"))
-        self.assertIn(f" a second; 20 of them {NO_SLAVE}\n", self.out("send", "T", "x", "--count", "20"))
+        self.assertIn(f" per second; 20 of them {NO_SLAVE}\n", self.out("send", "T", "x", "--count", "20"))
         found = self.json("send", "T", "x", "--count", "20")
         self.assertEqual((found["sent"], found["status"], found["statuses"]), (20, NO_SLAVE, {NO_SLAVE: 20}))
 
     def test_all(self) -> None:
         """Where the slave has all of them nothing is added."""
-        self.assertTrue(self.out("send", "T", "x", "--count", "20").endswith(" a second\n"))
+        self.assertTrue(self.out("send", "T", "x", "--count", "20").endswith(" per second\n"))
         self.assertEqual(self.json("send", "T", "x", "--count", "20")["statuses"], {"SEND_OK": 20})
 
     def test_some(self) -> None:

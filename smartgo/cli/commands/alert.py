@@ -1,4 +1,4 @@
-"""C{smartgo alert}: what a process has noticed, and silencing what is known."""
+"""C{smartgo alert}: list alerts of a process, and silence known ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, Columns, moment, print_members, print_rows, size, span
+from smartgo.cli.support.output import OUTPUT, Columns, counted, moment, print_members, print_rows, size, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.texts import examples
@@ -17,7 +17,7 @@ _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400}
 
 
 def amount(unit: str, value: float) -> str:
-    """A value in the words of its unit."""
+    """Return a value with its unit."""
     if unit == "ratio":
         return f"{value:.1%}"
     if unit == "bytes":
@@ -28,10 +28,10 @@ def amount(unit: str, value: float) -> str:
 
 
 def read_span(context: click.Context, option: click.Parameter, text: str) -> int:
-    """Return the seconds that a text such as C{4h} says. @raise click.BadParameter: it says none."""
+    """Parse a duration such as C{4h} into seconds. @raise click.BadParameter: the text is none."""
     match = _SPAN.match(text)
     if match is None:
-        raise click.BadParameter(f"{text!r}: write a number with m, h or d", context, option)
+        raise click.BadParameter(f"{text!r}: write a number followed by m, h or d", context, option)
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -39,7 +39,7 @@ _ALERTS: Final[Columns[dict[str, Any]]] = {
     "severity": lambda row: row["severity"],
     "state": lambda row: row["state"],
     "rule": lambda row: row["rule"],
-    "about": lambda row: row["subject"] or "the process",
+    "subject": lambda row: row["subject"] or "the process",
     "value": lambda row: amount(row["unit"], row["value"]),
     "limit": lambda row: amount(row["unit"], row["threshold"]),
     "since": lambda row: moment(row["sinceMs"]),
@@ -61,36 +61,40 @@ def _silenced(silence: dict[str, Any] | None) -> str:
     )
 )
 def alert() -> None:
-    """See what is wrong, as the process that serves the REST API has noticed; silence what is known."""
+    """List the problems found by the process that serves the REST API; silence known ones."""
 
 
 @alert.command("list", epilog=examples("smartgo alert list", "smartgo alert list --state firing -o json"))
-@click.option("--state", type=click.Choice(["firing", "pending", "resolved"]), help="Those in this state alone.")
-@click.option("--loud", is_flag=True, help="Leave out those that are silenced.")
-@click.option("--check", is_flag=True, help="End with 1 where an alert fires that is not silenced.")
+@click.option("--state", type=click.Choice(["firing", "pending", "resolved"]), help="Only alerts in this state.")
+@click.option("--loud", is_flag=True, help="Leave out silenced alerts.")
+@click.option("--check", is_flag=True, help="Exit with status 1 if an alert fires that is not silenced.")
 @OUTPUT
 @api_options
 def list_(rest: RestOptions, state: str | None, loud: bool, check: bool, output: str) -> None:
-    """List alerts: those that fire, that are pending, and that are over since not long ago."""
+    """List the alerts that are firing, pending or recently resolved."""
 
     async def work(api: RestClient) -> None:
         silenced = "false" if loud else None
         rows = (await api.get("/alerts", limit=200, state=state, silenced=silenced))["items"]
-        print_rows(output, rows, _ALERTS, "All is well.")
+        print_rows(output, rows, _ALERTS, "No alerts.")
         firing = sum(one["state"] == "firing" and one["silence"] is None for one in rows)
         if check and firing:
-            raise CommandError(f"{firing} alert{'s fire' if firing > 1 else ' fires'}")
+            raise CommandError(f"{counted(firing, 'alert')} firing")
 
     rest.do(work)
 
 
 @alert.command("history", epilog=examples("smartgo alert history", "smartgo alert history -f broker-a -o jsonl"))
-@click.option("-f", "--filter", "text", default="", metavar="TEXT", help="Only those with TEXT in rule or subject.")
-@click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
+@click.option(
+    "-f", "--filter", "text", default="", metavar="TEXT", help="Only alerts whose rule or subject contains TEXT."
+)
+@click.option(
+    "-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number of rows."
+)
 @OUTPUT
 @api_options
 def history(rest: RestOptions, text: str, count: int, output: str) -> None:
-    """List alerts that fired, the newest first."""
+    """List past alerts, newest first."""
 
     async def work(api: RestClient) -> None:
         rows = (await api.get("/alerts/history", limit=count, q=text))["items"]
@@ -99,11 +103,11 @@ def history(rest: RestOptions, text: str, count: int, output: str) -> None:
             rows,
             {
                 "fired": lambda row: moment(row["firedMs"]),
-                "over": lambda row: moment(row["resolvedMs"]),
+                "resolved": lambda row: moment(row["resolvedMs"]),
                 "severity": lambda row: row["severity"],
                 "rule": lambda row: row["rule"],
-                "about": lambda row: row["subject"] or "the process",
-                "worst": lambda row: amount(row["unit"], row["peak"]),
+                "subject": lambda row: row["subject"] or "the process",
+                "peak": lambda row: amount(row["unit"], row["peak"]),
             },
             "No alert has fired.",
         )
@@ -115,7 +119,7 @@ def history(rest: RestOptions, text: str, count: int, output: str) -> None:
 @OUTPUT
 @api_options
 def rules(rest: RestOptions, output: str) -> None:
-    """List the rules: what counts as wrong, and for how long it must be so."""
+    """List the alert rules: threshold, and how long it must be exceeded."""
 
     async def work(api: RestClient) -> None:
         print_rows(
@@ -124,10 +128,10 @@ def rules(rest: RestOptions, output: str) -> None:
             {
                 "rule": lambda row: row["name"],
                 "severity": lambda row: row["severity"],
-                "of each": lambda row: row["kind"],
+                "subject": lambda row: row["kind"],
                 "above": lambda row: amount(row["unit"], row["threshold"]),
                 "for": lambda row: span(row["seconds"]) if row["seconds"] else "at once",
-                "on": lambda row: row["enabled"],
+                "enabled": lambda row: row["enabled"],
                 "meaning": lambda row: row["about"],
             },
         )
@@ -145,20 +149,26 @@ def rules(rest: RestOptions, output: str) -> None:
 )
 @click.argument("rule", default="")
 @click.argument("subject", default="")
-@click.option("--subject", "other", default="", metavar="NAME", help="The subject, where no RULE is given.")
-@click.option("--all", "everything", is_flag=True, help="Every alert, whatever it is about.")
+@click.option("--subject", "other", default="", metavar="NAME", help="The subject, if no RULE is given.")
+@click.option("--all", "everything", is_flag=True, help="Silence every alert.")
 @click.option(
-    "--for", "seconds", default="1h", show_default=True, metavar="SPAN", callback=read_span, help="Such as 30m, 4h, 7d."
+    "--for",
+    "seconds",
+    default="1h",
+    show_default=True,
+    metavar="SPAN",
+    callback=read_span,
+    help="Duration, such as 30m, 4h, 7d.",
 )
-@click.option("--comment", default="", metavar="TEXT", help="For others: why.")
+@click.option("--comment", default="", metavar="TEXT", help="Reason, shown to others.")
 @OUTPUT
 @api_options
 def silence(
     rest: RestOptions, rule: str, subject: str, other: str, everything: bool, seconds: int, comment: str, output: str
 ) -> None:
-    """Silence alerts of RULE, about SUBJECT alone where one is given: they are listed still, and count no more."""
+    """Silence the alerts of RULE, or only those about SUBJECT. Silenced alerts are still listed, but do not count."""
     if bool(rule or subject or other) == everything:
-        raise click.UsageError("give a RULE, or --subject NAME, or --all alone")
+        raise click.UsageError("give a RULE or --subject NAME, or only --all")
 
     async def work(api: RestClient) -> None:
         body = {
@@ -169,7 +179,7 @@ def silence(
             "silence": made["id"],
             "until": moment(made["untilMs"]),
             "rule": rule or "any",
-            "about": made["subject"] or "all",
+            "subject": made["subject"] or "all",
         }
         print_members(output, made, members)
 
@@ -184,6 +194,6 @@ def end(rest: RestOptions, id: int) -> None:
 
     async def work(api: RestClient) -> None:
         await api.order("DELETE", f"/alerts/silences/{id}")
-        click.echo(f"silence {id} is over")
+        click.echo(f"silence {id} ended")
 
     rest.do(work)

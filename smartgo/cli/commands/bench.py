@@ -1,4 +1,4 @@
-"""C{smartgo bench}: how fast a cluster is, as this client sees it."""
+"""C{smartgo bench}: measure the throughput and latency of a cluster from one client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.load import Latencies, SendLoad, producer_of
-from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_value, size
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_value, size
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
@@ -28,7 +28,7 @@ SENT_AT: Final = "SENT_AT"
 
 class BenchResult(msgspec.Struct, frozen=True):
     """
-    What was measured.
+    The result of a benchmark.
 
     @ivar per_second: messages; C{bytes_per_second} of bodies.
     @ivar latency_ms: see L{Latencies.figures}.
@@ -54,30 +54,30 @@ class BenchResult(msgspec.Struct, frozen=True):
     )
 )
 def bench() -> None:
-    """Measure how fast messages are sent, consumed, and get from one end to the other.
+    """Measure throughput and latency: sending, consuming, and end to end.
 
-    One client in one process measures as much itself as the broker: to load a broker fully, start several.
+    One client process is often slower than the broker; to load a broker fully, start several.
     """
 
 
 def _load(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
-            click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.  [default: 10000]"),
-            click.option("-s", "--seconds", type=click.FloatRange(0.1), help="End after so long."),
+            click.option("-n", "--count", type=click.IntRange(1), help="Number of messages.  [default: 10000]"),
+            click.option("-s", "--seconds", type=click.FloatRange(0.1), help="Stop after this many seconds."),
             click.option(
                 "--size",
                 "body_size",
                 type=click.IntRange(1, BODY_LIMIT),
                 default=1024,
                 show_default=True,
-                help="Bytes of a body.",
+                help="Body size in bytes.",
             ),
             click.option(
                 "-w", "--in-flight", type=click.IntRange(1, 4096), default=64, show_default=True,
-                help="Sends that wait for their answers at a time.",
+                help="Number of concurrent sends.",
             ),
-            click.option("--rate", type=click.FloatRange(0.1), help="So many a second at most."),
+            click.option("--rate", type=click.FloatRange(0.1), help="Maximum sends per second."),
         )
     ):  # fmt: skip
         function = option(function)
@@ -110,7 +110,7 @@ def send(
     keys: bool,
     output: str,
 ) -> None:
-    """Send messages to TOPIC and measure how long their answers take. A count is of messages, a rate of sends."""
+    """Send messages to TOPIC and measure the latency of the acknowledgements. --count counts messages, --rate sends."""
 
     async def work(session: ClusterSession) -> None:
         producer = await producer_of(session, GROUP)
@@ -143,22 +143,24 @@ def send(
     epilog=examples("smartgo bench consume Bench --count 100000", "smartgo bench consume Bench --seconds 30 -o json"),
 )
 @click.argument("topic")
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
-@click.option("-s", "--seconds", type=click.FloatRange(0.1), help="End after so long.  [default: 30]")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option("-s", "--seconds", type=click.FloatRange(0.1), help="Stop after this many seconds.  [default: 30]")
+@click.option("-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consumer group to join.")
 @click.option(
-    "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
-)
-@click.option(
-    "--batch", type=click.IntRange(1, 1024), default=32, show_default=True, help="Messages given out at once."
+    "--batch",
+    type=click.IntRange(1, 1024),
+    default=32,
+    show_default=True,
+    help="Messages per batch handed to the consumer.",
 )
 @OUTPUT
 @cluster_options
 def consume(
     cluster: ClusterOptions, topic: str, count: int | None, seconds: float | None, group: str, batch: int, output: str
 ) -> None:
-    """Consume the messages of TOPIC and measure how many come a second, from the first one that comes.
+    """Consume the messages of TOPIC and measure the rate, starting with the first message received.
 
-    A new group begins at the first message. The latency is from the sender's wall clock to ours.
+    A new group starts at the first message. Latency is measured from the sender's wall clock to this machine's.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -192,7 +194,7 @@ def consume(
                 ended.addTimeout(limit, clock, onTimeoutCancel=lambda result, _: None)
             await ended
         if not received:
-            raise CommandError(f"nothing came of topic {topic}")
+            raise CommandError(f"no message of topic {topic} was received")
         _tell("consumed", topic, received, max(last - first, 1e-6), octets / received, latencies, output)
 
     cluster.do(work)
@@ -215,9 +217,9 @@ def trip(
     rate: float | None,
     output: str,
 ) -> None:
-    """Send messages to TOPIC and consume them here: how long it takes from one end to the other.
+    """Send messages to TOPIC and consume them here: measure end-to-end latency.
 
-    Fewer than came were lost, or came after ten seconds of waiting; that ends the command with 1.
+    The exit status is 1 if messages are missing ten seconds after the last send.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -267,9 +269,9 @@ def trip(
             await done.addTimeout(10.0, clock, onTimeoutCancel=lambda result, _: None)
         await consumer.stop()
         await session.admin.groups.delete(name)
-        _tell("made the trip", topic, latencies.count, load.took, body_size, latencies, output, load)
+        _tell("end to end", topic, latencies.count, load.took, body_size, latencies, output, load)
         if waiting:
-            raise CommandError(f"{len(waiting):,} of {load.sent:,} messages did not come")
+            raise CommandError(f"{len(waiting):,} of {counted(load.sent, 'message')} did not arrive")
 
     cluster.do(work)
 
@@ -300,12 +302,12 @@ def _tell(
     else:
         figures = ", ".join(f"{name} {value:g}" for name, value in result.latency_ms.items())
         members: dict[str, object] = {
-            what: f"{messages:,} messages in {seconds:.2f} s",
-            "a second": f"{result.per_second:,.0f} messages, {size(result.bytes_per_second)}",
+            what: f"{counted(messages, 'message')} in {seconds:.2f} s",
+            "per second": f"{result.per_second:,.0f} messages, {size(result.bytes_per_second)}",
             "latency, ms": figures,
         }
         if result.failures:
-            members["failed"] = f"{result.failures:,}, the first: {result.failure}"
+            members["failed"] = f"{counted(result.failures, 'send')}; first error: {result.failure}"
         print_members(TEXT, result, members)
     if result.failures:
-        raise CommandError(f"{result.failures:,} sends failed")
+        raise CommandError(f"{counted(result.failures, 'send')} failed")

@@ -1,4 +1,4 @@
-"""C{smartgo check}: a store directory, offline."""
+"""C{smartgo check}: check a store directory offline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import surroundings
-from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_table, print_value
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_table, print_value
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import do
@@ -34,14 +34,27 @@ _LANE: Final = "read"
     )
 )
 @click.argument("directory", metavar="DIRECTORY")
-@click.option("-c", "--config", "path", metavar="FILE", help="The broker's settings: sizes, delays, the log's place.")
-@click.option("--set", "flags", multiple=True, callback=read_pairs, metavar="NAME=VALUE", help="One of them.")
+@click.option(
+    "-c",
+    "--config",
+    "path",
+    metavar="FILE",
+    help="The broker's configuration file: file sizes, delay levels, the CommitLog directory.",
+)
+@click.option(
+    "--set",
+    "flags",
+    multiple=True,
+    callback=read_pairs,
+    metavar="NAME=VALUE",
+    help="Set one of these settings; may be repeated.",
+)
 @OUTPUT
 def check(directory: str, path: str | None, flags: Mapping[str, str], output: str) -> None:
-    """Check the store in DIRECTORY, ours or RocketMQ's: every record and its CRC, the queues and the index against the
-    log. Nothing is changed; no broker should be running on it.
+    """Check the store in DIRECTORY, smartgo's or RocketMQ's: every record and its CRC, and the consume queues and the
+    index against the CommitLog. Nothing is changed; no broker should be running on it.
 
-    Ends with 65 where something is damaged, with 0 where all is well or the next start of a broker sets it right.
+    The exit status is 65 if something is damaged, and 0 if the store is sound or the next start of a broker repairs it.
     """
 
     async def work(env: IEnvironment) -> None:
@@ -67,7 +80,7 @@ def check(directory: str, path: str | None, flags: Mapping[str, str], output: st
             try:
                 summary = await working
             finally:
-                looked.cancelled = True  # an interrupt came: the thread is waited for in the end
+                looked.cancelled = True  # after an interrupt: the thread is waited for at the end
         _print(summary, output)
         if summary.damaged:
             raise CommandError(f"{root} is damaged", DAMAGED)
@@ -85,20 +98,20 @@ def _print(summary: StoreCheckResult, output: str) -> None:
         {
             "store": summary.store,
             "closed cleanly": summary.clean,
-            "log": f"{summary.log_files:,} files with {summary.records:,} records",
-            "from": summary.begin,
-            "to": summary.end,
-            "queues": f"{summary.queues:,} with {summary.units:,} units",
-            "index": f"{summary.index_files:,} files with {summary.index_entries:,} entries",
+            "commitlog": f"{counted(summary.log_files, 'file')} with {counted(summary.records, 'record')}",
+            "first offset": summary.begin,
+            "end offset": summary.end,
+            "queues": f"{summary.queues:,} with {counted(summary.units, 'unit')}",
+            "index": f"{counted(summary.index_files, 'file')} with {summary.index_entries:,} entries",
         },
     )
     click.echo()
     if not summary.findings:
-        click.echo("All is well.")
+        click.echo("No problems found.")
         return
     print_table(
         summary.findings,
-        {"weight": lambda row: row.weight, "where": lambda row: row.where, "what": lambda row: row.what},
+        {"severity": lambda row: row.weight, "where": lambda row: row.where, "problem": lambda row: row.what},
     )
     if summary.more:
         click.echo(f"and {summary.more:,} more")

@@ -1,4 +1,4 @@
-"""C{smartgo client}: who is connected, and closing connections."""
+"""C{smartgo client}: list connected clients and close their connections."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _COLUMNS: Columns[GroupMember] = {
     "language": lambda row: row.language,
     "version": lambda row: str(row.version),
     "brokers": lambda row: row.brokers,
-    "last beat": lambda row: moment(row.last_beat_ms),
+    "last heartbeat": lambda row: moment(row.last_beat_ms),
 }
 
 
 _CLOSED: Final[Columns[dict[str, Any]]] = {
     "broker": lambda row: row["broker"],
     "address": lambda row: row["address"],
-    "produced for": lambda row: row["producerGroups"],
-    "consumed for": lambda row: row["consumerGroups"],
+    "producer groups": lambda row: row["producerGroups"],
+    "consumer groups": lambda row: row["consumerGroups"],
 }
 
 
@@ -43,16 +43,16 @@ _CLOSED: Final[Columns[dict[str, Any]]] = {
     )
 )
 def client() -> None:
-    """See who is connected, as a producer or as a consumer; close a client's connections."""
+    """List connected producers and consumers; close a client's connections."""
 
 
 @client.command("ls", epilog=examples("smartgo client ls", "smartgo client ls --role producer -o json"))
 @click.option("-g", "--group", metavar="NAME", help="Only members of this group.")
-@click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only these.")
+@click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only producers, or only consumers.")
 @OUTPUT
 @cluster_options
 def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str) -> None:
-    """List the connected clients, a line for each group that one is in."""
+    """List the connected clients, one line for each group of a client."""
 
     async def work(session: ClusterSession) -> None:
         clients = session.admin.clients
@@ -61,7 +61,7 @@ def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str
             rows += [one for one in await clients.producers() if group in (None, one.group)]
         if role != "producer":
             rows += await clients.consumers(group)
-        print_rows(output, rows, _COLUMNS, "Nobody is connected.")
+        print_rows(output, rows, _COLUMNS, "No client is connected.")
 
     cluster.do(work)
 
@@ -71,7 +71,7 @@ def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, client_id: str, output: str) -> None:
-    """Show the groups that CLIENT is in. What it holds tells "smartgo group info GROUP CLIENT"."""
+    """Show the groups that CLIENT is in. To see its queues, run "smartgo group info GROUP CLIENT"."""
 
     async def work(session: ClusterSession) -> None:
         rows = [one for one in await session.admin.clients.all() if one.client_id == client_id]
@@ -90,15 +90,15 @@ def show(cluster: ClusterOptions, client_id: str, output: str) -> None:
     ),
 )
 @click.argument("client_id", metavar="CLIENT")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the audit log and the broker's.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the audit log and the broker's log.")
 @YES
 @OUTPUT
 @api_options
 def close(rest: RestOptions, client_id: str, reason: str, yes: bool, output: str) -> None:
-    """Close the connections of CLIENT to the broker of the process whose REST API is asked.
+    """Close the connections of CLIENT to the broker that --api belongs to.
 
-    CLIENT is told nothing, and connects again by itself, as after any break. Other brokers to which it is connected are
-    named: close it at the API of each.
+    CLIENT is not notified and reconnects by itself, as after any lost connection. Connections to other brokers stay
+    open; the command names those brokers: use the REST API of each.
     """
 
     async def work(api: RestClient) -> None:
@@ -110,6 +110,6 @@ def close(rest: RestOptions, client_id: str, reason: str, yes: bool, output: str
             return
         print_rows(output, done["connections"], _CLOSED)
         if done["elsewhere"]:
-            click.echo(f"It is connected still to {', '.join(done['elsewhere'])}: ask the API of each, by --api.")
+            click.echo(f"Still connected to {', '.join(done['elsewhere'])}: use --api with the REST API of each.")
 
     rest.do(work)

@@ -1,4 +1,4 @@
-"""C{smartgo cluster}: brokers."""
+"""C{smartgo cluster}: show, drain and clean up brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
-from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_members, print_rows, print_value, span
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
@@ -27,11 +27,11 @@ class BrokerRow(msgspec.Struct, frozen=True, kw_only=True):
     """
     One broker process.
 
-    @ivar id: 0 the master, others its slaves.
-    @ivar version: what it says it is; C{None} where it does not answer, as for all that follow.
-    @ivar put_per_second: messages stored, of late; C{get_per_second} handed out.
-    @ivar disk: how full the disk of the log is, 0 to 1.
-    @ivar kept_seconds: how old its oldest message is.
+    @ivar id: 0 for the master, above 0 for its slaves.
+    @ivar version: as the broker reports it; this and all following fields are C{None} if the broker does not answer.
+    @ivar put_per_second: messages stored recently; C{get_per_second} delivered.
+    @ivar disk: how full the disk of the CommitLog is, 0 to 1.
+    @ivar kept_seconds: the age of its oldest message.
     """
 
     cluster: str
@@ -50,7 +50,7 @@ class BrokerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def number(table: dict[str, str], *names: str) -> float | None:
-    """Return the first number that one of these values of a broker begins with; C{None} where there is none."""
+    """Return the number that the first usable one of these values begins with; C{None} if there is none."""
     for name in names:
         words = table.get(name, "").split()
         try:
@@ -61,13 +61,13 @@ def number(table: dict[str, str], *names: str) -> float | None:
 
 
 def difference(table: dict[str, str], end: str, begin: str) -> int | None:
-    """Return how far one count is above another; C{None} where one is missing."""
+    """Return the difference of two counts; C{None} if one is missing."""
     high, low = number(table, end), number(table, begin)
     return None if high is None or low is None else int(high - low)
 
 
 async def broker_rows(session: ClusterSession) -> list[BrokerRow]:
-    """Return all brokers with what they tell of themselves; one that does not answer with why."""
+    """Return all brokers with their runtime information; one that does not answer has the error instead."""
     now = session.env.clock.wall_ms()
     rows = []
     for place in await session.admin.brokers.places():
@@ -103,14 +103,14 @@ async def broker_rows(session: ClusterSession) -> list[BrokerRow]:
     )
 )
 def cluster() -> None:
-    """See how brokers are doing; take one out of use for a while; tidy up."""
+    """Show the state of brokers; drain one for maintenance; clean up; export and import definitions."""
 
 
 @cluster.command("ls", epilog=examples("smartgo cluster ls", "smartgo cluster ls -o jsonl"))
 @OUTPUT
 @cluster_options
 def ls(cluster: ClusterOptions, output: str) -> None:
-    """List the brokers: their rates, and how full their disks are. Ends with 75 where one does not answer."""
+    """List the brokers with their rates and disk use. The exit status is 75 if one does not answer."""
 
     async def work(session: ClusterSession) -> None:
         rows = await broker_rows(session)
@@ -128,7 +128,7 @@ def ls(cluster: ClusterOptions, output: str) -> None:
                 "in today": lambda row: row.put_today,
                 "out today": lambda row: row.get_today,
                 "disk": lambda row: None if row.disk is None else f"{row.disk:.0%}",
-                "kept": lambda row: span(row.kept_seconds),
+                "oldest message": lambda row: span(row.kept_seconds),
             },
             "No broker is registered.",
         )
@@ -146,7 +146,7 @@ def ls(cluster: ClusterOptions, output: str) -> None:
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, broker: str, output: str) -> None:
-    """Show all that BROKER, a name or an address, tells of itself."""
+    """Show the runtime information of BROKER, a name or an address."""
 
     async def work(session: ClusterSession) -> None:
         table = await session.admin.brokers.runtime(broker)
@@ -169,7 +169,7 @@ def show(cluster: ClusterOptions, broker: str, output: str) -> None:
 @OUTPUT
 @cluster_options
 def stats(cluster: ClusterOptions, counter: str, key: str, output: str) -> None:
-    """Show what brokers counted, over a minute, an hour and a day.
+    """Show a counter of each broker over the last minute, hour and day.
 
     KEY is a topic, TOPIC@GROUP, TOPIC@QUEUE, TOPIC@QUEUE@GROUP, QUEUE@TOPIC@GROUP for latencies, or a cluster.
     """
@@ -177,7 +177,7 @@ def stats(cluster: ClusterOptions, counter: str, key: str, output: str) -> None:
     async def work(session: ClusterSession) -> None:
         found = await session.admin.brokers.counters(counter, key)
         if not found:
-            raise CommandError(f"no broker has counted {counter} of {key}", MISSING)
+            raise CommandError(f"no broker has a counter {counter} for {key}", MISSING)
         if output != TEXT:
             print_value(output, {broker: plain(one) for broker, one in found.items()})
             return
@@ -186,9 +186,9 @@ def stats(cluster: ClusterOptions, counter: str, key: str, output: str) -> None:
             [(broker, *line) for broker, one in found.items() for line in _spans(one)],
             {
                 "broker": lambda row: row[0],
-                "over": lambda row: row[1],
+                "period": lambda row: row[1],
                 "sum": lambda row: row[2].sum,
-                "a second": lambda row: row[2].tps,
+                "per second": lambda row: row[2].tps,
                 "average": lambda row: row[2].avgpt,
             },
         )
@@ -206,20 +206,20 @@ def _spans(data: BrokerStatsData) -> list[tuple[str, StatsItem]]:
 @YES
 @cluster_options
 def stop_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) -> None:
-    """Have registries tell producers to leave BROKER out, so that it can be emptied and stopped.
+    """Stop writes to BROKER, so that it can be drained and stopped: registries remove its write permission from routes.
 
-    Producers follow within 30 s. What is there can still be read. It lasts until BROKER registers a changed topic, is
-    started again, or "smartgo cluster start-writes".
+    Producers follow within 30 s. Messages can still be consumed. This lasts until BROKER registers a changed topic or
+    restarts, or until "smartgo cluster start-writes".
     """
 
     async def work(session: ClusterSession) -> None:
         await session.admin.brokers.address(broker)
         if dry_run:
-            click.echo(f"nothing would be written to {broker} any more")
+            click.echo(f"writes to {broker} would be stopped")
             return
-        confirm(f"Nothing will be written to {broker} any more.", yes)
+        confirm(f"Writes to {broker} will be stopped.", yes)
         count = await session.admin.brokers.wipe_write(broker)
-        click.echo(f"nothing is written to {count} topics of {broker} any more")
+        click.echo(f"writes to {counted(count, 'topic')} of {broker} are stopped")
 
     cluster.do(work)
 
@@ -229,23 +229,23 @@ def stop_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) 
 @DRY_RUN
 @cluster_options
 def start_writes(cluster: ClusterOptions, broker: str, dry_run: bool) -> None:
-    """Have registries tell producers to use all topics of BROKER again."""
+    """Allow writes to BROKER again: registries restore its write permission in routes."""
 
     async def work(session: ClusterSession) -> None:
         await session.admin.brokers.address(broker)
         if dry_run:
-            click.echo(f"all topics of {broker} would be written again")
+            click.echo(f"writes to all topics of {broker} would be allowed again")
             return
         count = await session.admin.brokers.restore_write(broker)
-        click.echo(f"{count} topics of {broker} are written again")
+        click.echo(f"writes to {counted(count, 'topic')} of {broker} are allowed again")
 
     cluster.do(work)
 
 
 _CLEANINGS: Final = {
-    "queues": "what queues hold of messages that are gone",
-    "topics": "the queues of topics that are gone",
-    "log": "log files that are old enough",
+    "queues": "consume queue entries of removed messages",
+    "topics": "the consume queues of deleted topics",
+    "log": "expired CommitLog files",
 }
 
 
@@ -258,8 +258,8 @@ _CLEANINGS: Final = {
 @YES
 @cluster_options
 def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: bool) -> None:
-    """Have BROKER remove what nobody needs now, not at its next round: in queues of messages that are gone, the queues
-    of topics that are gone, or log files that are old enough."""
+    """Have BROKER clean up now, not at its next scheduled time: consume queue entries of removed messages (queues), the
+    consume queues of deleted topics (topics), or expired CommitLog files (log)."""
 
     async def work(session: ClusterSession) -> None:
         brokers = session.admin.brokers
@@ -269,7 +269,7 @@ def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: b
             return
         confirm(f"{broker} will remove {_CLEANINGS[what]}.", yes)
         await {"queues": brokers.clean_queues, "topics": brokers.clean_topics, "log": brokers.clean_log}[what](broker)
-        click.echo(f"{broker} removes {_CLEANINGS[what]}")
+        click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
 
     cluster.do(work)
 

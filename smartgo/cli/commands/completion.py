@@ -1,4 +1,4 @@
-"""C{smartgo completion}: what makes a shell complete commands."""
+"""C{smartgo completion}: print a shell's completion script."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _VARIABLE = "_SMARTGO_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the lines that let SHELL complete commands, options, and their values."""
+    """Print a completion script for SHELL: commands, options and their values."""
     made = get_completion_class(shell)
     if made is None:
-        raise click.UsageError(f"there is no completion for {shell}")
+        raise click.UsageError(f"there is no completion script for {shell}")
     click.echo(made(context.find_root().command, {}, "smartgo", _VARIABLE).source())

@@ -1,4 +1,4 @@
-"""C{smartgo config}: settings."""
+"""C{smartgo config}: show, change, check and describe settings."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _PROGRAMS: Final = {"broker": BROKER, "slave": BROKER, "registry": REGISTRY, "al
 
 
 class SettingRow(msgspec.Struct, frozen=True):
-    """One setting of a process; C{value} as a file has it."""
+    """One setting of a process; C{value} as in a configuration file."""
 
     name: str
     value: str
 
 
 class CheckedSettingRow(msgspec.Struct, frozen=True):
-    """One setting of a file that is checked: its table, value, and where that came from."""
+    """One setting of a checked file: its table, its value, and where the value comes from."""
 
     table: str
     name: str
@@ -42,7 +42,7 @@ class CheckedSettingRow(msgspec.Struct, frozen=True):
 
 
 class SettingDescriptionRow(msgspec.Struct, frozen=True):
-    """One setting of the schema."""
+    """The description of one setting."""
 
     table: str
     name: str
@@ -56,16 +56,16 @@ _CHANGED: Final[Columns[dict[str, Any]]] = {
     "setting": lambda row: row["name"],
     "before": lambda row: row["before"],
     "after": lambda row: row["value"],
-    "from": lambda row: f"{row['origin']} {row['place']}".rstrip(),
+    "source": lambda row: f"{row['origin']} {row['place']}".rstrip(),
 }
 _HISTORY: Final[Columns[dict[str, Any]]] = {
     "id": lambda row: row["id"],
-    "when": lambda row: moment(row["atMs"]),
-    "who": lambda row: row["who"],
+    "time": lambda row: moment(row["atMs"]),
+    "by": lambda row: row["who"],
     "setting": lambda row: row["name"],
     "before": lambda row: row["before"],
     "after": lambda row: row["after"],
-    "kept": lambda row: row["kept"],
+    "permanent": lambda row: row["kept"],
     "undone by": lambda row: row["undoneBy"],
 }
 _COLUMNS: Columns[SettingRow] = {"setting": lambda row: row.name, "value": lambda row: row.value}
@@ -81,15 +81,15 @@ _COLUMNS: Columns[SettingRow] = {"setting": lambda row: row.name, "value": lambd
     )
 )
 def config() -> None:
-    """See and change settings of running brokers and registries, take changes back; check a file before it is used."""
+    """Show and change settings of running brokers and registries, undo changes; check a file before it is used."""
 
 
 @config.command(
     "show", epilog=examples("smartgo config show broker-a", "smartgo config show --server 10.0.0.1:9876 -o json")
 )
 @click.argument("broker", required=False)
-@click.option("--server", metavar="HOST:PORT", help="Of the registry at this address, in place of a broker.")
-@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name holds TEXT.")
+@click.option("--server", metavar="HOST:PORT", help="Address of a registry, instead of a broker.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name contains TEXT.")
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, broker: str | None, server: str | None, part: str, output: str) -> None:
@@ -103,7 +103,7 @@ def show(cluster: ClusterOptions, broker: str | None, server: str | None, part: 
         else:
             found = await session.admin.registries.settings(server or "")
         rows = [SettingRow(name, value) for name, value in sorted(found.items()) if part.lower() in name.lower()]
-        print_rows(output, rows, _COLUMNS, f"No setting has {part} in its name.")
+        print_rows(output, rows, _COLUMNS, f"No setting has {part!r} in its name.")
 
     cluster.do(work)
 
@@ -117,8 +117,8 @@ def show(cluster: ClusterOptions, broker: str | None, server: str | None, part: 
     ),
 )
 @click.argument("words", nargs=-1, required=True, metavar="[BROKER] NAME=VALUE...")
-@click.option("--registries", is_flag=True, help="Of all registries, in place of a broker.")
-@click.option("--keep", is_flag=True, help="Over restarts too; with --api. Over the remoting protocol brokers decide.")
+@click.option("--registries", is_flag=True, help="Change all registries instead of a broker.")
+@click.option("--keep", is_flag=True, help="Keep the changes over restarts; needs --api.")
 @DRY_RUN
 @YES
 @OUTPUT
@@ -134,17 +134,17 @@ def set_(
     yes: bool,
     output: str,
 ) -> None:
-    """Change settings of BROKER that can be changed while it runs; it says so of others. Shown is what was before.
+    """Change settings of a running BROKER. Prints the previous values. Settings that need a restart are refused.
 
-    Brokers take changes over the remoting protocol only where access control is on; the process whose REST API --api
-    names takes them from an admin's token.
+    Over the remoting protocol brokers accept changes only with access control on; over the REST API (--api) they
+    accept them with an admin token.
     """
     if rest.url is not None:
         changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words)
         _set_over_api(rest, changes, keep, dry_run, yes, output)
         return
     if keep:
-        raise click.UsageError("--keep goes with --api")
+        raise click.UsageError("--keep needs --api")
     broker = "" if registries else words[0]
     changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words if registries else words[1:])
     if not changes or "=" in broker:
@@ -161,10 +161,10 @@ def set_(
         rows = [{"name": name, "before": before.get(name), "after": value} for name, value in changes.items()]
         for row in rows:
             if row["before"] is None:
-                raise SettingError(f"there is no setting {row['name']}")
+                raise SettingError(f"unknown setting {row['name']}")
         if not dry_run:
             where = "all registries" if registries else broker
-            confirm(f"{', '.join(f'{name}={value}' for name, value in changes.items())} will hold at {where}.", yes)
+            confirm(f"{', '.join(f'{name}={value}' for name, value in changes.items())} will be set at {where}.", yes)
             if registries:
                 await admin.registries.change_settings(changes)
             else:
@@ -179,7 +179,7 @@ def set_(
             },
         )
         if output == TEXT and dry_run:
-            click.echo("Nothing was done: this was a dry run.")
+            click.echo("Dry run: nothing was changed.")
 
     cluster.do(work)
 
@@ -187,22 +187,22 @@ def set_(
 async def _look_and_do(
     api: RestClient, method: str, path: str, body: Mapping[str, Any], when: str, dry_run: bool, yes: bool, output: str
 ) -> None:
-    """Say what would be changed, ask whether to go on, do it. @param when: end of the question's first sentence."""
+    """Preview a change, ask for confirmation, make it. @param when: the end of the prompt's first sentence."""
     rows = await api.order(method, path, {**body, "dryRun": True})
     if not dry_run:
         named = ", ".join(f"{one['name']}={one['value']}" for one in rows)
-        confirm(f"{named} will hold {when}.", yes)
+        confirm(f"{named} will be set {when}.", yes)
         rows = await api.order(method, path, body)
     print_rows(output, rows, _CHANGED)
     if output == TEXT and dry_run:
-        click.echo("Nothing was done: this was a dry run.")
+        click.echo("Dry run: nothing was changed.")
 
 
 def _set_over_api(
     rest: RestOptions, changes: Mapping[str, str], keep: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
     async def work(api: RestClient) -> None:
-        when = "from now on" if keep else "until the next start"
+        when = "permanently" if keep else "until the next start"
         await _look_and_do(api, "PATCH", "/config", {"changes": changes, "keep": keep}, when, dry_run, yes, output)
 
     rest.do(work)
@@ -212,16 +212,18 @@ def _set_over_api(
     "history",
     epilog=examples("smartgo config history", "smartgo config history --setting brokerPermission -o json"),
 )
-@click.option("--setting", default="", metavar="NAME", help="Those of one setting alone.")
-@click.option("-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="So many at most.")
+@click.option("--setting", default="", metavar="NAME", help="Only changes of this setting.")
+@click.option(
+    "-n", "--count", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number of rows."
+)
 @OUTPUT
 @api_options
 def history(rest: RestOptions, setting: str, count: int, output: str) -> None:
-    """List what was changed of a process while it ran, the newest first."""
+    """List the setting changes of a running process, newest first."""
 
     async def work(api: RestClient) -> None:
         rows = (await api.get("/config/history", limit=count, setting=setting))["items"]
-        print_rows(output, rows, _HISTORY, "Nothing was changed.")
+        print_rows(output, rows, _HISTORY, "No setting has been changed.")
 
     rest.do(work)
 
@@ -233,10 +235,10 @@ def history(rest: RestOptions, setting: str, count: int, output: str) -> None:
 @OUTPUT
 @api_options
 def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> None:
-    """Take back change ID of "smartgo config history"; shown is what was before, and what is then."""
+    """Undo change ID of "smartgo config history". Prints the values before and after."""
 
     async def work(api: RestClient) -> None:
-        await _look_and_do(api, "POST", f"/config/history/{id}/undo", {}, "again", dry_run, yes, output)
+        await _look_and_do(api, "POST", f"/config/history/{id}/undo", {}, "again, as before", dry_run, yes, output)
 
     rest.do(work)
 
@@ -256,17 +258,22 @@ def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> N
     type=click.Choice(list(_PROGRAMS)),
     default="broker",
     show_default=True,
-    help='Who reads it: slave is "twistd smartgo-slave", with brokerRole=SLAVE and, unless told otherwise, brokerId=1.',
+    help='The program that reads FILE; slave is "twistd smartgo-slave": brokerRole=SLAVE, by default brokerId=1.',
 )
-@click.option("--given", is_flag=True, help="Show only what is not a default.")
+@click.option("--given", is_flag=True, help="Leave out settings that have their default value.")
 @click.option(
-    "--set", "flags", multiple=True, callback=read_pairs, metavar="NAME=VALUE", help="As on the command line."
+    "--set",
+    "flags",
+    multiple=True,
+    callback=read_pairs,
+    metavar="NAME=VALUE",
+    help="Set one setting, as on the command line; may be repeated.",
 )
 @OUTPUT
 def check(path: str, program: str, given: bool, flags: Mapping[str, str], output: str) -> None:
-    """Check FILE, our TOML or RocketMQ's broker.conf, without starting anything; show each value and where it is from.
+    """Check FILE (smartgo TOML, or RocketMQ's broker.conf) without starting anything; show each value and its source.
 
-    Ends with 78 and a sentence where something is wrong.
+    The exit status is 78 if FILE is wrong.
     """
 
     async def work(env: IEnvironment) -> None:
@@ -295,7 +302,7 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
                 "table": lambda row: row.table,
                 "setting": lambda row: row.name,
                 "value": lambda row: row.value,
-                "from": lambda row: row.origin,
+                "source": lambda row: row.origin,
             },
             f"{path} sets nothing.",
         )
@@ -307,7 +314,7 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
 @click.argument("part", default="", metavar="[TEXT]")
 @OUTPUT
 def describe(part: str, output: str) -> None:
-    """Explain all settings, or those whose name holds TEXT."""
+    """Describe all settings, or those whose name contains TEXT."""
     rows = [
         SettingDescriptionRow(
             table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.kind.about
@@ -317,7 +324,7 @@ def describe(part: str, output: str) -> None:
         if part.lower() in one.name.lower()
     ]
     if not rows:
-        raise CommandError(f"no setting has {part} in its name", MISSING)
+        raise CommandError(f"no setting has {part!r} in its name", MISSING)
     print_rows(
         output,
         rows,

@@ -1,4 +1,4 @@
-"""C{smartgo context}: named sets of addresses."""
+"""C{smartgo context}: named connection settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from smartgo.schema.address import parse_address
 
 
 class ContextRow(msgspec.Struct, frozen=True):
-    """One context of the list."""
+    """One context: a row of C{smartgo context ls}."""
 
     name: str
     current: bool
@@ -41,17 +41,17 @@ class ContextRow(msgspec.Struct, frozen=True):
     )
 )
 def context() -> None:
-    """Keep names for clusters, so that commands need no --registry.
+    """Keep named connection settings, so that commands need no --registry.
 
-    A command uses, in this order: --registry; the context that --context or SMARTGO_CONTEXT names; the registry that
-    NAMESRV_ADDR names; the context chosen by "smartgo context use"; 127.0.0.1:9876.
+    A command uses the first of these: --registry; the context of --context or SMARTGO_CONTEXT; the registry in
+    NAMESRV_ADDR; the context chosen with "smartgo context use"; 127.0.0.1:9876.
     """
 
 
 @context.command("ls", epilog=examples("smartgo context ls", "smartgo context ls -o yaml"))
 @OUTPUT
 def ls(output: str) -> None:
-    """List the contexts; the one in use is marked."""
+    """List the contexts; * marks the one in use."""
 
     async def work(env: IEnvironment) -> None:
         contexts = load_contexts(env)
@@ -68,7 +68,7 @@ def ls(output: str) -> None:
                 "registry": lambda row: row.registry,
                 "tls": lambda row: row.tls,
             },
-            "There are no contexts. Make one: smartgo context set NAME --registry HOST:PORT",
+            "There are no contexts. To create one: smartgo context set NAME --registry HOST:PORT",
         )
 
     do(work)
@@ -92,9 +92,9 @@ def show(name: str | None, output: str) -> None:
 
 @context.command("use", epilog=examples("smartgo context use prod", "smartgo context use --none"))
 @click.argument("name", required=False)
-@click.option("--none", "nothing", is_flag=True, help="Use none any more.")
+@click.option("--none", "nothing", is_flag=True, help="Stop using a context.")
 def use(name: str | None, nothing: bool) -> None:
-    """Let commands use context NAME from now on."""
+    """Use context NAME for further commands."""
     if (name is None) != nothing:
         raise click.UsageError("give a NAME, or --none")
 
@@ -104,7 +104,7 @@ def use(name: str | None, nothing: bool) -> None:
             contexts.get(name)
         contexts.current = name
         save_contexts(env, contexts)
-        click.echo(f"using {name}" if name else "using none")
+        click.echo(f"using context {name}" if name else "using no context")
 
     do(work)
 
@@ -118,15 +118,15 @@ def use(name: str | None, nothing: bool) -> None:
     ),
 )
 @click.argument("name")
-@click.option("-r", "--registry", metavar="HOST:PORT", help="Its registries, with semicolons between them.")
-@click.option("--tls/--no-tls", default=None, help="Speak TLS.")
-@click.option("--ca", metavar="FILE", help="Trust this authority (PEM).")
-@click.option("--cert", metavar="FILE", help="Our certificate (PEM).")
-@click.option("--cert-key", "key", metavar="FILE", help="Its private key (PEM).")
-@click.option("--server-name", metavar="NAME", help="What certificates must say.")
-@click.option("--use", "use_it", is_flag=True, help="Use it from now on.")
+@click.option("-r", "--registry", metavar="HOST:PORT", help="Registry address; separate several with semicolons.")
+@click.option("--tls/--no-tls", default=None, help="Use TLS, or do not.")
+@click.option("--ca", metavar="FILE", help="CA certificate (PEM) to trust.")
+@click.option("--cert", metavar="FILE", help="Client certificate (PEM).")
+@click.option("--cert-key", "key", metavar="FILE", help="Private key of the client certificate (PEM).")
+@click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
+@click.option("--use", "use_it", is_flag=True, help="Use this context for further commands.")
 def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
-    """Make context NAME, or change what is given of it; an empty text takes something away."""
+    """Create context NAME, or change the given settings of it; an empty value removes a setting."""
 
     async def work(env: IEnvironment) -> None:
         check_context_name(name)
@@ -140,16 +140,16 @@ def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
         if use_it:
             contexts.current = name
         save_contexts(env, contexts)
-        click.echo(f"context {name} is kept in {contexts_path(env)}{'; it is in use' if use_it else ''}")
+        click.echo(f"context {name} saved in {contexts_path(env)}{' and in use' if use_it else ''}")
 
     do(work)
 
 
 def _checked(registry: str) -> str:
-    """Return addresses as they are kept. @raise SettingError: there is none, or one cannot be read."""
+    """Return the addresses in their usual form. @raise SettingError: there is none, or one is not valid."""
     addresses = parse_registries(registry)
     if not addresses:
-        raise SettingError("no registry is named: give HOST:PORT of one at least")
+        raise SettingError("no registry given: give at least one HOST:PORT")
     for one in addresses:
         try:
             parse_address(one)
@@ -161,7 +161,7 @@ def _checked(registry: str) -> str:
 @context.command("rm", epilog=examples("smartgo context rm old"))
 @click.argument("name")
 def rm(name: str) -> None:
-    """Forget context NAME."""
+    """Remove context NAME."""
 
     async def work(env: IEnvironment) -> None:
         contexts: ContextFile = load_contexts(env)
@@ -170,6 +170,6 @@ def rm(name: str) -> None:
         if contexts.current == name:
             contexts.current = None
         save_contexts(env, contexts)
-        click.echo(f"context {name} is forgotten")
+        click.echo(f"context {name} removed")
 
     do(work)

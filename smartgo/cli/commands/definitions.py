@@ -1,4 +1,4 @@
-"""C{smartgo cluster export} and C{import}: the settings of topics and groups, from one cluster to another."""
+"""C{smartgo cluster export} and C{import}: copy the definitions of topics and groups to another cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_rows, print_value
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_rows, print_value
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
@@ -24,20 +24,22 @@ from smartgo.errors import BadBody, SettingError
         "smartgo cluster export --kv FLAGS > definitions.json",
     ),
 )
-@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only what has TEXT in its name.")
+@click.option(
+    "-f", "--filter", "part", default="", metavar="TEXT", help="Only topics and groups whose name contains TEXT."
+)
 @click.option(
     "--kv",
     "namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Add the values of this namespace of the registries; may be repeated.",
+    help="Include the key-value settings of this registry namespace; may be repeated.",
 )
 @OUTPUT
 @cluster_options
 def export(cluster: ClusterOptions, part: str, namespaces: tuple[str, ...], output: str) -> None:
-    """Print the settings of all topics and groups, for "smartgo cluster import": JSON, or YAML by -o yaml.
+    """Print the definitions of all topics and groups for "smartgo cluster import", as JSON, or as YAML with -o yaml.
 
-    Neither messages nor where groups stand. A broker that does not answer fails it.
+    Messages and group offsets are not exported. Fails if a broker does not answer.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -55,8 +57,14 @@ def export(cluster: ClusterOptions, part: str, namespaces: tuple[str, ...], outp
     ),
 )
 @click.argument("path", metavar="FILE")
-@click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="To this broker; may be repeated.")
-@click.option("--skip-refused", is_flag=True, help="Do the rest where some are refused; else nothing is done then.")
+@click.option(
+    "-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Import to this broker; may be repeated."
+)
+@click.option(
+    "--skip-refused",
+    is_flag=True,
+    help="Skip refused items; without this option nothing is imported if an item is refused.",
+)
 @DRY_RUN
 @YES
 @OUTPUT
@@ -70,12 +78,12 @@ def import_(
     yes: bool,
     output: str,
 ) -> None:
-    """Make the topics and groups of FILE, or give them its settings: at the brokers of the same names, or with --broker
-    at others. What is not in FILE is left alone.
+    """Create or update the topics and groups of FILE at the brokers of the same names, or at those of --broker.
+    Everything else stays as it is.
 
-    A dry run says of each what would become of it: create, change, same or refused. FILE is refused whole where
-    anything in it is wrong. Ends with 1 where some are refused or fail, with 66 where there is no FILE, with
-    78 where it is wrong.
+    With --dry-run, shows the outcome for each item: create, change, same or refused. If anything in FILE is invalid,
+    nothing is imported. The exit status is 1 if items are refused or fail, 66 if there is no FILE, and 78 if FILE is
+    invalid.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -85,18 +93,16 @@ def import_(
             if refused and not skip_refused:
                 first = f"{refused[0].words}: {refused[0].reason}"
                 raise CommandError(
-                    f"nothing was done, as {len(refused)} of {len(steps)} are refused, such as {first};"
-                    " --broker names other brokers, --skip-refused does the rest"
+                    f"nothing was imported: {len(refused)} of {counted(len(steps), 'item')} refused, such as"
+                    f" {first}; use --broker to choose other brokers, or --skip-refused to import the rest"
                 )
             await _write(session, [step for step in steps if step.due], yes)
         _print(steps, output, path)
         if output == TEXT and dry_run:
-            click.echo("Nothing was done: this was a dry run.")
+            click.echo("Dry run: nothing was changed.")
         undone = {name: count for name, count in counts_of(steps).items() if name in ("refused", "failed")}
         if undone:
-            raise CommandError(
-                ", ".join(f"{count} {'were ' * (name == 'refused')}{name}" for name, count in undone.items())
-            )
+            raise CommandError(", ".join(f"{counted(count, 'item')} {name}" for name, count in undone.items()))
 
     cluster.do(work)
 
@@ -104,7 +110,7 @@ def import_(
 async def _write(session: ClusterSession, due: list[Step], yes: bool) -> None:
     if not due:
         return
-    confirm(f"{len(due)} settings will be written.", yes)
+    confirm(f"{counted(len(due), 'definition')} will be created or changed.", yes)
     with ProgressLine(session.env.clock, "settings", len(due)) as progress:
         for step in due:
             await session.admin.definitions.write(step)
@@ -116,27 +122,27 @@ def _print(steps: list[Step], output: str, path: str) -> None:
         output,
         [step.item for step in steps],
         {
-            "what": lambda row: row.kind,
+            "kind": lambda row: row.kind,
             "name": lambda row: row.name,
             "broker": lambda row: row.broker,
             "outcome": lambda row: row.outcome,
-            "why": _why,
+            "details": _details,
         },
-        f"{path} holds nothing.",
+        f"{path} has no definitions.",
     )
 
 
-def _why(item: Item) -> str:
+def _details(item: Item) -> str:
     changes = [f"{name} {_text(before)} -> {_text(after)}" for name, (before, after) in item.changes.items()]
     return "; ".join([*changes, *([item.reason] if item.reason else [])])
 
 
 def _text(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+    return "unset" if value is None else str(value)
 
 
 def _read(session: ClusterSession, path: str) -> DefinitionSet:
-    """Read a file of definitions, JSON or YAML. @raise Refusal: it cannot be read. @raise SettingError: it is none."""
+    """Read a definitions file. @raise CommandError: it cannot be read. @raise SettingError: it is invalid."""
     import yaml
 
     try:
@@ -145,4 +151,4 @@ def _read(session: ClusterSession, path: str) -> DefinitionSet:
         raise CommandError(f"{path}: {error.strerror or error}", MISSING) from None
     except (yaml.YAMLError, ValueError, BadBody) as error:
         reason = " ".join(str(error).split())
-        raise SettingError(f"{path}: these are no definitions: {reason}") from None
+        raise SettingError(f"{path}: not a definitions file: {reason}") from None

@@ -1,4 +1,4 @@
-"""C{smartgo demo}: everything once, in a minute, leaving nothing behind."""
+"""C{smartgo demo}: a short demonstration that leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ _AT_A_TIME: Final = 256  # sends that wait for their answers
 @click.command(
     epilog=examples("smartgo demo", "smartgo demo --count 100000"),
 )
-@click.option("-n", "--count", type=click.IntRange(2), default=10_000, show_default=True, help="Messages to send.")
+@click.option(
+    "-n", "--count", type=click.IntRange(2), default=10_000, show_default=True, help="Number of messages to send."
+)
 def demo(count: int) -> None:
     """Start a broker on free ports with a temporary store, send messages, consume them in a group of two
     consumers, find one by its id, and remove everything again.
 
-    Ends with status 0 when every message arrived.
+    The exit status is 0 if every message arrived.
     """
     console = Console(highlight=False)
 
@@ -51,21 +53,23 @@ def demo(count: int) -> None:
             node = EmbeddedNode(env, configuration_of(env, _settings(env, directory)), console.print, fill_disk=True)
             try:
                 await node.start()
-                console.print(f"A registry at [b]{node.registry}[/b] and a broker at [b]{node.broker}[/b] are up.")
+                console.print(f"Started a registry at [b]{node.registry}[/b] and a broker at [b]{node.broker}[/b].")
                 console.print(f"Store: {directory} (removed at the end). {node.durability}.")
                 await DemoRun(env, node.registry, console, count).run()
             finally:
                 await node.stop()
         finally:
             env.files.remove_tree(directory)
-        console.print("Everything was there. The broker has stopped and its store is removed.")
-        console.print("Next: [b]smartgo dev[/b] for a broker that stays, [b]smartgo --help[/b] for the rest.")
+        console.print("Every message arrived. The broker is stopped and its store removed.")
+        console.print(
+            "Next: [b]smartgo dev[/b] runs a broker until you stop it; [b]smartgo --help[/b] lists all commands."
+        )
 
     do(work)
 
 
 def _settings(env: IEnvironment, directory: str) -> dict[str, str]:
-    """Free ports, and files so small that a disk which is nearly full will do."""
+    """Return settings with free ports, and with small files that fit on a nearly full disk."""
     ports = [env.network.free_port() for _ in range(3)]
     return {
         "registry.listenPort": str(ports[0]),
@@ -81,7 +85,7 @@ def _settings(env: IEnvironment, directory: str) -> dict[str, str]:
 
 
 class DemoRun:
-    """The messages of a demonstration, and what became of them."""
+    """Sends, consumes and finds the messages of the demonstration."""
 
     def __init__(self, env: IEnvironment, registry: str, console: Console, count: int) -> None:
         self._env = env
@@ -95,9 +99,9 @@ class DemoRun:
 
     async def run(self) -> None:
         """
-        Do it all.
+        Run the demonstration.
 
-        @raise Refusal: something is missing.
+        @raise CommandError: a message is missing.
         """
         clients = [Client(self._env, self._registry) for _ in range(3)]
         try:
@@ -143,29 +147,31 @@ class DemoRun:
         await call_each(one, self._count, _AT_A_TIME)
 
     async def _wait(self) -> None:
-        """Wait until all messages were consumed, or for long enough; what is missing is told in the end."""
+        """Wait until all messages are consumed, C{PATIENCE} seconds at most; the report names what is missing."""
         await self._all_seen.addTimeout(PATIENCE, self._env.clock, onTimeoutCancel=lambda result, _: None)
 
     async def _find(self, client: Client) -> None:
         result = list(self._sent.values())[self._count // 2]
         found = await Admin(client).messages.by_id(result.offset_id)
         if found.message_id != result.message_id:
-            raise CommandError(f"looking for message {result.message_id} found {found.message_id}")
-        self._console.print(f"Found {result.message_id} by its id: {found.body.decode()!r}, key {found.keys[0]}.")
+            raise CommandError(f"the search for message {result.message_id} found {found.message_id}")
+        self._console.print(
+            f"Found message {result.message_id} by its id: body {found.body.decode()!r}, key {found.keys[0]}."
+        )
 
     def _report(self, sent: float, consumed: float) -> None:
-        table = Table("what", box=None)
-        for heading in ("messages", "seconds", "a second"):
+        table = Table("step", box=None)
+        for heading in ("messages", "seconds", "per second"):
             table.add_column(heading, justify="right")
         for what, count, seconds in (
-            ("sent, each acknowledged", len(self._sent), sent),
-            ("consumed, by two in a group", len(self._seen), consumed),
+            ("sent and acknowledged", len(self._sent), sent),
+            ("consumed by a group of two", len(self._seen), consumed),
         ):
             table.add_row(what, f"{count:,}", f"{seconds:.2f}", f"{count / max(seconds, 0.001):,.0f}")
         self._console.print(table)
         twice = sum(self._seen.values()) - len(self._seen)
         self._console.print(
-            f"The consumers shared them {self._shares[0]:,} to {self._shares[1]:,}; {twice:,} were delivered twice."
+            f"The two consumers received {self._shares[0]:,} and {self._shares[1]:,} messages, {twice:,} of them twice."
         )
         missing = self._sent.keys() - self._seen.keys()
         if len(self._sent) != self._count or missing:

@@ -1,4 +1,4 @@
-"""C{smartgo dev}: registry and broker in the foreground."""
+"""C{smartgo dev}: run a registry and a broker, or a local cluster, in the foreground."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ _COLUMNS: Final[Columns[NodeProcess]] = {
     default="./smartgo-data",
     show_default=True,
     metavar="DIR",
-    help="Where messages and settings are kept; created if it is not there.",
+    help="Data directory; created if it does not exist.",
 )
-@click.option("-l", "--listen", metavar="[ADDRESS:]PORT", help="Where the broker serves.  [default: 127.0.0.1:10911]")
-@click.option(
-    "--registry-listen", metavar="[ADDRESS:]PORT", help="Where the registry serves.  [default: 127.0.0.1:9876]"
-)
+@click.option("-l", "--listen", metavar="[ADDRESS:]PORT", help="Address of the broker.  [default: 127.0.0.1:10911]")
+@click.option("--registry-listen", metavar="[ADDRESS:]PORT", help="Address of the registry.  [default: 127.0.0.1:9876]")
 @click.option(
     "--ops",
     metavar="[ADDRESS:]PORT|off",
-    help="Where the REST API and the console are served.  [default: 127.0.0.1, the broker's port + 2]",
+    help="Address of the REST API and the console.  [default: 127.0.0.1, the broker's port + 2]",
 )
-@click.option("-c", "--config", metavar="FILE", help="Settings: our TOML, or RocketMQ's broker.conf.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting; may be repeated.")
-@click.option("--masters", type=_NUMBER, default=1, show_default=True, help="How many brokers share the topics.")
-@click.option("--slaves", type=click.IntRange(0, MOST), default=0, show_default=True, help="Copies of each master.")
-@click.option("--registries", type=_NUMBER, default=1, show_default=True, help="How many registries know them.")
+@click.option("-c", "--config", metavar="FILE", help="Configuration file: smartgo TOML, or RocketMQ's broker.conf.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set one setting; may be repeated.")
+@click.option("--masters", type=_NUMBER, default=1, show_default=True, help="Number of master brokers.")
+@click.option(
+    "--slaves", type=click.IntRange(0, MOST), default=0, show_default=True, help="Number of slaves of each master."
+)
+@click.option("--registries", type=_NUMBER, default=1, show_default=True, help="Number of registries.")
 def dev(
     data: str,
     listen: str | None,
@@ -80,10 +80,10 @@ def dev(
 ) -> None:
     """Run a registry and a broker in this terminal until ctrl-C.
 
-    Messages are kept in DIR and are there again at the next start.
+    Messages are kept in DIR and are available again after a restart.
 
-    With several masters, slaves or registries each is a process of its own, as in production; --listen and
-    --registry-listen are then the first one's, and the others serve above.
+    With several masters, slaves or registries each node is a process of its own, as in production; --listen and
+    --registry-listen then set the ports of the first node, and the others use higher ports.
     """
     shape = ClusterShape(masters, slaves, registries)
 
@@ -110,7 +110,7 @@ def dev(
 
 
 class LocalCluster:
-    """Several nodes, each a process; the console that stands before them is in this one."""
+    """Several nodes, each a process; the REST API and the console run in this process."""
 
     def __init__(self, env: IEnvironment, root: str, config: str | None) -> None:
         """
@@ -134,7 +134,7 @@ class LocalCluster:
         """
         Run until cancelled.
 
-        @raise Refusal: a node does not start, or the last has ended.
+        @raise CommandError: a node does not start, or the last has ended.
         @raise SmartgoError: the settings cannot be followed.
         """
         given = read_settings(settings)
@@ -157,7 +157,7 @@ class LocalCluster:
             click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
             say_ready(console)
             await processes.over
-            raise CommandError("all nodes have ended")
+            raise CommandError("all nodes have stopped")
         finally:
             if console is not None:
                 await console.stopService()
@@ -184,16 +184,16 @@ def _warn(words: str) -> None:
 
 
 def say_ready(console: Ops | None) -> None:
-    """Say that work can begin, and where the console is."""
+    """Print the console's login link, and that all nodes are ready."""
     if console is not None:
         click.echo(f"console     {console.login_url()}")
-        click.echo("            (this link logs in as admin, once, within an hour)")
+        click.echo("            (this link logs you in as admin; it works once, for one hour)")
     click.echo("Ready. Stop with ctrl-C.")
 
 
 def read_config(env: IEnvironment, path: str | None) -> bytes | None:
     """
-    Return what a file of settings holds; C{None} where there is none.
+    Return the content of a configuration file; C{None} if no file is given.
 
     @raise SettingError: it cannot be read.
     """
@@ -207,7 +207,7 @@ def read_config(env: IEnvironment, path: str | None) -> bytes | None:
 
 
 def read_settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """Return what C{NAME=VALUE} texts say. @raise click.UsageError: one is something else."""
+    """Return C{NAME=VALUE} texts as a dict. @raise click.UsageError: a text has another form."""
     found = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -227,7 +227,7 @@ def configured(
     ops: str | None = None,
 ) -> Configuration:
     """
-    Return the configuration that the options stand for.
+    Return the configuration for the command's options.
 
     @param root: the directory of all data, absolute.
     @raise SettingError: an option, the file or a setting is wrong.
@@ -243,7 +243,7 @@ def configured(
     store = os.path.join(root, "store")
     flags.setdefault("storePathRootDir", store)
     flags.setdefault("kvConfigPath", os.path.join(root, "registry", "kvConfig.json"))
-    # A store that is there has its own file size; a file's setting counts too.
+    # An existing store has its own file size, and a configuration file may set it.
     if content is None and not names_in(env, os.path.join(store, "commitlog")):
         flags.setdefault("mappedFileSizeCommitLog", LOG_FILE)
     return configuration_of(env, flags, config or "", content)

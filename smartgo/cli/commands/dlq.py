@@ -1,4 +1,4 @@
-"""C{smartgo dlq}: dead letters."""
+"""C{smartgo dlq}: list, show, resend and export dead letters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred, DeferredList
 
-from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, take_out
+from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, export_messages
 from smartgo.cli.commands.sendconsume import as_members, sent_to
 from smartgo.cli.support.load import producer_of
-from smartgo.cli.support.output import OUTPUT, TEXT, moment, print_rows, print_value
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_rows, print_value
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.reading import QueuePosition, TopicReader
 from smartgo.cli.support.running import MISSING, CommandError
@@ -31,7 +31,7 @@ _AT_A_TIME: Final = 64  # sends that wait for their answers
 
 
 class DeadLetterRow(msgspec.Struct, frozen=True):
-    """The dead letters of one group; C{last_ms} is when the last one was put aside."""
+    """The dead letters of one group; C{last_ms} is when the last one was stored."""
 
     group: str
     messages: int
@@ -47,7 +47,7 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
     )
 )
 def dlq() -> None:
-    """See what groups have failed for good, and give it to them again."""
+    """List the messages that groups failed to consume, and resend them."""
 
 
 @dlq.command("ls", epilog=examples("smartgo dlq ls", "smartgo dlq ls -o json"))
@@ -85,10 +85,10 @@ def ls(cluster: ClusterOptions, output: str) -> None:
 
 class DeadLetterSelection(msgspec.Struct, frozen=True):
     """
-    Some dead letters of a group.
+    The dead letters of a group that a command works on.
 
-    @ivar spans: where they lie.
-    @ivar ids: only those with one of these ids; C{key}: with this key.
+    @ivar spans: the offsets to read, by queue.
+    @ivar ids: only messages with one of these ids; C{key}: only messages with this key.
     """
 
     reader: TopicReader
@@ -106,7 +106,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
         ids: tuple[str, ...] = (),
         key: str | None = None,
     ) -> DeadLetterSelection:
-        """Find out where they lie. @raise Refusal: the group has none."""
+        """Return the selection. @raise CommandError: the group has no dead letters."""
         reader = TopicReader(session, dlq_topic(group))
         try:
             spans = await reader.spans(begin, end)
@@ -118,11 +118,11 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """How many lie there, whichever are meant."""
+        """The number of messages to read, selected or not."""
         return sum(span.end - span.begin for span in self.spans)
 
     async def messages(self, progress: ProgressLine | None = None) -> AsyncGenerator[ReceivedMessage, None]:
-        """Go through those that are meant."""
+        """Yield the selected messages."""
         async with aclosing(self.reader.messages(self.spans, progress=progress)) as messages:
             async for message in messages:
                 if self.ids and not self.ids & {message.message_id, message.offset_id}:
@@ -131,7 +131,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
                     yield message
 
     async def count(self, session: ClusterSession) -> int:
-        """Return how many are meant. @raise Refusal: one of the ids is not there."""
+        """Return the number of selected messages. @raise CommandError: one of the ids does not exist."""
         if not self.ids and self.key is None:
             return self.total
         count = 0
@@ -142,7 +142,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
                     count += 1
                     missing -= {message.message_id, message.offset_id}
         if missing:
-            raise CommandError(f"there is no dead letter {', '.join(sorted(missing))}", MISSING)
+            raise CommandError(f"there is no dead letter with id {', '.join(sorted(missing))}", MISSING)
         return count
 
 
@@ -150,13 +150,13 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
 @click.argument("group")
 @FROM
 @UNTIL
-@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
+@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
 @OUTPUT
 @cluster_options
 def show(
     cluster: ClusterOptions, group: str, begin: QueuePosition, end: QueuePosition | None, count: int, output: str
 ) -> None:
-    """Show the dead letters of GROUP. All of one message shows "smartgo msg show ID"."""
+    """Show the dead letters of GROUP. For a whole message, run "smartgo msg show ID"."""
 
     async def work(session: ClusterSession) -> None:
         selection = await DeadLetterSelection.of(session, group, begin, end)
@@ -177,11 +177,11 @@ def show(
                 "id": lambda row: row.offset_id,
                 "topic": sent_to,
                 "keys": lambda row: row.keys,
-                "born": lambda row: moment(row.born_ms),
+                "sent": lambda row: moment(row.born_ms),
                 "dead since": lambda row: moment(row.stored_ms),
                 "body": lambda row: row.body.decode("utf-8", "backslashreplace")[:_SHOWN],
             },
-            f"Group {group} has no dead letters there.",
+            f"Group {group} has no dead letters in this range.",
         )
 
     cluster.do(work)
@@ -191,8 +191,8 @@ def show(
 @click.argument("group")
 @FROM
 @UNTIL
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
-@click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option("--file", "path", metavar="FILE", help="Output file; it must not exist.  [default: standard output]")
 @cluster_options
 def export(
     cluster: ClusterOptions,
@@ -205,8 +205,8 @@ def export(
     """Write the dead letters of GROUP as JSON lines."""
 
     async def work(session: ClusterSession) -> None:
-        written = await take_out(session, dlq_topic(group), begin, end, [], "*", count, path)
-        click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
+        written = await export_messages(session, dlq_topic(group), begin, end, [], "*", count, path)
+        click.echo(f"exported {counted(written, 'message')}{f' to {path}' if path else ''}", err=True)
 
     cluster.do(work)
 
@@ -221,12 +221,12 @@ def export(
     ),
 )
 @click.argument("group")
-@click.option("--id", "ids", multiple=True, metavar="ID", help="This one; may be repeated.")
-@click.option("--key", metavar="WORD", help="Those with this key.")
-@click.option("--all", "everything", is_flag=True, help="All.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Resend this message; may be repeated.")
+@click.option("--key", metavar="WORD", help="Resend the messages with this key.")
+@click.option("--all", "everything", is_flag=True, help="Resend all.")
 @FROM
 @UNTIL
-@click.option("--to", "target", metavar="TOPIC", help="To this topic, for all groups that read it.")
+@click.option("--to", "target", metavar="TOPIC", help="Send to this topic instead, for all groups that consume it.")
 @DRY_RUN
 @YES
 @OUTPUT
@@ -244,22 +244,21 @@ def resend(
     yes: bool,
     output: str,
 ) -> None:
-    """Give dead letters of GROUP to it again, and to no other group, as if they were new; they stay in the dead-letter
-    topic too."""
+    """Resend dead letters of GROUP to this group only, as new messages. The dead-letter topic keeps them too."""
     if not (ids or key or everything):
-        raise click.UsageError("say which: --id, --key, or --all")
+        raise click.UsageError("give --id, --key or --all")
 
     async def work(session: ClusterSession) -> None:
         selection = await DeadLetterSelection.of(session, group, begin, end, ids, key)
         count = await selection.count(session)
         place = target or f"group {group}"
         if not dry_run and count:
-            confirm(f"{count:,} messages will be sent to {place}.", yes)
+            confirm(f"{counted(count, 'message')} will be sent to {place}.", yes)
             await _send(session, selection, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
         if output != TEXT:
             print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
         else:
-            click.echo(f"{count:,} messages {'would be' if dry_run else 'were'} sent to {place}")
+            click.echo(f"{'would send' if dry_run else 'sent'} {counted(count, 'message')} to {place}")
 
     cluster.do(work)
 
@@ -267,7 +266,7 @@ def resend(
 async def _send(
     session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
 ) -> None:
-    """Send copies, some at a time. @raise Refusal: one was not taken; it is told how many were before."""
+    """Send copies, some concurrently. @raise CommandError: a send failed; says how many succeeded."""
     producer = await producer_of(session, GROUP)
     sent = 0
 
@@ -282,7 +281,9 @@ async def _send(
         sent += len(results) - len(failures)
         progress.to(sent)
         if failures:
-            raise CommandError(f"{sent:,} of {count:,} were sent; then: {failures[0].getErrorMessage()}")
+            raise CommandError(
+                f"sent {sent:,} of {counted(count, 'message')}, then failed: {failures[0].getErrorMessage()}"
+            )
 
     portion: list[ReceivedMessage] = []
     with ProgressLine(session.env.clock, "sent", count) as progress:

@@ -1,4 +1,4 @@
-"""C{smartgo doctor}: what is wrong, and what to do."""
+"""C{smartgo doctor}: find problems of a cluster, and say what to do about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from smartgo.cli.support.diagnosis import Diagnosis
 from smartgo.cli.support.diagnosisresults import OK, PROBLEM, WARNING, DiagnosisFinding
-from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_value, printable
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_value, printable
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
@@ -26,20 +26,22 @@ _COLOURS: Final = {"ok": "green", "note": None, "warning": "yellow", "problem": 
         "smartgo doctor --quiet -o json",
     )
 )
-@click.option("--broker", metavar="HOST:PORT", help="A broker that should be there: does it answer, is it registered?")
-@click.option("--store", metavar="DIR", help="A store on this machine: how full and how fast is its disk?")
-@click.option("-q", "--quiet", is_flag=True, help="Leave out what is well.")
+@click.option("--broker", metavar="HOST:PORT", help="Check that this broker answers and is registered.")
+@click.option(
+    "--store", metavar="DIR", help="Check the disk of a store directory on this machine: free space and write latency."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show only notes, warnings and problems.")
 @OUTPUT
 @cluster_options
 def doctor(cluster: ClusterOptions, broker: str | None, store: str | None, quiet: bool, output: str) -> None:
-    """Look for the usual causes of trouble, and say what to do.
+    """Check a cluster for common problems, and say what to do about each.
 
-    Registries that do not answer, or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
-    cannot be reached, that have no master, that take no messages, whose disk is full or slow, whose clock differs; a
-    missing template topic; topics that nobody can write to; groups with messages and no members, or whose members want
-    different things.
+    Finds registries that do not answer or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
+    is unreachable, that have no master, that accept no messages, whose disk is full or slow, or whose clock is off; a
+    missing template topic; topics that nobody can write to; groups with lag and no consumer, or with consumers whose
+    subscriptions differ.
 
-    + is well, - is good to know, ! is to be looked at, X is a problem. Ends with 1 where there is a problem.
+    + is fine, - is a note, ! is a warning, X is a problem. The exit status is 1 if there is a problem.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -54,11 +56,11 @@ def doctor(cluster: ClusterOptions, broker: str | None, store: str | None, quiet
             print_value(output, plain(shown))
         problems = sum(one.verdict == PROBLEM for one in found)
         warnings = sum(one.verdict == WARNING for one in found)
-        more = f"; {warnings} {'thing' if warnings == 1 else 'things'} to look at" if warnings else ""
+        more = f", {counted(warnings, 'warning')}" if warnings else ""
         if problems:
-            raise CommandError(f"{problems} {'problem' if problems == 1 else 'problems'}{more}")
+            raise CommandError(f"{counted(problems, 'problem')}{more}")
         if output == TEXT:
-            click.echo(f"No problem was found{more or '.'}")
+            click.echo(f"No problems{more}.")
 
     cluster.do(work)
 

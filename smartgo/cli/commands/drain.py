@@ -1,4 +1,4 @@
-"""C{smartgo cluster drain}: a broker is emptied, so that it can be stopped and nobody waits for what it has."""
+"""C{smartgo cluster drain}: have all messages of a broker consumed, so that it can be stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from smartgo.cli.support.output import OUTPUT, print_members
+from smartgo.cli.support.output import OUTPUT, counted, print_members
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import TRY_AGAIN, USAGE, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm, pause
@@ -18,9 +18,9 @@ from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode
 
 LOOK: Final = 2.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 ROUTES: Final = 35.0
-"""Seconds after which all producers have asked registries again: they do so every 30 s."""
+"""Seconds after which all producers have refreshed their routes: they do so every 30 s."""
 QUIET: Final = 10.0
 """Seconds without a new message at the end."""
 
@@ -30,10 +30,10 @@ _NOT_CHANGED: Final = frozenset({ResponseCode.NO_PERMISSION, ResponseCode.REQUES
 
 class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How a broker was emptied.
+    The result of draining a broker.
 
-    @ivar groups: the groups that had something to read there.
-    @ivar ignored: messages that groups which were not waited for have not read.
+    @ivar groups: how many groups had messages to consume there.
+    @ivar ignored: the lag of the ignored groups.
     @ivar seconds: how long it took.
     """
 
@@ -46,12 +46,12 @@ class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class RemainingWork(msgspec.Struct, frozen=True):
     """
-    What is left to do at one moment.
+    What a broker still has to deliver at one moment.
 
-    @ivar lags: messages by group, of all groups that are waited for.
-    @ivar delayed: messages whose time has not come.
-    @ivar ignored: messages of groups that are not waited for.
-    @ivar end: where the broker's log ends, as it says it; it moves with each new message.
+    @ivar lags: lag by group, without the ignored groups.
+    @ivar delayed: delayed messages that are not due yet.
+    @ivar ignored: lag of the ignored groups.
+    @ivar end: the end of the broker's CommitLog, as text; it moves with each new message.
     """
 
     lags: dict[str, int]
@@ -61,12 +61,12 @@ class RemainingWork(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """All that is waited for."""
+        """The number of messages that draining waits for."""
         return sum(self.lags.values()) + self.delayed
 
 
 async def look(session: ClusterSession, broker: str, ignored: Collection[str]) -> RemainingWork:
-    """Ask a broker what is left. @raise CallFailed: it does not answer."""
+    """Ask a broker for its remaining work. @raise CallFailed: it does not answer."""
     facts = await session.admin.brokers.runtime(broker)
     progress = await session.admin.brokers.progress(broker)
     lags: dict[str, int] = {}
@@ -87,32 +87,32 @@ async def look(session: ClusterSession, broker: str, ignored: Collection[str]) -
 
 
 class Drain:
-    """One broker that is being emptied."""
+    """Drains one broker."""
 
     def __init__(self, session: ClusterSession, broker: str, ignored: Sequence[str]) -> None:
-        self._there = session
+        self._session = session
         self._broker = broker
         self._ignored = frozenset(ignored)
         self._clock = session.env.clock
         self._begin = self._clock.seconds()
-        self._seen: dict[str, None] = {}  # groups that had something to read
-        self._told: set[str] = set()  # what was said already
-        self._end: tuple[str, float] = ("", self._begin)  # where the log ended, and since when
+        self._seen: dict[str, None] = {}  # groups that had messages to consume
+        self._told: set[str] = set()  # subjects already reported
+        self._end: tuple[str, float] = ("", self._begin)  # the end of the log, and since when
 
     async def run(self, address: str, timeout: float | None) -> DrainResult:
         """
-        Keep producers away until there is nothing left.
+        Keep producers away until the broker has nothing left to deliver.
 
-        @param timeout: seconds; C{None}: as long as it takes.
-        @raise Refusal: it takes longer.
-        @raise CallFailed: no registry or not the broker answers.
+        @param timeout: seconds; C{None} for no limit.
+        @raise CommandError: it takes longer.
+        @raise CallFailed: no registry answers, or the broker does not.
         """
         most = 0
-        with ProgressLine(self._clock, "messages read") as progress:
+        with ProgressLine(self._clock, "messages consumed") as progress:
             while True:
-                for registry, error in (await self._there.admin.brokers.hold_writes(self._broker)).items():
-                    self._say(registry, f"going on without it: {error}")
-                left = await look(self._there, self._broker, self._ignored)
+                for registry, error in (await self._session.admin.brokers.hold_writes(self._broker)).items():
+                    self._say(registry, f"registry {registry} is skipped: {error}")
+                left = await look(self._session, self._broker, self._ignored)
                 self._seen.update(dict.fromkeys(group for group, lag in left.lags.items() if lag))
                 most = max(most, left.count)
                 progress.to(most - left.count, most)
@@ -130,25 +130,28 @@ class Drain:
                     )
                 if timeout is not None and now - self._begin >= timeout:
                     raise CommandError(
-                        f"{self._broker} is not empty after {timeout:g} s: {self._words(left)}", TRY_AGAIN
+                        f"{self._broker} is not drained after {timeout:g} s: {self._words(left)}", TRY_AGAIN
                     )
                 await self._name_idle(left)
                 await pause(self._clock, LOOK)
 
     def _words(self, left: RemainingWork) -> str:
-        words = [f"{group} has {lag} messages to read" for group, lag in sorted(left.lags.items()) if lag]
+        words = [
+            f"group {group} has {counted(lag, 'message')} to consume" for group, lag in sorted(left.lags.items()) if lag
+        ]
         if left.delayed:
-            words.append(f"{left.delayed} delayed messages are not due")
-        return "; ".join(words) or "messages still come in"
+            words.append(f"{counted(left.delayed, 'delayed message')} not due yet")
+        return "; ".join(words) or "messages still arrive"
 
     async def _name_idle(self, left: RemainingWork) -> None:
-        """Say which groups will not read what is left, as they have no member."""
+        """Name the groups that have messages to consume but no member."""
         if self._clock.seconds() - self._begin < LOOK:
             return
         for group, lag in left.lags.items():
-            if lag and group not in self._told and await self._there.admin.groups.connections(group) is None:
+            if lag and group not in self._told and await self._session.admin.groups.connections(group) is None:
                 self._say(
-                    group, f"group {group} has {lag} messages to read and no member: start one, or --ignore {group}"
+                    group,
+                    f"group {group} has {counted(lag, 'message')} to consume, no member: start one or --ignore {group}",
                 )
 
     def _say(self, what: str, words: str) -> None:
@@ -158,22 +161,22 @@ class Drain:
 
 
 async def keep(session: ClusterSession, broker: str, permission: str) -> None:
-    """Set a broker's own permission, which outlasts its registrations and its restarts."""
+    """Set the brokerPermission of a broker, which lasts over registrations and restarts."""
     try:
         await session.admin.brokers.change_settings(broker, {"brokerPermission": permission})
     except PeerRefused as refusal:
         if refusal.code in _NOT_CHANGED:
-            raise PeerRefused(refusal.code, f"{refusal.remark}; over REST and in the console it can be") from None
+            raise PeerRefused(refusal.code, f"{refusal.remark}; use the REST API or the console instead") from None
         raise
 
 
 async def release(session: ClusterSession, broker: str) -> int:
-    """Let a broker be written again; return how many topics that is."""
+    """Allow writes to a broker again; return the number of topics."""
     try:
         if (await session.admin.brokers.settings(broker)).get("brokerPermission") == _READ_ONLY:
             await keep(session, broker, _BOTH)
     except CallFailed as error:
-        click.echo(f"smartgo: its own permission stays as it is: {error}", err=True)
+        click.echo(f"smartgo: its brokerPermission is unchanged: {error}", err=True)
     return await session.admin.brokers.restore_write(broker)
 
 
@@ -186,13 +189,18 @@ async def release(session: ClusterSession, broker: str) -> int:
     ),
 )
 @click.argument("broker")
-@click.option("--undo", is_flag=True, help="Let BROKER be written again.")
+@click.option("--undo", is_flag=True, help="Allow writes to BROKER again.")
 @click.option(
     "--ignore", "ignored", metavar="GROUP", multiple=True, help="Do not wait for this group; may be repeated."
 )
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after so long, with 75.")
 @click.option(
-    "--keep", "kept", is_flag=True, help="Also set the broker's brokerPermission to 4, which outlasts its restart."
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after this time, with exit status 75."
+)
+@click.option(
+    "--keep",
+    "kept",
+    is_flag=True,
+    help="Also set brokerPermission=4 at the broker, so that the stop of writes survives its restart.",
 )
 @DRY_RUN
 @YES
@@ -209,30 +217,30 @@ def drain(
     yes: bool,
     output: str,
 ) -> None:
-    """Empty BROKER, so that it can be stopped: have producers leave it out, and wait until all groups have read what it
-    holds and delayed messages are delivered.
+    """Drain BROKER, so that it can be stopped: stop writes to it, and wait until all groups have consumed its messages
+    and delayed messages are delivered.
 
-    Producers follow within 30 s; what they send until then is taken and waited for. Registries are told again and
-    again meanwhile, as they forget it when BROKER registers a changed topic. When it is empty they are not told any
-    more: stop it then. It is written again when it has been restarted, or with --undo.
+    Producers follow within 30 s; messages that they send until then are accepted and waited for. The command repeats
+    the stop of writes at the registries, because a registry drops it when BROKER registers a changed topic. Stop BROKER
+    when the command ends: after a restart, or with --undo, it accepts writes again.
     """
 
     if ":" in broker:
-        raise CommandError(f"{broker} is an address: registries are told by the broker's name", USAGE)
+        raise CommandError(f"{broker} is an address; give the name of the broker", USAGE)
 
     async def work(session: ClusterSession) -> None:
         address = await session.admin.brokers.address(broker)
         if undo:
             if dry_run:
-                click.echo(f"all topics of {broker} would be written again")
+                click.echo(f"writes to all topics of {broker} would be allowed again")
                 return
-            click.echo(f"{await release(session, broker)} topics of {broker} are written again")
+            click.echo(f"writes to {counted(await release(session, broker), 'topic')} of {broker} are allowed again")
             return
         left = await look(session, broker, ignored)
         if dry_run:
-            click.echo(f"nothing would be written to {broker} any more; {left.count} messages are to be read there")
+            click.echo(f"writes to {broker} would be stopped; it has {counted(left.count, 'message')} to consume")
             return
-        confirm(f"Nothing will be written to {broker} any more.", yes)
+        confirm(f"Writes to {broker} will be stopped.", yes)
         if kept:
             await keep(session, broker, _READ_ONLY)
         finished = False
@@ -241,15 +249,18 @@ def drain(
             finished = True
         finally:
             if not finished:
-                click.echo(f"smartgo: {broker} is still left out; smartgo cluster drain {broker} --undo", err=True)
+                click.echo(
+                    f"smartgo: writes to {broker} are still stopped; to undo: smartgo cluster drain {broker} --undo",
+                    err=True,
+                )
         print_members(
             output,
             found,
             {
-                "broker": f"{broker} is empty: it is safe to stop it",
-                "groups waited for": found.groups,
-                "left of ignored groups": found.ignored,
-                "took": f"{found.seconds:g} s",
+                "broker": f"{broker} is drained: it is safe to stop it",
+                "groups": found.groups,
+                "lag of ignored groups": found.ignored,
+                "time": f"{found.seconds:g} s",
             },
         )
 

@@ -1,4 +1,4 @@
-"""C{smartgo group}: consumer groups."""
+"""C{smartgo group}: list, show, create, change and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
     Columns,
+    counted,
     moment,
     plain,
     print_members,
@@ -32,7 +33,7 @@ from smartgo.schema.topics import check_group
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """One group, over all brokers."""
+    """One group, over all brokers: a row of C{smartgo group ls}."""
 
     group: str
     members: int
@@ -44,10 +45,10 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 class QueueLag(msgspec.Struct, frozen=True):
     """
-    How far a group is in one queue.
+    The offsets and the lag of a group in one queue.
 
-    @ivar behind_seconds: how old the message consumed last is; C{None} where nothing waits.
-    @ivar member: the client that has the queue.
+    @ivar behind_seconds: the age of the last consumed message; C{None} without lag.
+    @ivar member: the client that consumes the queue.
     """
 
     topic: str
@@ -62,7 +63,7 @@ class QueueLag(msgspec.Struct, frozen=True):
 
 
 class GroupChange(msgspec.Struct, frozen=True):
-    """What a group is to be at some brokers."""
+    """The result of C{smartgo group create} or C{set}: the group's settings at some brokers."""
 
     group: str
     brokers: list[str]
@@ -79,17 +80,17 @@ class GroupChange(msgspec.Struct, frozen=True):
     )
 )
 def group() -> None:
-    """See how far consumer groups are and who is in them; make, change, move and delete them."""
+    """Show lag and members of consumer groups; create, change, reset and delete groups."""
 
 
 @group.command("ls", epilog=examples("smartgo group ls", "smartgo group ls --lagging -o json"))
-@click.option("-a", "--all", "everything", is_flag=True, help="Also those that belong to the system.")
-@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only groups whose name holds TEXT.")
-@click.option("--lagging", is_flag=True, help="Only groups that messages wait for.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include system groups.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only groups whose name contains TEXT.")
+@click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @OUTPUT
 @cluster_options
 def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, output: str) -> None:
-    """List the groups: their members, topics, and how many messages wait for them."""
+    """List the groups with their members, topics and lag."""
 
     async def work(session: ClusterSession) -> None:
         groups = session.admin.groups
@@ -121,7 +122,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
                 "consumed/s": lambda row: row.consumed_per_second,
                 "topics": lambda row: row.topics,
             },
-            "There are no groups. A consumer's first connection makes its group.",
+            "There are no groups. A consumer's first connection creates its group.",
         )
 
     cluster.do(work)
@@ -129,11 +130,11 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
 
 @group.command("lag", epilog=examples("smartgo group lag audit", "smartgo group lag audit --topic Orders -o jsonl"))
 @click.argument("name")
-@click.option("-t", "--topic", metavar="NAME", help="In this topic alone.")
+@click.option("-t", "--topic", metavar="NAME", help="Only in this topic.")
 @OUTPUT
 @cluster_options
 def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> None:
-    """Show how far group NAME is in each queue, and which member has it."""
+    """Show the lag of group NAME in each queue, and which member consumes the queue."""
 
     async def work(session: ClusterSession) -> None:
         groups = session.admin.groups
@@ -166,16 +167,16 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
                 "broker": lambda row: row.broker,
                 "queue": lambda row: row.queue,
                 "end": lambda row: row.end,
-                "position": lambda row: row.position,
+                "offset": lambda row: row.position,
                 "lag": lambda row: row.lag,
-                "behind": lambda row: span(row.behind_seconds),
+                "time lag": lambda row: span(row.behind_seconds),
                 "last consumed": lambda row: moment(row.last_ms),
                 "member": lambda row: row.member,
             },
-            f"Group {name} has no position anywhere.",
+            f"Group {name} has no offsets.",
         )
         if output == TEXT and rows:
-            click.echo(f"\n{lag_of(stats):,} messages wait; {stats.consume_tps:,.1f} a second are consumed.")
+            click.echo(f"\nLag: {counted(lag_of(stats), 'message')}; consuming {stats.consume_tps:,.1f} per second.")
 
     cluster.do(work)
 
@@ -185,7 +186,7 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
 @OUTPUT
 @cluster_options
 def members(cluster: ClusterOptions, name: str, output: str) -> None:
-    """Show who is connected for group NAME, and what the group subscribes to."""
+    """Show the connected members of group NAME and their subscriptions."""
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.groups.connections(name)
@@ -195,7 +196,7 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
             if output != TEXT:
                 print_value(output, {"connectionSet": [], "subscriptionTable": {}})
             else:
-                click.echo(f"Nobody is connected for group {name}.")
+                click.echo(f"Group {name} has no connected members.")
             return
         if output != TEXT:
             print_value(output, plain(found))
@@ -216,8 +217,8 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
             [found.subscription_table[one] for one in sorted(found.subscription_table)],
             {
                 "topic": lambda row: row.topic,
-                "wants": lambda row: row.sub_string,
-                "expression": lambda row: row.expression_type,
+                "filter": lambda row: row.sub_string,
+                "filter type": lambda row: row.expression_type,
             },
         )
 
@@ -229,11 +230,11 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
 )
 @click.argument("name")
 @click.argument("client_id", metavar="CLIENT")
-@click.option("--stacks", is_flag=True, help="Also the stacks of its threads, where it tells them.")
+@click.option("--stacks", is_flag=True, help="Include thread stacks, if the client reports them.")
 @OUTPUT
 @cluster_options
 def info(cluster: ClusterOptions, name: str, client_id: str, stacks: bool, output: str) -> None:
-    """Let member CLIENT of group NAME tell about itself: its queues, what it holds, its rates."""
+    """Show the state of member CLIENT of group NAME, as it reports it: queues, cached messages, rates."""
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.groups.running_info(name, client_id, stacks)
@@ -254,9 +255,9 @@ def _print_info(found: ConsumerRunningInfo) -> None:
             "topic": lambda row: row[0].topic,
             "broker": lambda row: row[0].broker_name,
             "queue": lambda row: row[0].queue_id,
-            "position": lambda row: row[1].commit_offset,
-            "held": lambda row: row[1].cached_msg_count,
-            "held MiB": lambda row: row[1].cached_msg_size_in_mib,
+            "offset": lambda row: row[1].commit_offset,
+            "cached": lambda row: row[1].cached_msg_count,
+            "cached MiB": lambda row: row[1].cached_msg_size_in_mib,
             "locked": lambda row: row[1].locked,
             "last pull": lambda row: moment(row[1].last_pull_timestamp),
             "last consumed": lambda row: moment(row[1].last_consume_timestamp),
@@ -293,13 +294,13 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
         rows = [{"broker": broker, **plain(config)} for broker, config in found.items()]
         columns: Columns[dict[str, object]] = {
             "broker": lambda row: row["broker"],
-            "may consume": lambda row: row["consumeEnable"],
-            "may broadcast": lambda row: row["consumeBroadcastEnable"],
-            "deliveries": lambda row: row["retryMaxTimes"],
+            "consuming": lambda row: row["consumeEnable"],
+            "broadcasting": lambda row: row["consumeBroadcastEnable"],
+            "retries": lambda row: row["retryMaxTimes"],
             "retry queues": lambda row: row["retryQueueNums"],
-            "reads from": lambda row: row["brokerId"],
-            "if slow from": lambda row: row["whichBrokerWhenConsumeSlowly"],
-            "tells members": lambda row: row["notifyConsumerIdsChangedEnable"],
+            "reads from broker": lambda row: row["brokerId"],
+            "when slow": lambda row: row["whichBrokerWhenConsumeSlowly"],
+            "notifies members": lambda row: row["notifyConsumerIdsChangedEnable"],
         }
         print_rows(output, rows, columns)
 
@@ -307,14 +308,28 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
 
 
 _SETTINGS = (
-    click.option("--consume/--no-consume", default=None, help="Whether it may consume."),
-    click.option("--broadcast/--no-broadcast", default=None, help="Whether it may broadcast."),
-    click.option("--retries", type=click.IntRange(-1), help="Deliveries before the dead letters; -1 without end."),
-    click.option("--retry-queues", type=click.IntRange(0, 1024), help="Queues of its retry topic; 0: failed is gone."),
-    click.option("--read-from", type=click.IntRange(0), metavar="ID", help="The broker to read from; 0 the master."),
-    click.option("--slow-read-from", type=click.IntRange(0), metavar="ID", help="The same for what lies far back."),
-    click.option("--notify/--no-notify", default=None, help="Tell members when others come and go."),
-    click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="At this broker; may be repeated."),
+    click.option("--consume/--no-consume", default=None, help="Allow the group to consume, or not."),
+    click.option("--broadcast/--no-broadcast", default=None, help="Allow broadcasting, or not."),
+    click.option(
+        "--retries",
+        type=click.IntRange(-1),
+        help="Redeliveries before a message becomes a dead letter; -1 for no limit.",
+    ),
+    click.option(
+        "--retry-queues",
+        type=click.IntRange(0, 1024),
+        help="Queues of its retry topic; 0: failed messages are dropped.",
+    ),
+    click.option(
+        "--read-from", type=click.IntRange(0), metavar="ID", help="Id of the broker to read from; 0 is the master."
+    ),
+    click.option(
+        "--slow-read-from", type=click.IntRange(0), metavar="ID", help="Id of the broker to read old messages from."
+    ),
+    click.option("--notify/--no-notify", default=None, help="Notify members when others join or leave."),
+    click.option(
+        "-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated."
+    ),
 )
 
 
@@ -356,12 +371,12 @@ def _changes(
 def create(
     cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
 ) -> None:
-    """Create group NAME at every broker, or at some. Where brokers make groups by themselves this is not needed."""
+    """Create group NAME at every broker, or at those of --broker. Not needed if brokers create groups automatically."""
 
     async def work(session: ClusterSession) -> None:
         check_group(name)
         if await session.admin.groups.config(name):
-            raise SettingError(f'there is a group {name}; "smartgo group set" changes it')
+            raise SettingError(f"group {name} exists already; to change it: smartgo group set {name}")
         config = msgspec.structs.replace(SubscriptionGroupConfig(group_name=name), **_changes(**given))
         masters = {one.name for one in await session.admin.brokers.places() if one.id == 0}
         names = sorted(brokers or masters)
@@ -379,7 +394,7 @@ def create(
 def set_(
     cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
 ) -> None:
-    """Change settings of group NAME where it is; what is not given stays."""
+    """Change settings of group NAME at the brokers that have it; other settings stay."""
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.groups.config(name)
@@ -387,7 +402,7 @@ def set_(
             raise CommandError(f"there is no group {name}", MISSING)
         changes = _changes(**given)
         if not changes:
-            raise click.UsageError("nothing to change is given")
+            raise click.UsageError("give at least one setting to change")
         for broker, config in found.items():
             if not brokers or broker in brokers:
                 await _settle(session, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
@@ -403,13 +418,13 @@ async def _settle(
     if output != TEXT:
         print_value(output, plain(GroupChange(config.group_name, brokers, config, dry_run)))
         return
-    verb = "would be" if dry_run else "is"
+    verb = "would be" if dry_run else "was"
     click.echo(f"group {config.group_name} {verb} set at {', '.join(brokers)}")
 
 
 @group.command("rm", epilog=examples("smartgo group rm old --dry-run", "smartgo group rm old --yes"))
 @click.argument("name")
-@click.option("--keep-positions", is_flag=True, help="Keep where it stood: a new group of that name goes on there.")
+@click.option("--keep-positions", is_flag=True, help="Keep its offsets: a new group of that name continues at them.")
 @click.option("--keep-topics", is_flag=True, help="Keep its retry and dead-letter topics.")
 @DRY_RUN
 @YES
@@ -418,7 +433,7 @@ async def _settle(
 def rm(
     cluster: ClusterOptions, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
-    """Delete group NAME: its settings, where it stood, and its retry and dead-letter topics."""
+    """Delete group NAME: its settings, its offsets, and its retry and dead-letter topics."""
 
     async def work(session: ClusterSession) -> None:
         groups = session.admin.groups
@@ -428,7 +443,9 @@ def rm(
         connection = await groups.connections(name)
         online = len(connection.connection_set) if connection is not None else 0
         if online:
-            raise CommandError(f"group {name} has {online} members; stop them first, or they bring it back")
+            raise CommandError(
+                f"group {name} has {counted(online, 'connected member')}; stop them first, or they create it again"
+            )
         if not dry_run:
             confirm(f"Group {name} will be deleted.", yes)
             brokers = await groups.delete(name, positions=not keep_positions, topics=not keep_topics)
@@ -436,7 +453,7 @@ def rm(
         if output != TEXT:
             print_value(output, {**found, "dry_run": dry_run})
         else:
-            click.echo(f"group {name} {'would be' if dry_run else 'is'} deleted at {', '.join(brokers)}")
+            click.echo(f"group {name} {'would be' if dry_run else 'was'} deleted at {', '.join(brokers)}")
 
     cluster.do(work)
 

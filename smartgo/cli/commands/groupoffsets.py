@@ -1,4 +1,4 @@
-"""C{smartgo group reset}, C{undo} and C{clone}: where groups stand."""
+"""C{smartgo group reset}, C{undo} and C{clone}: change the offsets of groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, cast
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_table, print_value
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, plain, print_table, print_value
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
@@ -18,15 +18,15 @@ _PLAN: Final = click.option(
     "--plan",
     "path",
     metavar="FILE",
-    help='Where to keep the plan for "smartgo group undo".  [default: GROUP-TOPIC-TIME.plan.json]',
+    help='File in which to keep the plan for "smartgo group undo".  [default: GROUP-TOPIC-TIME.plan.json]',
 )
 
 
 def read_target(context: click.Context, option: click.Parameter, text: str) -> ResetTarget:
     """
-    Return the target that a text says: C{earliest}, C{latest}, an offset, C{+N}, C{-N}, or a time.
+    Parse a reset target: C{earliest}, C{latest}, an offset, C{+N}, C{-N}, or a time.
 
-    @raise click.BadParameter: it says none of these.
+    @raise click.BadParameter: the text is none of these.
     """
     if text in ("earliest", "latest"):
         return ResetTarget(cast("Literal['earliest', 'latest']", text))
@@ -54,7 +54,7 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
     required=True,
     callback=read_target,
     metavar="earliest|latest|TIME|OFFSET|+N|-N",
-    help="Where to: the first message, the end, the first one stored at a time, an offset, or so many on or back.",
+    help="New offset: the first message, the end, the first message stored from a time on, an offset, N on or back.",
 )
 @click.option(
     "-q",
@@ -63,7 +63,7 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
     multiple=True,
     callback=read_queues,
     metavar="BROKER:ID",
-    help="This queue alone; may be repeated.",
+    help="Only this queue; may be repeated.",
 )
 @_PLAN
 @DRY_RUN
@@ -81,9 +81,10 @@ def reset(
     yes: bool,
     output: str,
 ) -> None:
-    """Move group NAME in TOPIC. What it does is shown first, and kept in a file by which it can be undone.
+    """Reset the offsets of group NAME in TOPIC. Shows the changes first, and keeps them in a file so that they can be
+    undone.
 
-    A group may have members: brokers tell them, and they go on from the new place within seconds.
+    The group may have connected members: brokers notify them, and they continue at the new offsets within seconds.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -100,7 +101,7 @@ def reset(
 @OUTPUT
 @cluster_options
 def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: str) -> None:
-    """Bring a group back to where it stood before the reset whose plan is in FILE."""
+    """Restore the offsets that a group had before the reset whose plan is in FILE."""
 
     async def work(session: ClusterSession) -> None:
         try:
@@ -111,7 +112,7 @@ def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: s
             raise CommandError(f"{path}: {error}") from None
         offsets = {(one.broker, one.queue_id): one.before for one in plan.moves if one.before is not None}
         if not offsets:
-            raise CommandError(f"{path}: the group had no position before; nothing can be brought back")
+            raise CommandError(f"{path}: the group had no offsets before the reset; there is nothing to restore")
         back = await session.admin.positions.plan_to(plan.group, plan.topic, offsets)
         await _carry_out(session, back, None, dry_run, yes, output)
 
@@ -130,7 +131,7 @@ def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: s
 def clone(
     cluster: ClusterOptions, source: str, name: str, topic: str, path: str | None, dry_run: bool, yes: bool, output: str
 ) -> None:
-    """Let group NAME stand where group SOURCE stands in TOPIC."""
+    """Set the offsets of group NAME in TOPIC to those of group SOURCE."""
 
     async def work(session: ClusterSession) -> None:
         plan = await session.admin.positions.plan_copy(source, name, topic)
@@ -142,12 +143,12 @@ def clone(
 async def _carry_out(
     session: ClusterSession, plan: ResetPlan, path: str | None, dry_run: bool, yes: bool, output: str
 ) -> None:
-    """Show a plan, ask, keep it at C{path} if there is one, and apply it."""
+    """Show a plan, ask for confirmation, keep the plan at C{path} if given, and apply it."""
     found: dict[str, Any] = {**plain(plan), "dry_run": dry_run, "plan": None}
     if output == TEXT:
         _print_plan(plan)
     if not dry_run:
-        confirm(f"Group {plan.group} will be moved in {plan.topic}.", yes)
+        confirm(f"The offsets of group {plan.group} in {plan.topic} will be changed.", yes)
         if path is not None:
             found["plan"] = path = os.path.abspath(path)
             _keep(session, path, plan)
@@ -156,16 +157,16 @@ async def _carry_out(
     if output != TEXT:
         print_value(output, found)
     elif dry_run:
-        click.echo("Nothing was done: this was a dry run.")
+        click.echo("Dry run: nothing was changed.")
     else:
         words = []
         if applied.written:
-            words.append(f"moved at {', '.join(applied.written)}")
+            words.append(f"Offsets changed at {', '.join(applied.written)}")
         if applied.told:
-            words.append(f"members were told by {', '.join(applied.told)}")
-        click.echo(f"{'; '.join(words) or 'It stands there already'}.".capitalize())
+            words.append(f"{'connected' if words else 'Connected'} members notified by {', '.join(applied.told)}")
+        click.echo(f"{'; '.join(words) or 'The group has these offsets already'}.")
         if path is not None:
-            click.echo(f"Undo it with: smartgo group undo {path}")
+            click.echo(f"To undo: smartgo group undo {path}")
 
 
 def _file_name(plan: ResetPlan) -> str:
@@ -182,7 +183,7 @@ def _keep(session: ClusterSession, path: str, plan: ResetPlan) -> None:
 def _print_plan(plan: ResetPlan) -> None:
     def change(row: Move) -> str:
         if row.before == row.after:
-            return "stays"
+            return "unchanged"
         return f"{row.change:+,}"
 
     print_table(
@@ -192,17 +193,15 @@ def _print_plan(plan: ResetPlan) -> None:
             "queue": lambda row: row.queue_id,
             "first": lambda row: row.minimum,
             "end": lambda row: row.maximum,
-            "stands": lambda row: row.before,
-            "to": lambda row: row.after,
-            "messages": change,
+            "offset": lambda row: row.before,
+            "new offset": lambda row: row.after,
+            "change": change,
         },
     )
     again = sum(-one.change for one in plan.moves if one.change < 0)
     skipped = sum(one.change for one in plan.moves if one.change > 0)
-    members = "nobody is connected" if not plan.members else f"{plan.members} members are connected"
-    if plan.members == 1:
-        members = "1 member is connected"
+    members = f"{counted(plan.members, 'member')} connected" if plan.members else "no member is connected"
     click.echo(
-        f"\nGroup {plan.group} in {plan.topic}, as of {moment(plan.made_ms)}: {again:,} messages come again, "
-        f"{skipped:,} are left out; {members}."
+        f"\nGroup {plan.group} in {plan.topic} at {moment(plan.made_ms)}: redelivers {counted(again, 'message')}, "
+        f"skips {counted(skipped, 'message')}; {members}."
     )

@@ -1,4 +1,4 @@
-"""C{smartgo kv}: values that registries keep."""
+"""C{smartgo kv}: key-value settings in the registries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from smartgo.client.administration.registries import ORDER_NAMESPACE
     )
 )
 def kv() -> None:
-    """Read and write the values that registries keep by namespace and key.
+    """Read and write the key-value settings of the registries.
 
-    Namespace ORDER_TOPIC_CONFIG says where the queues of topics consumed in order are: BROKER:QUEUES, joined by
-    semicolons. A change goes to every registry that --registry names.
+    Namespace ORDER_TOPIC_CONFIG has the queue order of ordered topics: BROKER:QUEUES, separated by semicolons.
+    Changes are made at every registry that --registry names.
     """
 
 
@@ -39,7 +39,7 @@ def ls(cluster: ClusterOptions, namespace: str, output: str) -> None:
             output,
             rows,
             {"key": lambda row: row["key"], "value": lambda row: row["value"]},
-            f"There is nothing in {namespace}.",
+            f"Namespace {namespace} is empty.",
         )
 
     cluster.do(work)
@@ -56,7 +56,7 @@ def get(cluster: ClusterOptions, namespace: str, key: str, output: str) -> None:
     async def work(session: ClusterSession) -> None:
         value = await session.admin.registries.value(namespace, key)
         if value is None:
-            raise CommandError(f"there is no {key} in {namespace}", MISSING)
+            raise CommandError(f"there is no key {key} in namespace {namespace}", MISSING)
         if output == TEXT:
             click.echo(value)
         else:
@@ -72,15 +72,15 @@ def get(cluster: ClusterOptions, namespace: str, key: str, output: str) -> None:
 @DRY_RUN
 @cluster_options
 def put(cluster: ClusterOptions, namespace: str, key: str, value: str, dry_run: bool) -> None:
-    """Let all registries keep VALUE as KEY in NAMESPACE."""
+    """Set KEY in NAMESPACE to VALUE at all registries."""
 
     async def work(session: ClusterSession) -> None:
         registries = session.admin.registries
         before = await registries.value(namespace, key)
         if not dry_run:
             await registries.put(namespace, key, value)
-        was = "it was not there" if before is None else f"it was {before}"
-        click.echo(f"{key} in {namespace} {'would be' if dry_run else 'is'} {value} ({was})")
+        was = "not set before" if before is None else f"was {before}"
+        click.echo(f"{key} in {namespace} {'would be' if dry_run else 'is'} set to {value} ({was})")
 
     cluster.do(work)
 
@@ -98,10 +98,10 @@ def rm(cluster: ClusterOptions, namespace: str, key: str, dry_run: bool, yes: bo
         registries = session.admin.registries
         before = await registries.value(namespace, key)
         if before is None:
-            raise CommandError(f"there is no {key} in {namespace}", MISSING)
+            raise CommandError(f"there is no key {key} in namespace {namespace}", MISSING)
         if not dry_run:
-            confirm(f"{key} in {namespace}, which is {before}, will be removed.", yes)
+            confirm(f"Key {key} in {namespace} with value {before} will be removed.", yes)
             await registries.delete(namespace, key)
-        click.echo(f"{key} in {namespace} {'would be' if dry_run else 'is'} removed (it was {before})")
+        click.echo(f"{key} in {namespace} {'would be' if dry_run else 'is'} removed (was {before})")
 
     cluster.do(work)

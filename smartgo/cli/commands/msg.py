@@ -1,4 +1,4 @@
-"""C{smartgo msg}: single messages."""
+"""C{smartgo msg}: show, tail, export and resend messages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
+    counted,
     moment,
     plain,
     print_members,
@@ -43,16 +44,18 @@ FROM = click.option(
     default="first",
     show_default=True,
     metavar="first|last|TIME|OFFSET|-N",
-    help="Where to begin in each queue; -N: so many before its end.",
+    help="Start position in each queue; -N: N messages before its end.",
 )
 UNTIL = click.option(
     "--until",
     "end",
     callback=read_position,
     metavar="TIME|OFFSET",
-    help="Where to end in each queue.  [default: its end now]",
+    help="End position in each queue.  [default: its present end]",
 )
-TAG = click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
+TAG = click.option(
+    "-t", "--tag", default="*", metavar="TAGS", help="Only messages with these tags: TAG, or 'TAG || TAG'."
+)
 
 
 @click.group(
@@ -65,7 +68,7 @@ TAG = click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these:
     )
 )
 def msg() -> None:
-    """Find messages, look at them, see who consumed them, follow them, take them out, send them again."""
+    """Search, show and track messages; tail, export and resend them."""
 
 
 @msg.command(
@@ -84,12 +87,12 @@ def msg() -> None:
     type=click.Choice(["text", "json", "hex", "record"]),
     default="text",
     show_default=True,
-    help="How to show the body; record: all bytes as they are stored, field by field.",
+    help="How to show the body; record: the stored bytes, field by field.",
 )
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, message_id: str, topic: str | None, form: str, output: str) -> None:
-    """Show the message that has this ID."""
+    """Show the message with this ID."""
 
     async def work(session: ClusterSession) -> None:
         message = await session.admin.messages.find(message_id, topic)
@@ -132,12 +135,12 @@ def _print_one(message: ReceivedMessage, form: str) -> None:
         "offset": message.queue_offset,
         "tag": message.tag,
         "keys": message.keys,
-        "born": moment(message.born_ms),
-        "born at": message.born_host,
+        "sent": moment(message.born_ms),
+        "sent from": message.born_host,
         "stored": moment(message.stored_ms),
-        "deliveries before": message.reconsume_times,
+        "redelivered": message.reconsume_times,
         "flag": message.flag,
-        "body": f"{len(message.body):,} B",
+        "body size": f"{len(message.body):,} B",
     }
     print_members(TEXT, message, members)
     click.echo("\nproperties")
@@ -148,9 +151,9 @@ def _print_one(message: ReceivedMessage, form: str) -> None:
 
 def body_text(body: bytes, form: str) -> str:
     """
-    Return a body for people: as text, as indented JSON, or in hex.
+    Return a body for people: as text, indented JSON, or hexadecimal.
 
-    @raise Refusal: it is to be JSON, and is none.
+    @raise CommandError: the body is not valid JSON, but C{form} is json.
     """
     if form == "hex":
         return "\n".join(hex_lines(body))
@@ -158,7 +161,7 @@ def body_text(body: bytes, form: str) -> str:
         try:
             return printable(json.dumps(json.loads(body), indent=2, ensure_ascii=False), keep="\n")
         except ValueError as error:
-            raise CommandError(f"the body is no JSON: {error}") from None
+            raise CommandError(f"the body is not valid JSON: {error}") from None
     return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t")
 
 
@@ -174,17 +177,17 @@ def body_text(body: bytes, form: str) -> str:
     default="last",
     show_default=True,
     metavar="first|last|TIME|OFFSET|-N",
-    help="Where to begin in each queue; -N: so many before its end.",
+    help="Start position in each queue; -N: N messages before its end.",
 )
 @TAG
-@click.option("--grep", default="", metavar="TEXT", help="Only messages whose body holds TEXT.")
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--grep", default="", metavar="TEXT", help="Only messages whose body contains TEXT.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @OUTPUT
 @cluster_options
 def tail(
     cluster: ClusterOptions, topic: str, begin: QueuePosition, tag: str, grep: str, count: int | None, output: str
 ) -> None:
-    """Print the messages of TOPIC as they come, until ctrl-C. No group is joined, nobody misses them."""
+    """Print the messages of TOPIC as they arrive, until ctrl-C. Joins no group, so no consumer misses a message."""
 
     async def work(session: ClusterSession) -> None:
         reader = TopicReader(session, topic)
@@ -218,11 +221,17 @@ def tail(
 @FROM
 @UNTIL
 @click.option(
-    "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="This one alone."
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    callback=read_queues,
+    metavar="BROKER:ID",
+    help="Only this queue; may be repeated.",
 )
 @TAG
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many.")
-@click.option("--file", "path", metavar="FILE", help="Write here; it must not be there.  [default: standard output]")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option("--file", "path", metavar="FILE", help="Output file; it must not exist.  [default: standard output]")
 @cluster_options
 def export(
     cluster: ClusterOptions,
@@ -237,13 +246,13 @@ def export(
     """Write the messages of TOPIC as JSON lines, queue by queue."""
 
     async def work(session: ClusterSession) -> None:
-        written = await take_out(session, topic, begin, end, queues, tag, count, path)
-        click.echo(f"{written:,} messages{f' are in {path}' if path else ''}", err=True)
+        written = await export_messages(session, topic, begin, end, queues, tag, count, path)
+        click.echo(f"exported {counted(written, 'message')}{f' to {path}' if path else ''}", err=True)
 
     cluster.do(work)
 
 
-async def take_out(
+async def export_messages(
     session: ClusterSession,
     topic: str,
     begin: QueuePosition,
@@ -254,9 +263,9 @@ async def take_out(
     path: str | None,
 ) -> int:
     """
-    Write messages as JSON lines; return how many.
+    Write messages as JSON lines; return their number.
 
-    @param path: a file that is not there yet; C{None} for standard output.
+    @param path: a file that does not exist yet; C{None} for standard output.
     """
     reader = TopicReader(session, topic)
     spans = await reader.spans(begin, end, queues)
@@ -302,7 +311,7 @@ async def take_out(
 )
 @click.argument("message_id", metavar="ID")
 @TOPIC
-@click.option("--to", "target", metavar="TOPIC", help="Another topic.  [default: the one it was sent to]")
+@click.option("--to", "target", metavar="TOPIC", help="Send to this topic.  [default: the message's own topic]")
 @DRY_RUN
 @YES
 @OUTPUT
@@ -316,7 +325,7 @@ def resend(
     yes: bool,
     output: str,
 ) -> None:
-    """Send a copy of a message again: same body, tag, keys and properties, a new id. All groups of the topic get it."""
+    """Send a copy of a message: same body, tag, keys and properties, new id. All groups of the topic get it."""
 
     async def work(session: ClusterSession) -> None:
         message = await session.admin.messages.find(message_id, topic)
@@ -325,7 +334,7 @@ def resend(
             if output != TEXT:
                 print_value(output, {"topic": copy.topic, "message_id": message.message_id, "dry_run": True})
             else:
-                click.echo(f"to {copy.topic} would be sent: {as_text(message)}")
+                click.echo(f"would send to {copy.topic}: {as_text(message)}")
             return
         confirm(f"A copy of {message.message_id} will be sent to {copy.topic}.", yes)
         producer = await producer_of(session, GROUP)

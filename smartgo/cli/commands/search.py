@@ -1,4 +1,4 @@
-"""C{smartgo msg search}, C{track} and C{push}: messages found, and what groups make of them."""
+"""C{smartgo msg search}, C{track} and C{push}: find messages, show and trigger their consumption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
 
 TOPIC: Final = click.option(
-    "-T", "--topic", metavar="NAME", help="Its topic, where ID is the one its producer gave it."
+    "-T", "--topic", metavar="NAME", help="The message's topic; needed if ID was assigned by the producer."
 )
 _SHOWN: Final = 60  # bytes of a body in a table
 
@@ -34,16 +34,25 @@ _SHOWN: Final = 60  # bytes of a body in a table
     ),
 )
 @click.argument("topic")
-@click.option("-k", "--key", metavar="WORD", help="With this key; a broker finds 64 at most.")
-@click.option("--id", "message_id", metavar="ID", help="With this id, the broker's or the one its producer gave it.")
+@click.option("-k", "--key", metavar="WORD", help="Find by key; at most 64 results per broker.")
 @click.option(
-    "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="In this queue."
+    "--id", "message_id", metavar="ID", help="Find by id: the broker's offset id, or the producer's message id."
 )
-@click.option("--offset", type=click.IntRange(0), help="At this place of the queue.")
-@click.option("-f", "--from", "begin", callback=read_position, metavar="TIME|OFFSET|-N|first", help="From here on.")
-@click.option("--until", "end", callback=read_position, metavar="TIME|OFFSET", help="Until here.")
-@click.option("--grep", default="", metavar="TEXT", help="Whose body holds TEXT; all messages are read for that.")
-@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="So many at most.")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, callback=read_queues, metavar="BROKER:ID", help="Only in this queue."
+)
+@click.option("--offset", type=click.IntRange(0), help="Find by offset in --queue.")
+@click.option(
+    "-f", "--from", "begin", callback=read_position, metavar="TIME|OFFSET|-N|first", help="Start of the search."
+)
+@click.option("--until", "end", callback=read_position, metavar="TIME|OFFSET", help="End of the search.")
+@click.option(
+    "--grep",
+    default="",
+    metavar="TEXT",
+    help="Only messages whose body contains TEXT; reads all messages of the range.",
+)
+@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
 @OUTPUT
 @cluster_options
 def search(
@@ -59,14 +68,12 @@ def search(
     count: int,
     output: str,
 ) -> None:
-    """Find messages of TOPIC by key, by id, by place, or by time and what their bodies hold."""
+    """Find messages of TOPIC by key, id, offset, time or body text."""
     ways = sum((key is not None, message_id is not None, offset is not None, begin is not None or bool(grep)))
     if ways == 0:
-        raise click.UsageError("say what to look for: --key, --id, --queue with --offset, --from, or --grep")
+        raise click.UsageError("give --key, --id, --queue with --offset, --from, or --grep")
     if ways > 1 and not (key is not None and ways == 2 and begin is not None):
-        raise click.UsageError(
-            "--key, --id, --offset, and --from with --grep are ways of their own; --key takes --from"
-        )
+        raise click.UsageError("--key, --id, --offset and --grep cannot be combined; --from goes with --key or --grep")
     if offset is not None and len(queues) != 1:
         raise click.UsageError("--offset needs one --queue")
 
@@ -81,7 +88,7 @@ def search(
         else:
             found = await _scan(session, topic, begin or QueuePosition("first"), end, queues, grep.encode(), count)
         if not found:
-            raise CommandError(f"no such message was found in topic {topic}", MISSING)
+            raise CommandError(f"no matching message found in topic {topic}", MISSING)
         if output != TEXT:
             print_value(output, [as_members(one) for one in found[:count]])
             return
@@ -102,10 +109,10 @@ def search(
 
 
 def _times(begin: QueuePosition | None, end: QueuePosition | None) -> tuple[int, int]:
-    """Return the times that two places are. @raise click.UsageError: one is no time."""
+    """Return two positions as times. @raise click.UsageError: one is no time."""
     for one in (begin, end):
         if one is not None and one.kind != "time":
-            raise click.UsageError("with --key, --from and --until are times")
+            raise click.UsageError("with --key, --from and --until must be times")
     return begin.value if begin is not None else 0, end.value if end is not None else INT64_MAX
 
 
@@ -118,7 +125,7 @@ async def _scan(
     wanted: bytes,
     count: int,
 ) -> list[ReceivedMessage]:
-    """Read messages, and return those whose body holds something."""
+    """Read messages; return those whose body contains C{wanted}."""
     reader = TopicReader(session, topic)
     spans = await reader.spans(begin, end, queues)
     found = []
@@ -144,7 +151,7 @@ async def _scan(
 @OUTPUT
 @cluster_options
 def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: str) -> None:
-    """Show what each group made of a message that reads its topic."""
+    """Show for each group of the topic whether it has consumed the message."""
 
     async def work(session: ClusterSession) -> None:
         message = await session.admin.messages.find(message_id, topic)
@@ -154,12 +161,12 @@ def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: s
             {
                 "group": lambda row: row.group,
                 "state": lambda row: row.state.value,
-                "message": lambda row: message.queue_offset,
-                "position": lambda row: row.position,
-                "wants": lambda row: row.wants,
+                "offset": lambda row: message.queue_offset,
+                "group offset": lambda row: row.position,
+                "subscription": lambda row: row.wants,
                 "detail": lambda row: row.detail,
             },
-            f"Nobody reads topic {message.queue.topic}.",
+            f"No group consumes topic {message.queue.topic}.",
         )
 
     cluster.do(work)
@@ -172,18 +179,20 @@ def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: s
 @click.argument("message_id", metavar="ID")
 @TOPIC
 @click.option("-g", "--group", required=True, metavar="NAME", help="The group.")
-@click.option("--client", "client_id", required=True, metavar="CLIENT", help='Its member; see "smartgo group members".')
+@click.option(
+    "--client", "client_id", required=True, metavar="CLIENT", help='The member; "smartgo group members" lists them.'
+)
 @YES
 @OUTPUT
 @cluster_options
 def push(
     cluster: ClusterOptions, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
 ) -> None:
-    """Have one member of a group consume a message now, outside its queues. No position changes."""
+    """Have one member of a group consume a message now. No offset changes."""
 
     async def work(session: ClusterSession) -> None:
         message = await session.admin.messages.find(message_id, topic)
-        confirm(f"{client_id} of group {group} will consume {message.message_id}.", yes)
+        confirm(f"Client {client_id} of group {group} will consume message {message.message_id}.", yes)
         result = await session.admin.deliveries.consume_directly(group, client_id, message.queue, message.offset_id)
         if output != TEXT:
             print_value(output, plain(result))

@@ -1,4 +1,4 @@
-"""C{smartgo send} and C{smartgo consume}: messages."""
+"""C{smartgo send} and C{smartgo consume}."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AT_A_TIME: Final = 256  # sends that wait for their answers
 
 
 def read_properties(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else, or has no value."""
+    """Return C{NAME=VALUE} texts as a dict. @raise click.BadParameter: a text has another form, or no value."""
     found = read_pairs(context, option, texts)
     for name, value in found.items():
         if not value:
@@ -42,9 +42,9 @@ def read_properties(context: click.Context, option: click.Parameter, texts: tupl
 
 def read_beginning(context: click.Context, option: click.Parameter, text: str) -> tuple[ConsumeFromWhere, int | None]:
     """
-    Return where to begin: at the first message, at the end, or at a time in ms; one without a zone is local.
+    Parse a start position: the first message, the end, or a time in ms; a time without a zone is local.
 
-    @raise click.BadParameter: it says none of these.
+    @raise click.BadParameter: the text is none of these.
     """
     if text == "first":
         return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, None
@@ -65,8 +65,8 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
 )
 @click.argument("topic")
 @click.argument("body", default="-")
-@click.option("-t", "--tag", default="", metavar="TAG", help="A word by which consumers may filter.")
-@click.option("-k", "--key", "keys", multiple=True, metavar="WORD", help="A word to search by; may be repeated.")
+@click.option("-t", "--tag", default="", metavar="TAG", help="Tag that consumers can filter by.")
+@click.option("-k", "--key", "keys", multiple=True, metavar="WORD", help="Key to search by; may be repeated.")
 @click.option(
     "-p",
     "--property",
@@ -74,16 +74,16 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
     multiple=True,
     callback=read_properties,
     metavar="NAME=VALUE",
-    help="A property; may be repeated.",
+    help="Message property; may be repeated.",
 )
 @click.option(
     "--delay",
     type=click.IntRange(0, 100),
     default=0,
     metavar="LEVEL",
-    help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s; the broker has 18.",
+    help="Delay level: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s ...; by default there are 18.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it so many times.")
+@click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Number of copies to send.")
 @OUTPUT
 @cluster_options
 def send(
@@ -97,10 +97,10 @@ def send(
     count: int,
     output: str,
 ) -> None:
-    """Send BODY to TOPIC; without BODY, or with -, what standard input holds.
+    """Send BODY to TOPIC; without BODY, or with -, the body is read from standard input.
 
-    A topic that does not exist is created. A message whose status is not SEND_OK is stored too, but not yet on the
-    broker's disk or at a slave; with --count it is told how many are.
+    A topic that does not exist is created. A message whose status is not SEND_OK is stored as well, but not yet on the
+    broker's disk or at a slave; with --count the number of such messages is printed.
     """
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
@@ -122,14 +122,14 @@ def send(
                 f"offset {result.queue_offset} ({result.status.name})"
             )
         else:
-            rate = f"{count / max(seconds, 0.001):.0f} a second"
+            rate = f"{count / max(seconds, 0.001):.0f} per second"
             click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
 
     cluster.do(work)
 
 
 def _checked(message: Message) -> None:
-    """Let a message pass that a broker could take. @raise Refusal: it is none."""
+    """Check a message. @raise CommandError: no broker would accept it."""
     try:
         message.check()
     except RequestRefused as error:
@@ -140,9 +140,9 @@ async def _send_all(
     producer: Producer, message: Message, count: int, progress: ProgressLine
 ) -> tuple[SendResult, Mapping[str, int]]:
     """
-    Send it C{count} times, many at a time. Fails with the first failure.
+    Send a message C{count} times, many concurrently. Raises the first failure.
 
-    @return: the last result, and how many ended with each status.
+    @return: the last result, and the number of sends by status.
     """
     result = await producer.send(message)  # alone: it creates the topic
     statuses = Counter([result.status.name])
@@ -183,9 +183,7 @@ def _place(result: SendResult) -> dict[str, object]:
     ),
 )
 @click.argument("topic")
-@click.option(
-    "-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consume as a member of this group."
-)
+@click.option("-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consumer group to join.")
 @click.option(
     "-f",
     "--from",
@@ -194,10 +192,10 @@ def _place(result: SendResult) -> dict[str, object]:
     metavar="first|last|TIME",
     default="last",
     show_default=True,
-    help="Where a group begins that has not read the topic before.",
+    help="Where a new group starts.",
 )
-@click.option("-t", "--tag", default="*", metavar="TAGS", help="Only these: TAG, or 'TAG || TAG'.")
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("-t", "--tag", default="*", metavar="TAGS", help="Only messages with these tags: TAG, or 'TAG || TAG'.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @OUTPUT
 @cluster_options
 def consume(
@@ -211,8 +209,8 @@ def consume(
 ) -> None:
     """Print the messages of TOPIC until ctrl-C.
 
-    A group goes on where it stopped, whatever --from says; members of one group share the messages. As with RocketMQ,
-    a new group reads a young topic, of which nothing was removed yet, from its first message.
+    An existing group continues at its offsets and ignores --from. Members of one group share the messages. As with
+    RocketMQ, a new group starts at the first message of a topic from which nothing has been removed yet.
     """
     begin, begin_ms = beginning
 
@@ -223,7 +221,7 @@ def consume(
         def listener(messages: list[ReceivedMessage]) -> Deferred[None] | None:
             nonlocal printed
             if ended.called:
-                return Deferred()  # one too many: not consumed, it will come to the next who asks
+                return Deferred()  # beyond --count: not acknowledged, so the group gets it again
             try:
                 print_message(output, messages[0])
             except BrokenPipeError:
@@ -239,7 +237,9 @@ def consume(
         consumer.subscribe(topic, tag)
         await consumer.start()
         if not any(queue.topic == topic for queue in consumer.queues):
-            click.echo(f"smartgo: waiting for topic {topic}, or for another member to leave its queues", err=True)
+            click.echo(
+                f"smartgo: waiting: topic {topic} does not exist yet, or other members have all its queues", err=True
+            )
         await ended
 
     cluster.do(work, endless=True)
@@ -254,7 +254,7 @@ def print_message(output: str, message: ReceivedMessage) -> None:
 
 
 def as_text(message: ReceivedMessage) -> str:
-    """Return a message as one line for people, what of it is no text escaped."""
+    """Return a message as one line for people; unprintable characters are escaped."""
     words = [f"{message.queue.queue_id}:{message.queue_offset}"]
     if message.tag:
         words.append(f"[{message.tag}]")
@@ -263,12 +263,12 @@ def as_text(message: ReceivedMessage) -> str:
 
 
 def sent_to(message: ReceivedMessage) -> str:
-    """Return the topic that a message was sent to at first, also where it lies among what a group failed."""
+    """Return the topic that a message was first sent to; for a retry or dead letter that is not where it is stored."""
     return message.properties.get(RETRY_TOPIC) or message.topic
 
 
 def as_members(message: ReceivedMessage) -> dict[str, object]:
-    """Return a message as plain values; a body that is no UTF-8 stands in C{body_base64}."""
+    """Return a message as plain values; a body that is not UTF-8 is in C{body_base64}."""
     found: dict[str, object] = {
         "topic": sent_to(message),
         "stored_in": message.queue.topic,

@@ -1,4 +1,4 @@
-"""C{smartgo top}: rates and lag, live."""
+"""C{smartgo top}: show rates and lag continuously."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, console, in_words, moment, plain, print_streamed, span
+from smartgo.cli.support.output import OUTPUT, TEXT, console, counted, in_words, moment, plain, print_streamed, span
 from smartgo.cli.support.sampling import ClusterSample, ClusterSampler
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options, pause
 from smartgo.cli.support.texts import examples
@@ -22,15 +22,17 @@ _FRAME: Final = 9  # lines that are not rows of topics or groups
 @click.command(
     epilog=examples("smartgo top", "smartgo top --interval 5 --filter Orders", "smartgo top --samples 2 -o jsonl")
 )
-@click.option("-i", "--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds.")
-@click.option("-n", "--samples", type=click.IntRange(1), help="End after so many looks.")
 @click.option(
-    "-f", "--filter", "part", default="", metavar="TEXT", help="Only topics and groups whose name holds TEXT."
+    "-i", "--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds between samples."
+)
+@click.option("-n", "--samples", type=click.IntRange(1), help="Stop after this many samples.")
+@click.option(
+    "-f", "--filter", "part", default="", metavar="TEXT", help="Only topics and groups whose name contains TEXT."
 )
 @click.option(
-    "--topics", "limit", type=click.IntRange(1), default=500, show_default=True, help="Look at so many at most."
+    "--topics", "limit", type=click.IntRange(1), default=500, show_default=True, help="Topics to sample at most."
 )
-@click.option("-a", "--all", "everything", is_flag=True, help="Also topics of groups and of the system.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include retry, dead-letter and system topics.")
 @OUTPUT
 @cluster_options
 def top(
@@ -42,10 +44,10 @@ def top(
     everything: bool,
     output: str,
 ) -> None:
-    """Watch brokers, topics and groups: messages a second, how many wait, and when they will be consumed.
+    """Show brokers, topics and groups continuously: messages per second, lag, and when the lag will be consumed.
 
-    Until ctrl-C. Rates are of the time between two looks. For programs, or where no terminal is, a line or a table for
-    each look.
+    Stop with ctrl-C. Rates are averages since the previous sample. Without a terminal each sample is printed as a
+    table, with -o jsonl as a line.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -84,7 +86,7 @@ def _show(sample: ClusterSample, output: str, screen: TopScreen | None, registry
 
 
 class TopScreen:
-    """The whole terminal, for as long as it is ours."""
+    """The full-screen display in the terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -96,39 +98,39 @@ class TopScreen:
         self._last: tuple[ClusterSample, str] | None = None
 
     def show(self, sample: ClusterSample, registry: str) -> None:
-        """Show a look."""
+        """Show a sample."""
         self._last = sample, registry
         self._live.update(view(sample, registry, self._console.height), refresh=True)
 
     def show_error(self, words: str) -> None:
-        """Show the last look, and why there is no new one."""
+        """Show the last sample again, with the error that prevented a new one."""
         if self._last is not None:
             self._live.update(view(*self._last, self._console.height, words), refresh=True)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         self._live.stop()
 
 
 def view(sample: ClusterSample, registry: str, height: int | None, error: str = "") -> RenderableType:
     """
-    Return a look as tables.
+    Return a sample as tables.
 
-    @param height: lines of the terminal; C{None} for no limit. The busiest topics and the groups with most waiting come
-        first, as many as fit.
+    @param height: lines of the terminal; C{None} for no limit. The busiest topics and the groups with the highest lag
+        come first, as many as fit.
     """
     from rich.console import Group
     from rich.text import Text
 
     room = None if height is None else max(4, (height - _FRAME - len(sample.brokers)) // 2)
-    every = f"every {sample.seconds:.1f} s" if sample.seconds is not None else "first look"
+    every = f"every {sample.seconds:.1f} s" if sample.seconds is not None else "first sample; rates follow"
     title = Text(f"smartgo top  {registry}  {moment(sample.at_ms)}  {every}", style="bold")
     topics = sorted(sample.topics, key=lambda one: (-(one.in_per_second or 0.0), -one.messages, one.topic))
     groups = sorted(sample.groups, key=lambda one: (-one.lag, -(one.out_per_second or 0.0), one.group))
     parts: list[Any] = [
         title,
         _table(
-            ("broker", "in/s", "out/s", "in today", "out today", "disk", "kept"),
+            ("broker", "in/s", "out/s", "in today", "out today", "disk", "oldest message"),
             [
                 (
                     row.broker if row.id == 0 else f"{row.broker} ({row.id})",
@@ -146,12 +148,14 @@ def view(sample: ClusterSample, registry: str, height: int | None, error: str = 
         _table(("topic", "in/s", "messages"), [(one.topic, one.in_per_second, one.messages) for one in topics[:room]]),
         Text(),
         _table(
-            ("group", "topic", "lag", "out/s", "drained in"),
+            ("group", "topic", "lag", "out/s", "lag 0 in"),
             [(one.group, one.topic, one.lag, one.out_per_second, span(one.drained_seconds)) for one in groups[:room]],
         ),
     ]
     if sample.left_out:
-        parts.append(Text(f"{sample.left_out:,} more topics are not looked at; see --filter and --topics", style="dim"))
+        parts.append(
+            Text(f"{counted(sample.left_out, 'more topic')} not sampled; see --filter and --topics", style="dim")
+        )
     if error:
         parts.append(Text(error, style="red"))
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""C{smartgo topic}: topics."""
+"""C{smartgo topic}: list, show, create, change and delete topics."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
     Columns,
+    counted,
     moment,
     plain,
     print_members,
@@ -33,7 +34,7 @@ PERMISSIONS = {"rw": READ | WRITE, "r": READ, "w": WRITE}
 
 
 class TopicRow(msgspec.Struct, frozen=True):
-    """One topic at one broker."""
+    """One topic at one broker: a row of C{smartgo topic ls}."""
 
     topic: str
     kind: TopicKind
@@ -44,7 +45,7 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 class TopicChange(msgspec.Struct, frozen=True):
-    """What a topic is to be at some brokers."""
+    """The result of C{smartgo topic create} or C{set}: the topic's settings at some brokers."""
 
     topic: str
     brokers: list[str]
@@ -56,7 +57,7 @@ class TopicChange(msgspec.Struct, frozen=True):
 
 
 class QueueBounds(msgspec.Struct, frozen=True):
-    """What one queue holds."""
+    """The offsets of one queue."""
 
     broker: str
     queue: int
@@ -67,7 +68,7 @@ class QueueBounds(msgspec.Struct, frozen=True):
 
 
 def perm_text(perm: int) -> str:
-    """Return a topic's permission in letters."""
+    """Return a topic's permission as letters, such as C{rw}."""
     return ("r" if perm & READ else "-") + ("w" if perm & WRITE else "-")
 
 
@@ -86,12 +87,12 @@ def topic() -> None:
 @topic.command(
     "ls", epilog=examples("smartgo topic ls", "smartgo topic ls --all -o json", "smartgo topic ls --filter Ord")
 )
-@click.option("-a", "--all", "everything", is_flag=True, help="Also those of groups and of the system.")
-@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only topics whose name holds TEXT.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include retry, dead-letter and system topics.")
+@click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only topics whose name contains TEXT.")
 @OUTPUT
 @cluster_options
 def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> None:
-    """List the topics that brokers have, a line for each broker of a topic."""
+    """List the topics, one line for each broker of a topic."""
 
     async def work(session: ClusterSession) -> None:
         topics = session.admin.topics
@@ -120,7 +121,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
             "write queues": lambda row: row.write_queues,
             "permission": lambda row: row.perm,
         }
-        print_rows(output, rows, columns, "There are no topics. The first message that is sent to a topic creates it.")
+        print_rows(output, rows, columns, "There are no topics. Sending a message to a topic creates it.")
 
     cluster.do(work)
 
@@ -130,7 +131,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, name: str, output: str) -> None:
-    """Show the settings of topic NAME at each broker, what it holds, and who reads it."""
+    """Show the settings of topic NAME at each broker, its number of messages, and its consumer groups."""
 
     async def work(session: ClusterSession) -> None:
         topics = session.admin.topics
@@ -156,7 +157,7 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
                 "read queues": lambda row: row[1].read_queue_nums,
                 "write queues": lambda row: row[1].write_queue_nums,
                 "permission": lambda row: perm_text(row[1].perm),
-                "in order": lambda row: row[1].order,
+                "ordered": lambda row: row[1].order,
             },
         )
         click.echo()
@@ -164,7 +165,7 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
             TEXT,
             found,
             {
-                "messages kept": found["messages"],
+                "messages": found["messages"],
                 "last message": moment(max((one.last_ms for one in bounds), default=0)),
                 "groups": groups,
             },
@@ -178,7 +179,7 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
 @OUTPUT
 @cluster_options
 def stats(cluster: ClusterOptions, name: str, output: str) -> None:
-    """Show the bounds of each queue of topic NAME, and when its last message was stored."""
+    """Show the offset range of each queue of topic NAME, and when its last message was stored."""
 
     async def work(session: ClusterSession) -> None:
         rows = _bounds(await session.admin.topics.stats(name))
@@ -217,7 +218,7 @@ def _bounds(found: TopicStatsTable) -> list[QueueBounds]:
 @OUTPUT
 @cluster_options
 def route(cluster: ClusterOptions, name: str, output: str) -> None:
-    """Show what the registry tells clients about topic NAME: its queues, and where their brokers are."""
+    """Show the route of topic NAME as clients get it from the registry: queues and broker addresses."""
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.topics.route(name)
@@ -250,12 +251,12 @@ def route(cluster: ClusterOptions, name: str, output: str) -> None:
 @OUTPUT
 @cluster_options
 def groups(cluster: ClusterOptions, name: str, output: str) -> None:
-    """List the groups that read topic NAME: subscribed now, or with positions in it."""
+    """List the groups of topic NAME: those subscribed now, and those with offsets in it."""
 
     async def work(session: ClusterSession) -> None:
         await session.admin.topics.route(name)
         found = [{"group": one} for one in await session.admin.topics.groups(name)]
-        print_rows(output, found, {"group": lambda row: row["group"]}, f"Nobody reads {name}.")
+        print_rows(output, found, {"group": lambda row: row["group"]}, f"No group consumes {name}.")
 
     cluster.do(work)
 
@@ -275,13 +276,15 @@ def groups(cluster: ClusterOptions, name: str, output: str) -> None:
     type=click.IntRange(1, QUEUE_LIMIT),
     default=DEFAULT_QUEUES,
     show_default=True,
-    help="Queues at a broker.",
+    help="Number of queues at each broker.",
 )
-@click.option("--perm", type=click.Choice(list(PERMISSIONS)), default="rw", show_default=True, help="Read, write.")
-@click.option("--order", is_flag=True, help="Its messages are to be consumed in order.")
-@click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="At this broker alone; may be repeated.")
-@click.option("--cluster", "cluster_name", metavar="NAME", help="At the brokers of this cluster alone.")
-@click.option("--change", is_flag=True, help='Change a topic that exists, as "topic set" does.')
+@click.option(
+    "--perm", type=click.Choice(list(PERMISSIONS)), default="rw", show_default=True, help="Permission: read, write."
+)
+@click.option("--order", is_flag=True, help="Mark the topic as ordered.")
+@click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated.")
+@click.option("--cluster", "cluster_name", metavar="NAME", help="Only at the brokers of this cluster.")
+@click.option("--change", is_flag=True, help='Change the topic if it exists, as "topic set" does.')
 @DRY_RUN
 @OUTPUT
 @cluster_options
@@ -297,13 +300,13 @@ def create(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Create topic NAME at every broker that the registry knows, or at some."""
+    """Create topic NAME at every registered broker, or at those of --broker or --cluster."""
 
     async def work(session: ClusterSession) -> None:
         check_topic(name)
         topics = session.admin.topics
         if not change and name in await topics.names():
-            raise SettingError(f"there is a topic {name}; --change gives it other settings")
+            raise SettingError(f"topic {name} exists already; to change its settings add --change")
         config = TopicConfig(
             topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERMISSIONS[perm], order=order
         )
@@ -321,12 +324,12 @@ def create(
     ),
 )
 @click.argument("name")
-@click.option("-n", "--queues", type=click.IntRange(1, QUEUE_LIMIT), help="Queues to read and write.")
-@click.option("--read-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Queues to read.")
-@click.option("--write-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Queues to write.")
-@click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Read, write.")
-@click.option("--order/--no-order", default=None, help="Whether its messages are to be consumed in order.")
-@click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="At this broker alone; may be repeated.")
+@click.option("-n", "--queues", type=click.IntRange(1, QUEUE_LIMIT), help="Number of read queues and of write queues.")
+@click.option("--read-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Number of read queues.")
+@click.option("--write-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Number of write queues.")
+@click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Permission: read, write.")
+@click.option("--order/--no-order", default=None, help="Mark the topic as ordered, or not.")
+@click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated.")
 @DRY_RUN
 @OUTPUT
 @cluster_options
@@ -342,7 +345,7 @@ def set_(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Change settings of topic NAME where it is; what is not given stays. Queues taken away keep their messages."""
+    """Change settings of topic NAME; settings that are not given stay. Removed queues keep their messages."""
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.topics.config(name)
@@ -356,7 +359,7 @@ def set_(
         }
         given = {member: value for member, value in changes.items() if value is not None}
         if not given:
-            raise click.UsageError("nothing to change is given")
+            raise click.UsageError("give at least one setting to change")
         for broker, config in found.items():
             if brokers and broker not in brokers:
                 continue
@@ -373,7 +376,7 @@ async def _settle(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Give a topic settings, or say which it would get, and say so."""
+    """Create or change a topic, or in a dry run only show the result; print it."""
     if dry_run:
         info = await session.admin.brokers.places()
         names = sorted({one.name for one in info if one.id == 0 and cluster in (None, one.cluster)})
@@ -392,22 +395,22 @@ async def _settle(
     if output != TEXT:
         print_value(output, plain(settings))
         return
-    queues = str(config.read_queue_nums)
+    queues = counted(config.read_queue_nums, "queue")
     if config.read_queue_nums != config.write_queue_nums:
-        queues = f"{config.read_queue_nums} (read) and {config.write_queue_nums} (write)"
+        queues = f"{config.read_queue_nums} read and {counted(config.write_queue_nums, 'write queue')}"
     verb = "would have" if dry_run else "has"
-    click.echo(f"topic {config.topic_name} {verb} {queues} queues, {settings.perm}, at {', '.join(done)}")
+    click.echo(f"topic {config.topic_name} {verb} {queues}, permission {settings.perm}, at {', '.join(done)}")
 
 
 @topic.command("rm", epilog=examples("smartgo topic rm Old --dry-run", "smartgo topic rm Old --yes"))
 @click.argument("name")
-@click.option("--cluster", "cluster_name", metavar="NAME", help="At the brokers of this cluster alone.")
+@click.option("--cluster", "cluster_name", metavar="NAME", help="Only at the brokers of this cluster.")
 @DRY_RUN
 @YES
 @OUTPUT
 @cluster_options
 def rm(cluster: ClusterOptions, name: str, cluster_name: str | None, dry_run: bool, yes: bool, output: str) -> None:
-    """Delete topic NAME with all its messages. Groups keep their positions in it."""
+    """Delete topic NAME with all its messages. Groups keep their offsets in it."""
 
     async def work(session: ClusterSession) -> None:
         topics = session.admin.topics
@@ -421,14 +424,14 @@ def rm(cluster: ClusterOptions, name: str, cluster_name: str | None, dry_run: bo
         messages = sum(one.messages for one in bounds)
         brokers = sorted({one.broker for one in bounds})
         if not dry_run:
-            read_by = f", read by {', '.join(readers)}" if readers else ""
-            confirm(f"Topic {name} with {messages:,} messages{read_by} will be deleted.", yes)
+            read_by = f", consumed by {', '.join(readers)}," if readers else ""
+            confirm(f"Topic {name} with {counted(messages, 'message')}{read_by} will be deleted.", yes)
             brokers = await topics.delete(name, cluster_name)
         found = {"topic": name, "brokers": brokers, "messages": messages, "groups": readers, "dry_run": dry_run}
         if output != TEXT:
             print_value(output, found)
         else:
-            verb = "would be" if dry_run else "is"
-            click.echo(f"topic {name} with {messages:,} messages {verb} deleted at {', '.join(brokers)}")
+            verb = "would be" if dry_run else "was"
+            click.echo(f"topic {name} with {counted(messages, 'message')} {verb} deleted at {', '.join(brokers)}")
 
     cluster.do(work)

@@ -17,9 +17,9 @@ class FieldRow(msgspec.Struct, frozen=True):
     """
     One field of a record.
 
-    @ivar at: where in the record it begins, C{size} how long it is, in bytes.
-    @ivar hex: its bytes, the first of them where they are many.
-    @ivar value: what they say.
+    @ivar at: its first byte's position in the record; C{size} its length in bytes.
+    @ivar hex: its bytes in hexadecimal; only the first ones of a long field.
+    @ivar value: its value as text.
     """
 
     at: int
@@ -30,7 +30,7 @@ class FieldRow(msgspec.Struct, frozen=True):
 
 
 def annotated(record: bytes) -> list[FieldRow]:
-    """Return the fields of a record in their order."""
+    """Return the fields of a record in the order of their bytes."""
     return [_row(field) for field in fields_of(record)]
 
 

@@ -1,5 +1,5 @@
 """
-Contexts: named sets of what a command needs to reach a cluster, in a file of the user's.
+Contexts: named connection settings of clusters, kept in a file of the user.
 
 The file is TOML, C{smartgo/contexts.toml} below C{XDG_CONFIG_HOME} (C{~/.config})::
 
@@ -36,10 +36,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 class ClusterContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """
-    How to reach one cluster.
+    The connection settings of one cluster.
 
-    @ivar registry: C{host:port} of each registry, with semicolons between them.
-    @ivar tls: speak TLS; C{ca}, C{cert}, C{key}: paths of PEM files; C{server_name}: what certificates must say.
+    @ivar registry: C{host:port} of each registry, separated by semicolons.
+    @ivar tls: use TLS; C{ca}, C{cert}, C{key}: paths of PEM files; C{server_name}: the host name expected in
+        certificates.
     """
 
     registry: str = DEFAULT_REGISTRY
@@ -51,9 +52,9 @@ class ClusterContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     def client(self, env: IEnvironment) -> Client:
         """
-        Make a client. TLS is spoken where it is asked for, or a file for it is named.
+        Make a client; with TLS if C{tls}, a file or C{server_name} is set.
 
-        @raise SettingError: something of it cannot be used.
+        @raise SettingError: an address or a file cannot be used.
         """
         tls = None
         if self.tls or self.ca or self.cert or self.key or self.server_name:
@@ -65,29 +66,29 @@ class ContextFile(msgspec.Struct, forbid_unknown_fields=True):
     """
     All contexts of a user.
 
-    @ivar current: the one that is used where none is named.
+    @ivar current: the context that is used if none is named.
     """
 
     current: str | None = None
     contexts: dict[str, ClusterContext] = {}
 
     def get(self, name: str) -> ClusterContext:
-        """Return one. @raise SettingError: there is none of that name."""
+        """Return a context by name. @raise SettingError: it does not exist."""
         found = self.contexts.get(name)
         if found is None:
-            known = ", ".join(sorted(self.contexts)) or "none yet; make one with: smartgo context set NAME"
-            raise SettingError(f"there is no context {name}; there is: {known}")
+            known = ", ".join(sorted(self.contexts)) or "none yet; create one with: smartgo context set NAME"
+            raise SettingError(f"there is no context {name}; known contexts: {known}")
         return found
 
 
 def check_context_name(name: str) -> None:
-    """Let a name pass. @raise SettingError: it holds more than letters, digits and C{. _ -}."""
+    """Check a context name. @raise SettingError: it is empty, too long, or has characters not in C{A-Za-z0-9._-}."""
     if not _NAME.fullmatch(name):
-        raise SettingError(f"context {name!r}: letters, digits and . _ - make a name, 64 at most")
+        raise SettingError(f"context {name!r}: a name has 1 to 64 letters, digits and . _ -")
 
 
 def contexts_path(env: IEnvironment) -> str:
-    """Return where the file of contexts is."""
+    """Return the path of the context file."""
     named: str | None = env.host.variable(FILE_VARIABLE)
     if named:
         return named
@@ -96,7 +97,7 @@ def contexts_path(env: IEnvironment) -> str:
 
 
 def load_contexts(env: IEnvironment) -> ContextFile:
-    """Read the file; one that is not there holds nothing. @raise SettingError: it cannot be read."""
+    """Read the context file; a missing file has no contexts. @raise SettingError: it cannot be read."""
     path = contexts_path(env)
     try:
         data: bytes = env.files.read(path)
@@ -111,7 +112,7 @@ def load_contexts(env: IEnvironment) -> ContextFile:
 
 
 def save_contexts(env: IEnvironment, contexts: ContextFile) -> None:
-    """Write the file. @raise SettingError: it cannot be written."""
+    """Write the context file. @raise SettingError: it cannot be written."""
     path = contexts_path(env)
     lines = []
     if contexts.current is not None:
@@ -128,17 +129,17 @@ def save_contexts(env: IEnvironment, contexts: ContextFile) -> None:
 
 
 def _toml(value: str | bool) -> str:
-    """A JSON string is a TOML string, but for one character that JSON lets stand."""
+    """Return a TOML value: a JSON string is a TOML string, except that TOML needs DEL escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def choose(env: IEnvironment, registry: str | None, name: str | None) -> ClusterContext:
     """
-    Return what to use: an address that was given, or a context by name, by what the environment says, by the file.
+    Return the connection settings from C{--registry}, C{--context}, the environment or the context file, in that order.
 
-    @param registry: what C{--registry} says; it replaces the addresses of a context that is named with it.
-    @param name: what C{--context} says.
-    @raise SettingError: there is no such context, or the file cannot be read.
+    @param registry: the value of C{--registry}; it replaces the addresses of a context that is also named.
+    @param name: the value of C{--context}.
+    @raise SettingError: the context does not exist, or the file cannot be read.
     """
     name = name or env.host.variable(CONTEXT_VARIABLE)
     if name:

@@ -1,5 +1,5 @@
 """
-What is wrong with a cluster: the usual causes, one look each.
+The checks of C{smartgo doctor}: common problems of a cluster.
 
 Nothing is changed.
 """
@@ -28,7 +28,7 @@ from smartgo.cli.support.diagnosisresults import (
     replication,
     unwritable,
 )
-from smartgo.cli.support.output import size, span
+from smartgo.cli.support.output import counted, size, span
 from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.session import ClusterSession
@@ -47,19 +47,19 @@ from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
-_TRY_TLS: Final = "it wants TLS: try --tls, and --ca with its authority"
+_TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certificate"
 _MEMBERS_ASKED: Final = 50
 
 
 class Diagnosis:
-    """One look at everything."""
+    """Runs all checks on one cluster."""
 
     def __init__(self, session: ClusterSession, broker: str | None = None, store: str | None = None) -> None:
         """
-        @param broker: C{host:port} of a broker that should be there.
+        @param broker: C{host:port} of a broker that should answer and be registered.
         @param store: a store directory on this machine, whose disk is measured.
         """
-        self._there = session
+        self._session = session
         self._env = session.env
         self._admin = session.admin
         self._broker = broker
@@ -69,7 +69,7 @@ class Diagnosis:
         self._refusing: set[str] = set()  # masters whose store takes nothing
 
     async def run(self) -> FindingStream:
-        """Give out what is found; looks that need an answer which does not come are left out."""
+        """Yield the findings; a check whose requests fail is reported as not finished."""
         async for one in self._registries():
             yield one
         if self._broker is not None:
@@ -88,15 +88,15 @@ class Diagnosis:
                 async for one in look():
                     yield one
             except CallFailed as error:
-                yield DiagnosisFinding(WARNING, "cluster", f"a look could not be finished: {error}")
+                yield DiagnosisFinding(WARNING, "cluster", f"a check could not be finished: {error}")
 
     # -- registries ------------------------------------------------------------------------------------------
 
     async def _registries(self) -> FindingStream:
-        for address in self._there.client.registries:
+        for address in self._session.client.registries:
             command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
             try:
-                answer = await self._there.client.ask(address, command)
+                answer = await self._session.client.ask(address, command)
                 self._seen[address] = ClusterInfo.decode(answer.body)
             except CallFailed as error:
                 yield await self._unreachable(
@@ -104,7 +104,9 @@ class Diagnosis:
                 )
                 continue
             yield DiagnosisFinding(
-                OK, f"registry {address}", f"answers; brokers it knows: {len(self._seen[address].broker_addr_table)}"
+                OK,
+                f"registry {address}",
+                f"answers and knows {counted(len(self._seen[address].broker_addr_table), 'broker')}",
             )
         # By names: which address a broker has may depend on the registry's address that was asked.
         tables = {address: set(_processes(info)) for address, info in self._seen.items()}
@@ -122,15 +124,15 @@ class Diagnosis:
                     PROBLEM,
                     f"registry {address}",
                     f"does not know {', '.join(sorted(everything - known))}",
-                    "give every broker all registries in namesrvAddr, with semicolons between them",
+                    "list all registries in the namesrvAddr of every broker, separated by semicolons",
                 )
 
     async def _unreachable(self, subject: str, address: str, error: CallFailed, what: str) -> DiagnosisFinding:
-        """Tell why somebody does not answer, by what the port does."""
+        """Return why a process does not answer, judged by how its port replies."""
         if isinstance(error, PeerRefused):
             wants_tls = error.remark.endswith(REMARK)
-            advice = _TRY_TLS if wants_tls else "look whether this is the right port"
-            return DiagnosisFinding(PROBLEM, subject, f"declines: {error}", advice)
+            advice = _TRY_TLS if wants_tls else "check that this is the right port"
+            return DiagnosisFinding(PROBLEM, subject, f"refuses the request: {error}", advice)
         found = await probe(self._env, address)
         advice = {
             PortReply.REFUSED: f"is it running ({what})? Does it listen on this address, and does a firewall block it?",
@@ -138,9 +140,9 @@ class Diagnosis:
             "9876 of a registry. Likewise a gRPC client cannot use those: it needs a proxy",
             PortReply.HTTP1: "this is an HTTP port; use the remoting port: 10911 of a broker, 9876 of a registry",
             PortReply.TLS: _TRY_TLS,
-            PortReply.CLOSED: "does it want TLS (try --tls)? Has it too many connections? Is this the right port?",
+            PortReply.CLOSED: "does it require TLS (try --tls)? Has it too many connections? Is this the right port?",
             PortReply.SILENT: "is the process stopped or too busy? Is this the right port?",
-            PortReply.OTHER: "this is no port of ours; give 10911 of a broker or 9876 of a registry",
+            PortReply.OTHER: "this is no RocketMQ port; use 10911 of a broker or 9876 of a registry",
         }[found]
         kind = "no connection" if isinstance(error, NotConnected) and found is PortReply.REFUSED else str(found)
         return DiagnosisFinding(
@@ -148,7 +150,7 @@ class Diagnosis:
         )
 
     async def _expected(self, address: str) -> FindingStream:
-        """A broker that should be there."""
+        """Check a broker that should answer and be registered."""
         subject = f"broker {address}"
         try:
             settings = await self._admin.brokers.settings(address)
@@ -160,12 +162,12 @@ class Diagnosis:
         others = [rule.rpartition("=")[2] for rule in settings.get("advertisedAddresses", "").split(";")]
         registered = [one for one in (advertised, address, *others) if one in known]
         if registered:
-            yield DiagnosisFinding(OK, subject, f"answers, and is registered as {registered[0]}")
+            yield DiagnosisFinding(OK, subject, f"answers and is registered as {registered[0]}")
             return
         yield DiagnosisFinding(
             PROBLEM,
             subject,
-            f"answers, but these registries do not know it; it registers as {advertised}",
+            f"answers, but is not registered here; it registers as {advertised}",
             f"its namesrvAddr ({settings.get('namesrvAddr') or 'empty'}) must name {', '.join(self._seen) or 'one'}",
         )
 
@@ -185,10 +187,10 @@ class Diagnosis:
                 advice = found.advice
                 if advice != _TRY_TLS:
                     advice = (
-                        "clients connect to the address that a broker advertises: set brokerIP1 to one that they reach,"
-                        f" or advertisedAddresses where there is none for all, or {advice}"
+                        "clients connect to the address that a broker advertises: set brokerIP1 to an address that they"
+                        f" can reach, or set advertisedAddresses if there is none for all; otherwise: {advice}"
                     )
-                yield DiagnosisFinding(found.verdict, subject, f"advertises {place.address}, and {found.what}", advice)
+                yield DiagnosisFinding(found.verdict, subject, f"advertises {place.address}: {found.what}", advice)
                 continue
             took = self._env.clock.seconds() - began
             yield DiagnosisFinding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
@@ -210,7 +212,7 @@ class Diagnosis:
                     yield one
 
     async def _permission(self, place: BrokerPlace) -> None:
-        """Note a broker that may not be written; one that does not tell its settings is taken for one that may."""
+        """Note a broker whose brokerPermission forbids writes; one that hides its settings counts as writable."""
         try:
             permitted = number(await self._admin.brokers.settings(place.address), "brokerPermission")
         except CallFailed:
@@ -220,17 +222,17 @@ class Diagnosis:
 
     async def _address(self, subject: str, place: BrokerPlace) -> FindingStream:
         host, _ = parse_address(place.address)
-        registries = [parse_address(one)[0] for one in self._there.client.registries]
+        registries = [parse_address(one)[0] for one in self._session.client.registries]
         if is_loopback_host(host) and not all(map(is_loopback_host, registries)):
             yield DiagnosisFinding(
                 PROBLEM,
                 subject,
-                f"advertises {place.address}, which is every machine's own",
-                "set brokerIP1 (and bindAddress) to an address that clients reach",
+                f"advertises {place.address}, a loopback address that other machines cannot reach",
+                "set brokerIP1 (and bindAddress) to an address that clients can reach",
             )
 
     def _state(self, subject: str, table: dict[str, str], now: float) -> list[DiagnosisFinding]:
-        """Judge what a broker tells of itself."""
+        """Judge the runtime information of a broker."""
         found = []
         ran = _RUNTIME.search(table.get("runtime", ""))
         boot = number(table, "bootTimestamp")
@@ -257,7 +259,7 @@ class Diagnosis:
 
     async def _template(self) -> FindingStream:
         if set((await self._admin.brokers.cluster()).broker_addr_table) <= self._shut.keys() | self._refusing:
-            return  # no send does anything, and why was told
+            return  # no broker accepts sends, which was reported already
         try:
             route = await self._admin.topics.route(TEMPLATE_TOPIC)
         except PeerRefused as refusal:
@@ -268,11 +270,11 @@ class Diagnosis:
             yield DiagnosisFinding(
                 NOTE,
                 "topics",
-                f"there is no template topic ({TEMPLATE_TOPIC}): a send to a new topic ends with 17",
+                f"there is no template topic ({TEMPLATE_TOPIC}): a send to a new topic fails with response code 17",
                 "create topics first (smartgo topic create), or set autoCreateTopicEnable=true at a broker",
             )
         else:
-            yield DiagnosisFinding(OK, "topics", "a send to a new topic creates it")
+            yield DiagnosisFinding(OK, "topics", "topics are created automatically by the first send")
 
     async def _topics(self) -> FindingStream:
         configs = await self._admin.topics.configs()
@@ -286,21 +288,21 @@ class Diagnosis:
                     PROBLEM,
                     f"broker {broker}",
                     f"has topics that the registry does not know: {few(missing)}",
-                    "it registers every 30 s; is its namesrvAddr right, what says its log?",
+                    "brokers register every 30 s; check its namesrvAddr and its log",
                 )
             if await self._is_left_out(broker, table, registered):
                 yield DiagnosisFinding(
                     WARNING,
                     f"broker {broker}",
-                    "the registry tells producers to leave it out",
-                    f"after smartgo cluster stop-writes it takes: smartgo cluster start-writes {broker}",
+                    "its write permission is removed in the registry: producers do not send to it",
+                    f"if it was stopped by smartgo cluster stop-writes: smartgo cluster start-writes {broker}",
                 )
         dead = {name for table in configs.values() for name in table if name.startswith(DLQ_PREFIX)}
         if dead:
-            yield DiagnosisFinding(NOTE, "groups", f"{len(dead)} have dead letters", "smartgo dlq ls")
+            yield DiagnosisFinding(NOTE, "groups", f"{counted(len(dead), 'group')} with dead letters", "smartgo dlq ls")
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
-        """Tell whether the registry keeps producers from a broker that would take what they send."""
+        """Return whether the registry removed the write permission of a broker that would accept messages."""
         if broker in self._shut:
             return False
         for name, one in table.items():
@@ -323,7 +325,7 @@ class Diagnosis:
                 progress.advance()
         if names:
             yield DiagnosisFinding(
-                OK, "groups", f"{well} of {len(names)} have members for what waits, and want the same"
+                OK, "groups", f"{well} of {len(names)} groups healthy: consumers connected, subscriptions agree"
             )
 
     async def _group(self, name: str) -> FindingStream:
@@ -351,7 +353,7 @@ class Diagnosis:
                 )
 
     async def _wants(self, name: str, connection: ConsumerConnection) -> dict[str, dict[str, str]]:
-        """Return what each member subscribes to; those that do not tell are left out."""
+        """Return the subscriptions of each member; members that do not answer are left out."""
         found = {}
         for member in connection.connection_set[:_MEMBERS_ASKED]:
             if len(connection.connection_set) == 1:

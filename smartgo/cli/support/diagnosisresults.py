@@ -1,4 +1,4 @@
-"""What a diagnosis finds, and what there is to find on this machine."""
+"""The findings of C{smartgo doctor}, and the checks of this machine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _VERDICTS: Final[Mapping[Severity, str]] = {"note": NOTE, "warning": WARNING, "c
 
 class DiagnosisFinding(msgspec.Struct, frozen=True):
     """
-    What one look found.
+    What one check found.
 
     @ivar verdict: L{OK}, L{NOTE}, L{WARNING} or L{PROBLEM}.
-    @ivar subject: whom it concerns.
-    @ivar advice: what to do; C{""} where nothing needs to be done.
+    @ivar subject: the broker, group, registry or machine.
+    @ivar advice: what to do; C{""} if nothing needs to be done.
     """
 
     verdict: str
@@ -92,18 +92,18 @@ def refusal(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
 
 def permission(subject: str, name: str, permitted: int, others: bool) -> DiagnosisFinding:
     """
-    Tell of a broker whose own permission lets nobody write to it.
+    Report a broker whose brokerPermission forbids writes.
 
-    @param name: the broker's.
+    @param name: the broker's name.
     @param permitted: its C{brokerPermission}.
     @param others: whether another broker of its cluster takes messages.
     """
     return DiagnosisFinding(
         WARNING if others else PROBLEM,
         subject,
-        f"takes no messages: its brokerPermission is {permitted}"
-        + ("" if others else ", and no other broker of its cluster takes any"),
-        f"smartgo config set {name} brokerPermission={permitted | WRITE}; where it declines that: smartgo config set"
+        f"accepts no messages: its brokerPermission is {permitted}"
+        + ("" if others else ", and no other broker of its cluster accepts any"),
+        f"smartgo config set {name} brokerPermission={permitted | WRITE}; if the broker refuses: smartgo config set"
         f" --api URL brokerPermission={permitted | WRITE} --keep, with the URL of its REST API",
     )
 
@@ -151,7 +151,7 @@ def unwritable(
     if shut:
         found.append(
             DiagnosisFinding(
-                PROBLEM, "topics", f"nobody can write to {few(shut)}", "smartgo topic set NAME --perm rw lets them"
+                PROBLEM, "topics", f"nobody can write to {few(shut)}", "to allow it: smartgo topic set NAME --perm rw"
             )
         )
     away = [name for name in ours if open_at[name] and open_at[name].isdisjoint(taking)]
@@ -160,8 +160,8 @@ def unwritable(
             DiagnosisFinding(
                 PROBLEM,
                 "topics",
-                f"nobody can write to {few(away)}: no broker that has it takes messages",
-                "let such a broker be written again, or create it at another: smartgo topic create NAME -b BROKER",
+                f"nobody can write to {few(away)}: no broker that has it accepts messages",
+                "allow writes to such a broker, or create the topic at another: smartgo topic create NAME -b BROKER",
             )
         )
     for broker, table in configs.items():
@@ -169,34 +169,37 @@ def unwritable(
         if partly:
             found.append(
                 DiagnosisFinding(
-                    NOTE, f"broker {broker}", f"takes nothing for {few(partly)}", "smartgo topic set NAME --perm rw"
+                    NOTE,
+                    f"broker {broker}",
+                    f"accepts no messages for {few(partly)}",
+                    "smartgo topic set NAME --perm rw",
                 )
             )
     return found
 
 
 def few(names: list[str]) -> str:
-    """Return some names for a sentence, and how many more there are."""
+    """Return the first names for a sentence, and how many more there are."""
     shown = ", ".join(sorted(names)[:5])
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
 async def descriptors(env: IEnvironment) -> FindingStream:
-    """Look how many files a process may open that is started here."""
+    """Check how many files a process started from here may open."""
     limit = env.host.open_file_limit()
     for found in judged("open-files", "this machine", limit, f"{limit:,}"):
         yield found
 
 
 async def disk(env: IEnvironment, directory: str) -> FindingStream:
-    """Measure durable writes, and look how full the disk is."""
+    """Measure durable writes, and check how full the disk is."""
     files, clock = env.files, env.clock
     subject = f"disk of {directory}"
     if not files.is_directory(directory):
-        yield DiagnosisFinding(PROBLEM, subject, "there is no such directory", "name the directory of the store")
+        yield DiagnosisFinding(PROBLEM, subject, "there is no such directory", "give the store directory")
         return
     total, free = files.usage(directory)
-    yield fullness(subject, 1 - free / total, f"{size(free)} of {size(total)} are free")
+    yield fullness(subject, 1 - free / total, f"{size(free)} of {size(total)} free")
     took = []
     path = posixpath.join(directory, f"smartgo-doctor-{env.random.token(6).hex()}")
     try:
@@ -207,7 +210,7 @@ async def disk(env: IEnvironment, directory: str) -> FindingStream:
             files.remove(path)
     except OSError as error:
         yield DiagnosisFinding(
-            PROBLEM, subject, f"a file cannot be written: {error.strerror or error}", "look at its permissions"
+            PROBLEM, subject, f"cannot write a file: {error.strerror or error}", "check its permissions"
         )
         return
     took.sort()

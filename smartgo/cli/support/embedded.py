@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def surroundings(env: IEnvironment) -> Surroundings:
-    """Return what defaults of settings depend on."""
+    """Return the properties of this machine that defaults of settings depend on."""
     return Surroundings(env.host.name, env.host.home(), env.host.variable)
 
 
@@ -35,12 +35,11 @@ def configuration_of(
     """
     Return the checked configuration of a registry and a broker.
 
-    C{NAMESRV_ADDR} is for commands that ask a cluster, and not heeded: a broker for a try must not take messages of
-    another cluster.
+    C{NAMESRV_ADDR} is ignored: it is for commands that use a cluster, and a development broker must not join one.
 
-    @param flags: settings by file name, over those of the file.
-    @param path: the configuration file's name, C{data} its content; C{None} for none.
-    @raise SettingError: one of them is wrong.
+    @param flags: settings by file name; they override the configuration file.
+    @param path: the configuration file's name; C{data} its content, C{None} for none.
+    @raise SettingError: a setting is wrong.
     """
     around = surroundings(env)
     alone = around._replace(variable=lambda name: None if name == "NAMESRV_ADDR" else around.variable(name))
@@ -49,11 +48,11 @@ def configuration_of(
 
 class EmbeddedNode:
     """
-    A registry and a broker.
+    A registry and a broker in this process.
 
-    @ivar registry: C{host:port} of the registry; C{broker} of the broker.
+    @ivar registry: C{host:port} of the registry; C{broker}: of the broker.
     @ivar ops: the REST API, if it is served.
-    @ivar durability: one line on what an acknowledged message survives.
+    @ivar durability: one line that says which failures an acknowledged message survives.
     """
 
     _log = Logger()
@@ -68,12 +67,12 @@ class EmbeddedNode:
         stalls: StallWatch | None = None,
     ) -> None:
         """
-        @param on_store_failed: called once with why, when the store fails for good.
-        @param fill_disk: take messages until there is really no room, where a broker that is to stay leaves some free.
+        @param on_store_failed: called once with the reason when the store fails permanently.
+        @param fill_disk: accept messages until the disk is full; other brokers leave some space free.
         @param serve_ops: serve the REST API and the console too, unless the settings say otherwise.
-        @param stalls: watches this thread while they run, and is asked by the API; it takes the process's alarm signal.
-        @raise SettingError: a setting that cannot be followed, or a port in use.
-        @raise StoreHeld: the store is another process's.
+        @param stalls: watches this thread while the services run; uses the process's alarm signal.
+        @raise SettingError: a setting is not valid, or a port is in use.
+        @raise StoreHeld: another process uses the store.
         """
         tls = prepare(env, configuration)
         configuration = with_own_registry(configuration)
@@ -110,9 +109,9 @@ class EmbeddedNode:
 
     async def start(self) -> None:
         """
-        Start them; returns when clients can connect and topics can be found.
+        Start the services; return when clients can connect and find topics.
 
-        @raise SmartgoError: one cannot start; L{stop} what did.
+        @raise SmartgoError: a service cannot start; call L{stop} to stop the others.
         """
         if self._stalls is not None:
             self._started.append(self._stalls)
@@ -125,7 +124,7 @@ class EmbeddedNode:
                 await ready
 
     async def stop(self) -> None:
-        """Stop what was started, the last first."""
+        """Stop the started services, the last one first."""
         while self._started:
             stopping: Deferred[object] = maybeDeferred(self._started.pop().stopService)
             await stopping

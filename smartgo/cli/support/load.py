@@ -1,4 +1,4 @@
-"""A stream of sends, and how long each of them took."""
+"""Sends a stream of messages and measures latencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GIVEN_UP: Final = 100  # failures after which a load is ended that never had a 
 
 
 async def producer_of(session: ClusterSession, group: str) -> Producer:
-    """Return a producer that has started, and waits for answers as long as brokers may take for them."""
+    """Return a started producer whose timeout is longer than brokers may take to answer."""
     producer = Producer(session.client, group, timeout=ANSWERED_WITHIN)
     await producer.start()
     return producer
@@ -33,9 +33,9 @@ async def producer_of(session: ClusterSession, group: str) -> Producer:
 
 class Latencies:
     """
-    How long things took, to about one percent, in bounded memory.
+    A histogram of durations, exact to about one percent, in bounded memory.
 
-    @ivar count: how many were added.
+    @ivar count: the number of durations.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Latencies:
         self._steps: dict[int, int] = {}
 
     def add(self, seconds: float) -> None:
-        """Note one."""
+        """Add one duration."""
         self.count += 1
         self._sum += seconds
         self.longest = max(self.longest, seconds)
@@ -53,7 +53,7 @@ class Latencies:
         self._steps[step] = self._steps.get(step, 0) + 1
 
     def within(self, share: float) -> float:
-        """Return the seconds within which this share of all was done; 0 without any."""
+        """Return the quantile of this share, in seconds; 0 for an empty histogram."""
         wanted = math.ceil(self.count * share)
         seen = 0
         for step in sorted(self._steps):
@@ -63,7 +63,7 @@ class Latencies:
         return 0.0
 
     def figures(self) -> dict[str, float]:
-        """Return them in ms: mean, 50, 90, 99 and 99.9 percent, and the longest."""
+        """Return mean, quantiles 0.5, 0.9, 0.99 and 0.999, and maximum, in ms."""
         mean = self._sum / self.count if self.count else 0.0
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
         found = {"mean": mean, **{name: self.within(share) for name, share in shares.items()}, "max": self.longest}
@@ -71,7 +71,7 @@ class Latencies:
 
 
 class SendLoad:
-    """Sends a stream of messages and notes how long each took."""
+    """Sends a stream of messages and records the latency of each send."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SendLoad:
         progress: ProgressLine,
     ) -> None:
         """
-        @param send: sends number so-and-so; returns how many messages that were.
+        @param send: called with the number of the send; returns how many messages it sent.
         """
         self._clock = clock
         self._send = send
@@ -101,7 +101,7 @@ class SendLoad:
         self.took = 0.0
 
     async def run(self) -> None:
-        """Send all of it."""
+        """Send until the count or the time is reached."""
         self._begin = self._clock.seconds()
         await gather(self._lane() for _ in range(self._in_flight))
         self.took = max(self._clock.seconds() - self._begin, 1e-6)

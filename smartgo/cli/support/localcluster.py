@@ -1,8 +1,8 @@
 """
-A cluster on this machine, planned: its nodes, their ports, directories and settings.
+The plan of a local cluster: its nodes, their ports, directories and settings.
 
-Node C{broker-b} keeps everything below the directory C{broker-b}. A broker's ports are the one it is named by, that two
-below and the one above (RocketMQ's), so brokers stand ten apart.
+Node C{broker-b} keeps all its files below the directory C{broker-b}. A broker uses its listen port, the port two below
+and the port one above (as RocketMQ does), so the listen ports of brokers are ten apart.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OWN: Final = frozenset({
     "listenPort", "bindAddress", "haListenPort", "fastPort", "namesrvAddr", "brokerName", "brokerId",
     "storePathRootDir", "storePathCommitLog", "kvConfigPath", "haMasterAddress", "masterAddress",
 })  # fmt: skip
-"""Settings that differ from node to node, and so cannot be said for all of them."""
+"""Settings that differ from node to node, and so cannot be set for all of them."""
 
 _BROKER: Final = tuple(table for table in BROKER if table != "ops")
 _REGISTRY: Final = tuple(table for table in REGISTRY if table != "ops")
@@ -47,7 +47,7 @@ _BROKER_STEP: Final = 10
 
 
 class ClusterShape(NamedTuple):
-    """How many of each; slaves are those of each master."""
+    """The number of masters, of slaves of each master, and of registries."""
 
     masters: int
     slaves: int
@@ -73,9 +73,9 @@ class NodePlan(NamedTuple):
 
     def arguments(self, config: str) -> list[str]:
         """
-        Return what twistd is told to run it.
+        Return the arguments of twistd for this node.
 
-        @param config: the file of settings; empty for none.
+        @param config: the configuration file; empty for none.
         """
         words = ["--nodaemon", "--pidfile=", f"--logfile={self.log}", _PROGRAMS[self.role], "--ops=off"]
         words += [f"--config={config}"] if config else []
@@ -84,17 +84,17 @@ class NodePlan(NamedTuple):
 
 def check_settings(flags: Mapping[str, str]) -> None:
     """
-    See whether these can be said of a whole cluster.
+    Check settings that are meant for all nodes.
 
-    @raise SettingError: one is not known, or is each node's own.
+    @raise SettingError: one is unknown, or differs from node to node.
     """
     for given in from_flags(flags, ALL):
         if given.setting.name in _OWN:
             raise SettingError(
-                f"--set {given.origin.detail}: differs from node to node, so a cluster of several sets it itself"
+                f"--set {given.origin.detail}: differs from node to node and is set by smartgo dev itself"
             )
         if given.setting.name == "brokerRole" and str(given.value).upper() == "SLAVE":
-            raise SettingError(f"--set {given.origin.detail}: say --slaves for slaves")
+            raise SettingError(f"--set {given.origin.detail}: use --slaves to start slaves")
 
 
 def plan(
@@ -109,11 +109,11 @@ def plan(
     Return the nodes in the order in which they start: registries, masters, slaves.
 
     @param root: the directory of all data, absolute.
-    @param listen: where the first broker serves, the others above it; C{registry_listen} so for registries. Where
-        nothing is said, the usual ports are taken, or else those above that are free.
+    @param listen: the address of the first broker; the others use higher ports. C{registry_listen}: the same for
+        registries. By default the usual ports are used, or the next free ones.
     @param flags: settings of all nodes that know them.
     @raise PortTaken: a port that was asked for is in use.
-    @raise SettingError: a setting or an address that cannot be followed.
+    @raise SettingError: a setting or an address is not valid.
     """
     flags = flags or {}
     check_settings(flags)
@@ -163,16 +163,16 @@ def _brokers(
         store = posixpath.join(folder, "store")
         log = posixpath.join(store, "commitlog")
         settings = {**flags, **own, "storePathRootDir": store, "storePathCommitLog": log}
-        if not names_in(env, log):  # one that is there has its own file size
+        if not names_in(env, log):  # an existing store has its own file size
             settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
         yield NodePlan(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
 
 
 def names_in(env: IEnvironment, directory: str) -> list[str]:
     """
-    Return the names in a directory of a store; none where it is not there yet.
+    Return the names in a directory of a store; none if it does not exist yet.
 
-    @raise SettingError: it cannot be read, or something above it is no directory.
+    @raise SettingError: it cannot be read, or a parent is not a directory.
     """
     try:
         found: list[str] = env.files.list(directory)
@@ -202,7 +202,7 @@ def _address(host: str, port: int) -> str:
 
 
 class _PortAllocator:
-    """Ports that are free, and that no other node of the plan has."""
+    """Allocates free ports that no other node of the plan has."""
 
     def __init__(self, env: IEnvironment) -> None:
         self._env = env
@@ -214,8 +214,8 @@ class _PortAllocator:
         """
         Return the interface and C{count} ports, C{step} or more apart.
 
-        @param asked: where the first one is to be; C{None}: at C{usual} or above.
-        @param around: what else each needs, as distances from it.
+        @param asked: the first address; C{None} for C{usual} or above.
+        @param around: the ports that each node needs, as distances from its listen port.
         """
         host, port = _LOOPBACK, usual
         found: list[int] = []
@@ -224,11 +224,11 @@ class _PortAllocator:
             said = listen_flags(asked, what, flag)
             host, port = said.get(f"{what}.bindAddress", _LOOPBACK), int(said[f"{what}.listenPort"])
             if port + min(around) < 1:
-                raise SettingError(f"{flag} {asked}: a cluster of several needs a port to begin at, above 2")
+                raise SettingError(f"{flag} {asked}: with several nodes, give the first port; it must be above 2")
             probe_ports(self._env, [(host, port + each, f"the first {what}") for each in around])
         while len(found) < count:
             if port + max(around) > 65535:
-                raise SettingError(f"there are not enough free ports for {count} of {what}")
+                raise SettingError(f"there are not enough free ports for {count} {what} nodes")
             needed = [port + each for each in around]
             if self._taken.isdisjoint(needed) and self._free(host, needed):
                 self._taken.update(needed)

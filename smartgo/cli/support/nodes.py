@@ -1,8 +1,8 @@
 """
 The nodes of a local cluster as processes: started in order, waited for, watched, stopped in order.
 
-A node tells that it is ready as it would tell systemd (L{smartgo.node.notify}). Its log is a file of its own; what it
-says on standard output and error is shown when it ends by itself.
+A node reports that it is ready as it would report to systemd (L{smartgo.node.notify}). It has its own log file; its
+standard output and error are shown when it stops unexpectedly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.env.interfaces import IEnvironment
 
 PATIENCE: Final = 20.0
-"""Seconds from the signal to a node until it is killed; it needs 10 at most (reliability D14)."""
+"""Seconds after SIGTERM until a node is killed; it needs 10 at most (reliability D14)."""
 
 _CHILD: Final = "smartgo.node.child"
 _KEPT: Final = 4096  # bytes of what a node said
@@ -40,11 +40,11 @@ Spawn = Callable[..., IProcessTransport]
 
 class NodeProcess(ProcessProtocol):
     """
-    One node.
+    The process of one node.
 
-    @ivar ready: fires once, with whether it serves; C{False} when it has ended before.
-    @ivar ended: fires with this when it has ended.
-    @ivar status: how it ended: an exit status, or a signal's number below 0; C{None} while it runs.
+    @ivar ready: fires once: C{True} when the node serves, C{False} when it ended before that.
+    @ivar ended: fires with this object when the process has ended.
+    @ivar status: the exit status, or the negative number of the signal; C{None} while it runs.
     """
 
     transport: IProcessTransport
@@ -57,18 +57,18 @@ class NodeProcess(ProcessProtocol):
         self.said = b""
 
     def heard(self, words: bytes) -> None:
-        """Take what it tells of itself."""
+        """Handle a notification of the node."""
         if b"READY=1" in words.split(b"\n") and not self.ready.called:
             self.ready.callback(True)
 
     def outReceived(self, data: bytes) -> None:
-        """Keep the end of what it says."""
+        """Keep the end of its standard output and error."""
         self.said = (self.said + data)[-_KEPT:]
 
     errReceived = outReceived
 
     def processEnded(self, reason: Failure) -> None:
-        """Say so."""
+        """Record the exit status and fire the Deferreds."""
         value: Any = reason.value
         self.status = -value.signal if value.signal else value.exitCode or 0
         if not self.ready.called:
@@ -77,7 +77,7 @@ class NodeProcess(ProcessProtocol):
 
     @property
     def pid(self) -> int | None:
-        """Of its process."""
+        """The process id."""
         pid: int | None = self.transport.pid
         return pid
 
@@ -89,23 +89,23 @@ class NodeProcess(ProcessProtocol):
             pass
 
     def in_words(self) -> str:
-        """How it ended, in a sentence."""
+        """Return a sentence on how the process ended."""
         status = self.status or 0
-        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        return f"{self.node.name} {how}; its log is {self.node.log}"
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
+        return f"{self.node.name} {how}; log: {self.node.log}"
 
 
 class NodeProcesses:
     """
-    All nodes of a cluster.
+    The processes of all nodes of a cluster.
 
-    @ivar running: those that run, in the order in which they were started.
-    @ivar over: fires when the last has ended by itself.
+    @ivar running: the running processes, in the order of their start.
+    @ivar over: fires when the last process has ended unexpectedly.
     """
 
     def __init__(self, env: IEnvironment, spawn: Spawn, say: Callable[[str], object]) -> None:
         """
-        @param say: is told, in a sentence or two, when a node ends that should not.
+        @param say: called with a sentence when a node stops unexpectedly.
         """
         self._env = env
         self._spawn = spawn
@@ -118,10 +118,10 @@ class NodeProcesses:
 
     async def start(self, nodes: Sequence[NodePlan], config: str = "") -> list[NodeProcess]:
         """
-        Start nodes, one role after another; returns when all serve. C{stop} in any case.
+        Start nodes, one role after another; return when all serve. Call C{stop} even after a failure.
 
-        @param config: the file of settings; empty for none.
-        @raise Refusal: one ended at once; with its status.
+        @param config: the configuration file; empty for none.
+        @raise CommandError: a node ended before it served; with its exit status.
         """
         self._config = config
         started = []
@@ -162,22 +162,22 @@ class NodeProcesses:
         if self.running:
             twistd = os.path.join(os.path.dirname(sys.executable), "twistd")
             again = shlex.join([twistd, *process.node.arguments(self._config)])
-            self._say(f"the others go on; {process.node.name} is started again by: {again}")
+            self._say(f"the other nodes keep running; to restart {process.node.name}: {again}")
         if not self.running and not self.over.called:
             self.over.callback(None)
         return process
 
     def _refusal(self, process: NodeProcess) -> CommandError:
-        """Why one did not start: the one sentence that it said, or its end, with all that it said above."""
+        """Return why a node did not start: the one line that it printed, or how it ended, after printing its output."""
         status = process.status if process.status and process.status > 0 else FAILED
         words = self._last_words(process)
         if len(words) == 1:
-            return CommandError(f"{process.node.name} does not start: {words[0]}", status)
-        self._say(f"{process.node.name} said at last:{_indented(words)}")
+            return CommandError(f"{process.node.name} did not start: {words[0]}", status)
+        self._say(f"last output of {process.node.name}:{_indented(words)}")
         return CommandError(process.in_words(), status)
 
     def _last_words(self, process: NodeProcess) -> list[str]:
-        """Return the last lines that it said, else the last of its log."""
+        """Return the last lines of its output, or else of its log."""
         if process.said:
             return process.said.decode(errors="replace").splitlines()[-_LINES_SAID:]
         path = process.node.log
@@ -189,7 +189,7 @@ class NodeProcesses:
         return end.decode(errors="replace").splitlines()[-_LINES_LOGGED:]
 
     async def stop(self) -> None:
-        """Stop what runs, one role after another, the last first; returns when all have ended."""
+        """Stop the running nodes role by role, the last started first; return when all have ended."""
         self._stopping = True
         last_first = reversed(self.running[:])
         for _, same in groupby(last_first, lambda process: process.node.role):

@@ -1,8 +1,8 @@
 """
 How commands print: tables for people, JSON, JSON lines or YAML for programs.
 
-What a program reads are the members of the values that were printed, by their names; a table shows some of them, in
-words. Tables are as wide as they need to be where nobody looks at them.
+Programs read the fields of the printed values by name; a table shows some of them as text. Where standard output is no
+terminal, tables are as wide as they need to be.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUTPUT: Final = click.option(
     type=click.Choice(FORMATS),
     default=TEXT,
     show_default=True,
-    help="How to print; json is one document, jsonl a line each.",
+    help="Output format: json is one document, jsonl one line for each item.",
 )
 
 _CONTROLS: Final = re.compile("[\x7f-\x9f]")
@@ -37,7 +37,7 @@ _WIDE: Final = 4000  # columns, where no terminal sets a limit
 
 
 Columns = Mapping[str, Callable[[T], object]]
-"""By heading, what stands in that column for a row: a text, a number (thousands set apart), or C{None}."""
+"""By heading, the function that returns the cell of a row: a text, a number (printed with separators) or C{None}."""
 
 
 def plain(value: Any) -> Any:
@@ -55,13 +55,13 @@ def print_rows(
     output: str,
     rows: Sequence[T],
     columns: Columns[T],
-    nothing: str = "Nothing.",
+    nothing: str = "Nothing found.",
 ) -> None:
     """
     Print rows.
 
     @param output: one of L{FORMATS}.
-    @param nothing: the sentence for a person when there are none.
+    @param nothing: the sentence to print if there are no rows.
     """
     if output != TEXT:
         print_value(output, [plain(row) for row in rows])
@@ -72,7 +72,7 @@ def print_rows(
 
 
 def print_value(output: str, value: Any) -> None:
-    """Print a plain value for programs; as JSON lines a list has a line for each member."""
+    """Print a plain value for programs; C{jsonl} prints one line for each item of a list."""
     if output == "jsonl":
         for one in value if isinstance(value, list) else [value]:
             click.echo(json_line(one))
@@ -85,7 +85,7 @@ def print_value(output: str, value: Any) -> None:
 
 
 def print_streamed(output: str, value: Any) -> None:
-    """Print one of many values that come one after another: a line of JSON, or a YAML document."""
+    """Print one value of a stream: a line of JSON, or a YAML document."""
     if output == "yaml":
         import yaml
 
@@ -100,12 +100,12 @@ def json_line(value: Any) -> str:
 
 
 def _safe(text: str) -> str:
-    """Escape the control characters that JSON lets stand."""
+    """Escape the control characters that JSON does not escape."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
-    """Print a table for people; without a first line where no column has a heading."""
+    """Print a table for people; without a heading line if no column has a heading."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=any(heading.strip() for heading in columns))
@@ -120,10 +120,10 @@ def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
 
 def print_members(output: str, value: Any, members: Mapping[str, object]) -> None:
     """
-    Print one thing.
+    Print one object.
 
-    @param value: all of it, for programs.
-    @param members: what a person sees, by heading.
+    @param value: the whole object, for programs.
+    @param members: what people see, by heading.
     """
     if output != TEXT:
         print_value(output, plain(value))
@@ -134,7 +134,7 @@ def print_members(output: str, value: Any, members: Mapping[str, object]) -> Non
 
 
 def console() -> Any:
-    """Return what tables are printed on: without an end to its lines where no terminal sets one."""
+    """Return the console that tables are printed on; without a terminal its lines are practically unlimited."""
     from rich.console import Console
 
     if sys.stdout.isatty():
@@ -143,7 +143,7 @@ def console() -> Any:
 
 
 def in_words(value: object) -> str:
-    """Return what a cell shows."""
+    """Return the text of a table cell."""
     if value is None or value == "":
         return "-"
     if value is True or value is False:
@@ -159,9 +159,9 @@ def in_words(value: object) -> str:
 
 def printable(text: str, keep: str = "") -> str:
     """
-    Return a text that does nothing to a terminal: what is no character to be seen is escaped.
+    Return a text with all unprintable characters escaped, so that it cannot control a terminal.
 
-    @param keep: characters that may stand, such as line ends.
+    @param keep: characters to leave as they are, such as line ends.
     """
     if text.isprintable():
         return text
@@ -169,7 +169,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def moment(stamp_ms: int | None) -> str | None:
-    """Return a wall clock time as people read it, in local time; C{None} for none."""
+    """Return a wall-clock time as local time for people; C{None} for none."""
     if stamp_ms is None or stamp_ms <= 0:
         return None
     try:
@@ -179,7 +179,7 @@ def moment(stamp_ms: int | None) -> str | None:
 
 
 def span(seconds: float | None) -> str | None:
-    """Return a length of time in the words of a glance: C{12 s}, C{3 min}, C{5.2 h}, C{4 d}."""
+    """Return a duration with three digits and a unit: C{12 s}, C{3 min}, C{5.2 h}, C{4 d}."""
     if seconds is None:
         return None
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
@@ -188,8 +188,13 @@ def span(seconds: float | None) -> str | None:
     return f"{seconds / 86400:.3g} d"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun in the singular or the plural: C{1 message}, C{2,000 messages}."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def size(count: float) -> str:
-    """Return a number of bytes in the words of a glance."""
+    """Return a number of bytes with four digits and a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.4g} {unit}"

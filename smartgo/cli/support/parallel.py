@@ -1,4 +1,4 @@
-"""Calls of one kind, some at a time, that end with the failure that a single one would end with."""
+"""Concurrent calls; the first failure is raised as a single call would raise it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 
 async def gather(works: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
     """
-    Run coroutines side by side. A cancellation cancels all; after a failure the others go on, unheeded.
+    Run coroutines concurrently. A cancellation cancels all; after a failure the others continue and their results are
+    ignored.
 
-    @raise Exception: what the first one raised that failed.
+    @raise Exception: the first failure.
     """
     running = [Deferred.fromCoroutine(work) for work in works]
     try:
@@ -23,9 +24,9 @@ async def gather(works: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
 
 async def call_each(function: Callable[[int], Awaitable[object]], count: int, at_once: int) -> None:
     """
-    Call a function with each number below C{count}, some calls at a time; after a failure begin no more.
+    Call a function with each number below C{count}, C{at_once} calls at a time; start no more after a failure.
 
-    @raise Exception: what the first call raised that failed.
+    @raise Exception: the first failure.
     """
     numbers = iter(range(count))
     failed = False

@@ -1,4 +1,4 @@
-"""What answers at a port that does not speak our protocol."""
+"""Finds out what protocol a port speaks that does not speak ours."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class PortReply(StrEnum):
     HTTP2 = "speaks HTTP/2, as gRPC does"
     HTTP1 = "speaks HTTP"
     TLS = "speaks TLS"
-    CLOSED = "takes a connection and closes it"
-    SILENT = "takes a connection and says nothing"
-    OTHER = "speaks some other protocol"
+    CLOSED = "accepts a connection and closes it"
+    SILENT = "accepts a connection and sends nothing"
+    OTHER = "speaks another protocol"
 
 
 class _PortProbe(Protocol):
-    """Says the preface, and hears the first bytes."""
+    """Sends the HTTP/2 preface and collects the first bytes of the reply."""
 
     transport: ITransport
 
@@ -45,32 +45,32 @@ class _PortProbe(Protocol):
         self._data = b""
 
     def connectionMade(self) -> None:
-        """Speak."""
+        """Send the preface."""
         self.transport.write(_PREFACE)
 
     def dataReceived(self, data: bytes) -> None:
-        """Hear."""
+        """Collect bytes until there are enough to judge."""
         self._data += data
         if len(self._data) >= _ENOUGH:
             self.tell()
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """There will be no more."""
+        """Report what was received."""
         self.tell()
 
     def tell(self) -> None:
-        """Say what was heard, once."""
+        """Fire C{heard} with the received bytes, once."""
         if not self.heard.called:
             self.heard.callback(self._data)
 
 
 async def probe(env: IEnvironment, address: str) -> PortReply:
-    """Return what answers at C{host:port}. @raise ValueError: that is no address."""
+    """Connect to C{host:port} and return how it replies. @raise ValueError: the address is not valid."""
     host, port = parse_address(address)
     listener = _PortProbe()
     try:
         await env.network.connect(host, port, FixedProtocolFactory(listener), CONNECT)
-    except Exception:  # whatever way there is not to connect
+    except Exception:  # any failure to connect
         return PortReply.REFUSED
     closed = False
 

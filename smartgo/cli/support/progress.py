@@ -1,4 +1,4 @@
-"""How far long work is: a line that changes for people, JSON lines for programs; both on standard error."""
+"""Progress of long work on standard error: one changing line for people, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _BAR: Final = 24
 
 class ProgressLine:
     """
-    One piece of long work.
+    The progress of one piece of work.
 
-    Use it in a C{with} statement; nothing is written before the first interval is over, so that short work is silent.
+    Use it in a C{with} statement. Nothing is written in the first interval, so that short work stays silent.
     """
 
     def __init__(self, clock: IClock, what: str, total: int | None = None, terminal: bool | None = None) -> None:
         """
-        @param what: what is done, in a word or two.
-        @param total: how much there is of it, if that is known.
-        @param terminal: whether a person looks; found out by default.
+        @param what: the work in a word or two.
+        @param total: how much there is to do, if that is known.
+        @param terminal: whether standard error is a terminal; detected by default.
         """
         self._clock = clock
         self._what = what
@@ -48,14 +48,14 @@ class ProgressLine:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def advance(self, count: int = 1) -> None:
-        """So much more is done."""
+        """Add C{count} to what is done."""
         self.to(self.done + count)
 
     def to(self, done: int, total: int | None = None, what: str | None = None) -> None:
         """
-        So much is done by now.
+        Set how much is done.
 
-        @param what: what is done now; its time begins when it is first named.
+        @param what: the present phase of the work; its time starts when it is first given.
         """
         self.done = done
         if total is not None:
@@ -67,7 +67,7 @@ class ProgressLine:
             self._tell()
 
     def eta(self) -> float | None:
-        """Return how many seconds are left at the rate so far; C{None} where that cannot be told."""
+        """Return the seconds left at the rate so far; C{None} if it is unknown."""
         seconds = self._clock.seconds() - self._begin
         if not self._total or not self.done or self.done > self._total:
             return None

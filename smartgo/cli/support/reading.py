@@ -1,4 +1,4 @@
-"""Reading the messages of a topic from place to place, as no member of any group."""
+"""Reads the messages of a topic between two positions, without a consumer group."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
-HOLD: Final = 10.0  # seconds that a broker may wait for a message to come
-PAUSE: Final = 1.0  # seconds before another try
+HOLD: Final = 10.0  # seconds that a broker may hold a pull (long polling)
+PAUSE: Final = 1.0  # seconds before a retry
 
 T = TypeVar("T")
 
 
 class QueuePosition(msgspec.Struct, frozen=True):
     """
-    Where to begin or to end in each queue: at its C{first} message, at its end (C{last}), so many messages before its
-    end, at an C{offset}, or at the first message stored at a C{time} (ms) or after.
+    A position in each queue of a topic: its C{first} message, its end (C{last}), a number of messages C{before} its
+    end, an C{offset}, or the first message stored at a C{time} (ms) or later.
     """
 
     kind: str
@@ -41,9 +41,9 @@ class QueuePosition(msgspec.Struct, frozen=True):
 
 def read_position(context: click.Context, option: click.Parameter, text: str | None) -> QueuePosition | None:
     """
-    Return the place that a text says: C{first}, C{last}, C{-N}, an offset, or a time.
+    Parse a position: C{first}, C{last}, C{-N}, an offset, or a time.
 
-    @raise click.BadParameter: it says none of these.
+    @raise click.BadParameter: the text is none of these.
     """
     if text is None:
         return None
@@ -57,10 +57,10 @@ def read_position(context: click.Context, option: click.Parameter, text: str | N
 
 
 class TopicReader:
-    """Reads one topic."""
+    """Reads the messages of one topic."""
 
     def __init__(self, session: ClusterSession, topic: str) -> None:
-        self._there = session
+        self._session = session
         self._topic = topic
         self._puller = PullConsumer(session.client, TOOLS_GROUP)
         self._reader = QueueQueries(session.client, self._address)
@@ -69,10 +69,10 @@ class TopicReader:
         self, begin: QueuePosition, end: QueuePosition | None = None, only: Collection[tuple[str, int]] = ()
     ) -> list[Span]:
         """
-        Return what lies between two places, by queue.
+        Return the offsets between two positions, by queue.
 
-        @param end: C{None} for the end as it is now.
-        @param only: broker names and ids of these queues alone; none for all.
+        @param end: C{None} for the present end.
+        @param only: broker names and ids of the queues to read; empty for all.
         @raise PeerRefused: with code 17, there is no such topic.
         """
         found = []
@@ -90,7 +90,7 @@ class TopicReader:
         if high == low:
             return high
         nearest = await self._puller.offset_at(queue, place.value)
-        # The nearest message may be an older one: what begins at a time does not have it.
+        # The nearest message may be older than the time; then the next one is the first.
         result = await self._puller.pull(queue, nearest, limit=1)
         return nearest + 1 if result.messages and result.messages[0].stored_ms < place.value else nearest
 
@@ -98,12 +98,12 @@ class TopicReader:
         self, spans: Sequence[Span], expression: str = "*", progress: ProgressLine | None = None
     ) -> AsyncGenerator[ReceivedMessage, None]:
         """
-        Go through messages, queue by queue.
+        Yield messages, queue by queue.
 
-        @param expression: tags that are wanted.
+        @param expression: the tags to filter by.
         @raise CallFailed: a broker does not answer.
         """
-        wants = subscription(self._topic, expression, self._there.env.clock.wall_ms())
+        wants = subscription(self._topic, expression, self._session.env.clock.wall_ms())
         for span in spans:
             at = span.begin
             async with aclosing(self._reader.scan(span, wants)) as pulls:
@@ -119,30 +119,30 @@ class TopicReader:
                     at = following
 
     async def _readable(self, pulled: Awaitable[T]) -> T:
-        """Wait for what was pulled. @raise PeerRefused: the broker declined; it is told how to let it be read."""
+        """Wait for a pull. @raise PeerRefused: the broker refused; for a missing permission with how to grant it."""
         try:
             return await pulled
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.NO_PERMISSION:
                 raise PeerRefused(
-                    refusal.code, f"{refusal.remark}; smartgo topic set '{self._topic}' --perm rw lets it be read"
+                    refusal.code, f"{refusal.remark}; to allow reading: smartgo topic set '{self._topic}' --perm rw"
                 ) from None
             raise
 
     async def _address(self, broker: str) -> str:
-        routes = self._there.client.routes
+        routes = self._session.client.routes
         await routes.find(self._topic)
         found = routes.nearest_address(broker)
         if found is None:
-            raise NotConnected(f"broker {broker} has no address now")
+            raise NotConnected(f"broker {broker} has no known address at present")
         return found[0]
 
     async def follow(self, spans: Sequence[Span], expression: str, take: Callable[[ReceivedMessage], bool]) -> None:
         """
-        Give out messages as they come, of all queues at once.
+        Follow all queues at once and hand over each new message.
 
-        @param take: called with each; false ends it.
-        @raise PeerRefused: a broker declined.
+        @param take: called with each message; returns whether to continue.
+        @raise PeerRefused: a broker refused.
         """
         ended: Deferred[None] = Deferred()
 
@@ -161,7 +161,7 @@ class TopicReader:
         self, span: Span, expression: str, take: Callable[[ReceivedMessage], bool], ended: Deferred[None]
     ) -> None:
         at = span.begin
-        clock = self._there.env.clock
+        clock = self._session.env.clock
         while True:
             began = clock.seconds()
             try:
@@ -169,7 +169,7 @@ class TopicReader:
             except PeerRefused:
                 raise
             except CallFailed as error:
-                click.echo(f"smartgo: {span.queue.broker_name}: {error}; trying again", err=True)
+                click.echo(f"smartgo: {span.queue.broker_name}: {error}; retrying", err=True)
                 await pause(clock, PAUSE)
                 continue
             for message in result.messages:
@@ -181,4 +181,4 @@ class TopicReader:
             moved = result.next_offset != at
             at = result.next_offset
             if result.status is PullStatus.NO_NEW and not moved and clock.seconds() - began < PAUSE:
-                await pause(clock, PAUSE)  # a broker that does not hold pulls is not to be asked in a circle
+                await pause(clock, PAUSE)  # do not poll in a busy loop a broker that has no long polling

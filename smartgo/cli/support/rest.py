@@ -1,4 +1,4 @@
-"""Asking the REST API of a process: for what only that process knows, its settings' past and its alerts."""
+"""A client of the REST API, for what only one process knows: its setting changes and its alerts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STATUSES: Final[Mapping[int, int]] = {
     400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 429: TRY_AGAIN, 502: TRY_AGAIN, 503: TRY_AGAIN,
     504: TRY_AGAIN,
 }  # fmt: skip
-"""What a problem of the API ends with; others with L{FAILED}."""
+"""Exit status by HTTP status; L{FAILED} for others."""
 
 _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*(?:\r\n|$)", re.IGNORECASE)
 _SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*")
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class _HttpExchange(Protocol):
-    """One request and its answer; the server closes after it."""
+    """One HTTP request and its response; the server closes the connection afterwards."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
@@ -54,18 +54,18 @@ class _HttpExchange(Protocol):
         self.answered: Deferred[bytes] = Deferred()
 
     def connectionMade(self) -> None:
-        """Ask."""
+        """Send the request."""
         transport: Any = self.transport
         transport.write(self._request)
 
     def dataReceived(self, data: bytes) -> None:
-        """Collect."""
+        """Collect the response."""
         self._received += data
         if len(self._received) > LIMIT:
             self.abort()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """That is all there is."""
+        """Fire C{answered} with the response, or fail it."""
         if self.answered.called:
             return
         if self._received and not self._aborted:
@@ -74,19 +74,19 @@ class _HttpExchange(Protocol):
             self.answered.errback(readable(reason))
 
     def abort(self) -> None:
-        """Wait no longer."""
+        """Close the connection without waiting for the response."""
         self._aborted = True
         transport: Any = self.transport
         transport.abortConnection()
 
 
 class RestClient:
-    """The API of one process."""
+    """A client of one process's REST API."""
 
     def __init__(self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None) -> None:
         """
         @param url: such as C{http://127.0.0.1:10913}.
-        @raise SettingError: it is no such thing.
+        @raise SettingError: the URL is not valid.
         """
         parts = urlsplit(url)
         try:
@@ -103,12 +103,12 @@ class RestClient:
         self._tls = (tls or ClientTLS(env)) if parts.scheme == "https" else None
 
     async def get(self, path: str, **query: Any) -> Any:
-        """Return what is there. @raise Refusal: it cannot be asked, or is declined."""
+        """Send a GET request; return the decoded answer. @raise CommandError: no answer, or an error status."""
         given = {name: value for name, value in query.items() if value not in (None, "")}
         return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, None)
 
     async def order(self, method: str, path: str, body: Any = None) -> Any:
-        """Change something; return the answer. @raise Refusal: as L{get}."""
+        """Send a changing request; return the decoded answer. @raise CommandError: as L{get}."""
         return await self._ask(method, path, body)
 
     async def _ask(self, method: str, path: str, body: Any) -> Any:
@@ -128,7 +128,7 @@ class RestClient:
         if _CHUNKED.search(head) is not None:
             found = self._joined(found)
         if status >= 400:
-            hint = "; SMARTGO_TOKEN or --token-file shows a token" if status == 401 and not self._token else ""
+            hint = "; give a token with SMARTGO_TOKEN or --token-file" if status == 401 and not self._token else ""
             raise CommandError(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
         try:
             return msgspec.json.decode(found) if found else None
@@ -136,7 +136,7 @@ class RestClient:
             raise self._strange() from None
 
     def _joined(self, content: bytes) -> bytes:
-        """Put chunks together (RFC 9112, 7.1), in which a proxy may answer."""
+        """Join a chunked body (RFC 9112, 7.1), which a proxy may send."""
         chunks: list[bytes] = []
         at = 0
         while (end := content.find(b"\r\n", at)) >= 0 and _SIZE.fullmatch(size := content[at:end].partition(b";")[0]):
@@ -148,7 +148,7 @@ class RestClient:
         raise self._strange()
 
     def _strange(self) -> CommandError:
-        return CommandError(f"{self._url}: that is no REST API", TRY_AGAIN)
+        return CommandError(f"{self._url}: this is not smartgo's REST API", TRY_AGAIN)
 
     async def _exchange(self, request: bytes) -> bytes:
         exchange = _HttpExchange(request)
@@ -163,23 +163,23 @@ class RestClient:
         except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:
             late = timer is not None and not timer.active()
             reason = f"no answer within {TIMEOUT:.0f} s" if late else str(error).rstrip(".")
-            raise CommandError(f"{self._url}: {reason}; --api says where else the REST API is", TRY_AGAIN) from None
+            raise CommandError(f"{self._url}: {reason}; use --api to give the URL of the REST API", TRY_AGAIN) from None
         finally:
             if timer is not None and timer.active():
                 timer.cancel()
 
 
 def _reason(content: bytes, status: int) -> str:
-    """What a problem says."""
+    """Return the detail of an error answer."""
     try:
         problem: Any = msgspec.json.decode(content)
         return str(problem["detail"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"declined with status {status}"
+        return f"request refused with HTTP status {status}"
 
 
 class RestOptions:
-    """What a command's options say about the API to ask."""
+    """The REST API options of a command."""
 
     def __init__(self, url: str | None, token_file: str | None, ca: str | None) -> None:
         self.url = url
@@ -187,7 +187,7 @@ class RestOptions:
         self._ca = ca
 
     def api(self, env: IEnvironment) -> RestClient:
-        """Return it. @raise SettingError: a file cannot be read, or the address is none."""
+        """Return the client. @raise SettingError: a file cannot be read, or the URL is not valid."""
         tls = None if self._ca is None else ClientTLS(env, self._ca)
         return RestClient(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env), tls)
 
@@ -202,7 +202,7 @@ class RestOptions:
         return data.decode("latin-1").strip()
 
     def do(self, work: Callable[[RestClient], Coroutine[Deferred[Any], Any, None]]) -> None:
-        """Do C{work(api)} in the reactor; see L{do<smartgo.cli.support.session.do>}."""
+        """Run C{work(api)} in the reactor; see L{do<smartgo.cli.support.session.do>}."""
 
         async def inside(env: IEnvironment) -> None:
             await work(self.api(env))
@@ -211,15 +211,17 @@ class RestOptions:
 
 
 def api_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options that say where the API is; it is called with an L{RestOptions} first."""
+    """Add the REST API options to a command; it gets a L{RestOptions} as its first argument."""
 
-    @click.option("--api", metavar="URL", help=f"The REST API to ask.  [env: {URL_VARIABLE}; default: {_USUAL}]")
+    @click.option("--api", metavar="URL", help=f"URL of the REST API.  [env: {URL_VARIABLE}; default: {_USUAL}]")
     @click.option(
         "--token-file",
         metavar="FILE",
-        help=f"The file of the token to show.  [env: {TOKEN_VARIABLE}, the token itself]",
+        help=f"File with the API token.  [env: {TOKEN_VARIABLE}, the token itself]",
     )
-    @click.option("--api-ca", metavar="FILE", help="Trust this authority (PEM) in place of the system's.")
+    @click.option(
+        "--api-ca", metavar="FILE", help="CA certificate (PEM) of the REST API to trust instead of the system's."
+    )
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
         rest = RestOptions(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"))

@@ -1,4 +1,4 @@
-"""How a command does its work in the reactor, and how it ends."""
+"""Runs a command's work in the reactor, and turns errors into a sentence and an exit status."""
 
 from __future__ import annotations
 
@@ -64,25 +64,25 @@ _BY_CODE: Final[Mapping[int, int]] = {
     ResponseCode.SERVICE_NOT_AVAILABLE: TRY_AGAIN,
     ResponseCode.FLOW_CONTROL: TRY_AGAIN,
 }
-"""What a peer's refusal ends with; others with L{FAILED}."""
+"""Exit status by response code; L{FAILED} for other codes."""
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
 
 class CommandError(click.ClickException):
-    """An end that is one sentence and an exit status."""
+    """An error that ends the command with one sentence and an exit status."""
 
     def __init__(self, sentence: str, status: int = FAILED) -> None:
         super().__init__(sentence)
         self.exit_code = status  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Say it on standard error."""
+        """Write the sentence to standard error."""
         click.echo(f"smartgo: {printable(self.message)}", file=file, err=file is None)
 
 
 def command_error(error: SmartgoError) -> CommandError:
-    """Return what a person is told about an error, and the status that scripts are told."""
+    """Return the sentence and the exit status for one of our errors."""
     if isinstance(error, SettingError | StoreError):
         from smartgo.node.process import status_of  # which brings in all settings
 
@@ -92,7 +92,7 @@ def command_error(error: SmartgoError) -> CommandError:
     if isinstance(error, NotConnected | CallTimedOut):
         return CommandError(str(error), TRY_AGAIN)
     if isinstance(error, PeerRefused):
-        words = error.remark.partition("\n")[0] or "declined"
+        words = error.remark.partition("\n")[0] or "request refused"
         return CommandError(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)
@@ -101,10 +101,10 @@ def command_error(error: SmartgoError) -> CommandError:
 
 def begin_logging(verbose: bool) -> None:
     """
-    Write the log to standard error; peers cannot flood it, where the command runs nodes (L{LogLimit}).
+    Write the log to standard error, rate-limited so that peers cannot flood it (L{LogLimit}).
 
-    @param verbose: everything; else warnings and worse, without stalls of the reactor: a busy machine has many, and
-        whoever runs a command can do nothing about them. They are counted all the same.
+    @param verbose: log everything; else only warnings and errors, without stalls of the reactor: a busy machine has
+        many, and the user of a command can do nothing about them. They are counted all the same.
     """
 
     @provider(ILogObserver)
@@ -124,13 +124,13 @@ def begin_logging(verbose: bool) -> None:
 
 def run(work: Work, verbose: bool = False) -> bool:
     """
-    Do C{work(environment)} in the reactor; return when it is done, or was interrupted and has cleaned up.
+    Run C{work(environment)} in the reactor; return when it is done, or was interrupted and has cleaned up.
 
-    An interrupt cancels what it waits for: clean up in C{finally}.
+    An interrupt cancels the Deferred that the work waits for; clean up in C{finally}.
 
     @param verbose: as in L{begin_logging}.
     @return: whether it was interrupted.
-    @raise Refusal: it ended with one of our errors.
+    @raise CommandError: the work failed with one of our errors.
     """
     begin_logging(verbose)
     failures: list[Failure] = []
@@ -176,7 +176,7 @@ def run(work: Work, verbose: bool = False) -> bool:
 
 
 def _cause(failure: Failure) -> Failure:
-    """Return the failure itself of one among several Deferreds."""
+    """Return the original failure that C{FirstError} wraps."""
     while isinstance(failure.value, FirstError):
         failure = failure.value.subFailure
     return failure
@@ -184,9 +184,9 @@ def _cause(failure: Failure) -> Failure:
 
 def raise_from(failure: Failure) -> NoReturn:
     """
-    Raise what a command ends with.
+    Raise the error that a command ends with.
 
-    @raise Refusal: the work failed with one of our errors, which is told in a sentence.
+    @raise CommandError: the work failed with one of our errors.
     """
     failure = _cause(failure)
     if isinstance(failure.value, SmartgoError):

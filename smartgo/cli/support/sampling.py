@@ -1,4 +1,4 @@
-"""What a cluster does at a moment, and since the moment before: rates of brokers and topics, lag of groups."""
+"""Samples of a cluster for C{smartgo top}: rates of brokers and topics, lag of groups."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class GroupSample(msgspec.Struct, frozen=True):
     """
     One group in one topic.
 
-    @ivar out_per_second: how fast its positions move; C{None} in the first sample.
-    @ivar drained_seconds: when nothing will wait any more at the present rates; C{None} where that is never.
+    @ivar out_per_second: how fast its offsets advance; C{None} in the first sample.
+    @ivar drained_seconds: when its lag will be 0 at the present rates; C{None} for never.
     """
 
     group: str
@@ -41,11 +41,11 @@ class GroupSample(msgspec.Struct, frozen=True):
 
 class ClusterSample(msgspec.Struct, frozen=True):
     """
-    One look.
+    The figures of a cluster at one moment.
 
     @ivar at_ms: wall clock.
-    @ivar seconds: since the look before; C{None} in the first.
-    @ivar left_out: topics that were not looked at, as there are too many.
+    @ivar seconds: since the previous sample; C{None} in the first.
+    @ivar left_out: topics that were not asked for, because there are too many.
     """
 
     at_ms: int
@@ -57,7 +57,7 @@ class ClusterSample(msgspec.Struct, frozen=True):
 
 
 class _SampleCounts(msgspec.Struct):
-    """What the next look compares with."""
+    """The counts that the next sample is compared with."""
 
     at: float
     ends: dict[str, int]
@@ -65,24 +65,24 @@ class _SampleCounts(msgspec.Struct):
 
 
 class ClusterSampler:
-    """Looks at a cluster again and again."""
+    """Takes samples of a cluster."""
 
     def __init__(self, session: ClusterSession, part: str = "", everything: bool = False, limit: int = 500) -> None:
         """
-        @param part: topics and groups whose name holds this alone.
-        @param everything: also topics of groups and of the system.
-        @param limit: topics that are looked at; each costs a question. Those with readers come first.
+        @param part: only topics and groups whose name contains this.
+        @param everything: include retry, dead-letter and system topics.
+        @param limit: topics to ask for, one request each. Topics with consumer groups come first.
         """
-        self._there = session
+        self._session = session
         self._part = part
         self._everything = everything
         self._limit = limit
         self._before: _SampleCounts | None = None
 
     async def look(self) -> ClusterSample:
-        """Look once. @raise CallFailed: no registry or broker answers."""
-        admin = self._there.admin
-        brokers = await broker_rows(self._there)
+        """Take one sample. @raise CallFailed: no registry or broker answers."""
+        admin = self._session.admin
+        brokers = await broker_rows(self._session)
         system = await admin.topics.system_names()
         tables = await admin.groups.positions()
         readers: dict[str, set[str]] = {}
@@ -109,7 +109,7 @@ class ClusterSampler:
 
     async def _bounds(self, topic: str) -> Bounds | None:
         try:
-            stats = await self._there.admin.topics.stats(topic)
+            stats = await self._session.admin.topics.stats(topic)
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
                 return None  # deleted since
@@ -126,7 +126,7 @@ class ClusterSampler:
         positions: Mapping[tuple[str, str], Mapping[tuple[str, int], int]],
         left_out: int,
     ) -> ClusterSample:
-        clock = self._there.env.clock
+        clock = self._session.env.clock
         now = _SampleCounts(
             clock.seconds(),
             {topic: sum(high for _, high in queues.values()) for topic, queues in bounds.items()},

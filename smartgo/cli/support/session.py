@@ -1,4 +1,4 @@
-"""What every command that talks to a cluster has: options to reach it, a client, and how it asks and tells people."""
+"""What the commands that use a cluster share: connection options, a client, and confirmation prompts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from smartgo.errors import CallFailed
 T = TypeVar("T")
 
 VERBOSE: Final = "smartgo.verbose"
-"""Key in a click context's C{meta}: whether the log is wanted."""
+"""Key in a click context's C{meta}: whether the log is written to standard error."""
 
-YES: Final = click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
-DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+YES: Final = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")
 
 
 def do(work: Work, endless: bool = False) -> None:
     """
-    Do a command's work; see L{run}.
+    Run a command's work in the reactor; see L{run}.
 
-    @param endless: an interrupt is how it is meant to end.
-    @raise Refusal: it was interrupted before its end, or failed with one of our errors.
+    @param endless: the command runs until it is interrupted, so that an interrupt is no error.
+    @raise CommandError: the work was interrupted, or failed with one of our errors.
     """
     if run(work, click.get_current_context().meta.get(VERBOSE, False)) and not endless:
         raise CommandError("interrupted", INTERRUPTED)
@@ -41,7 +41,7 @@ def do(work: Work, endless: bool = False) -> None:
 
 class ClusterSession:
     """
-    A command at work.
+    What a running command uses: the environment, the connection settings, and a client of the cluster.
 
     @ivar client: a client of the cluster; C{admin} its administration.
     """
@@ -54,11 +54,11 @@ class ClusterSession:
 
 
 def _missing(broker: str, error: CallFailed) -> None:
-    click.echo(f"smartgo: going on without {broker}: {printable(str(error))}", err=True)
+    click.echo(f"smartgo: skipping broker {broker}: {printable(str(error))}", err=True)
 
 
 class ClusterOptions:
-    """The cluster that a command's options mean."""
+    """The connection options of a command."""
 
     def __init__(self, registry: str | None, context: str | None, tls: dict[str, Any]) -> None:
         self._registry = registry
@@ -66,11 +66,11 @@ class ClusterOptions:
         self._tls = {name: value for name, value in tls.items() if value}
 
     def chosen(self, env: IEnvironment) -> ClusterContext:
-        """Return how to reach it. @raise SettingError: that cannot be told."""
+        """Return the connection settings. @raise SettingError: the context does not exist or cannot be read."""
         return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
 
     def do(self, work: Callable[[ClusterSession], Coroutine[Deferred[Any], Any, None]], endless: bool = False) -> None:
-        """Do C{work(connected)} in the reactor; see L{do}. The client is stopped in the end."""
+        """Run C{work(session)} in the reactor; see L{do}. The client is stopped when the work ends."""
 
         async def inside(env: IEnvironment) -> None:
             context = self.chosen(env)
@@ -84,20 +84,22 @@ class ClusterOptions:
 
 
 def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Give a command the options that say where the cluster is; it is called with a L{ClusterOptions} first."""
+    """Add the connection options to a command; it gets a L{ClusterOptions} as its first argument."""
 
     @click.option(
         "-r",
         "--registry",
         metavar="HOST:PORT",
-        help="The registry to ask; several with semicolons between them.  [env: NAMESRV_ADDR; default: 127.0.0.1:9876]",
+        help="The registry; separate several with semicolons.  [env: NAMESRV_ADDR; default: 127.0.0.1:9876]",
     )
-    @click.option("--context", metavar="NAME", help='Use this one of "smartgo context ls".  [env: SMARTGO_CONTEXT]')
-    @click.option("--tls", is_flag=True, help="Speak TLS.")
-    @click.option("--ca", metavar="FILE", help="Trust this authority (PEM) in place of the system's; implies --tls.")
-    @click.option("--cert", metavar="FILE", help="Our certificate (PEM), where the other side asks for one.")
-    @click.option("--cert-key", metavar="FILE", help="Its private key (PEM).")
-    @click.option("--server-name", metavar="NAME", help="What certificates must say in place of the name dialled.")
+    @click.option(
+        "--context", metavar="NAME", help='Use this context; "smartgo context ls" lists them.  [env: SMARTGO_CONTEXT]'
+    )
+    @click.option("--tls", is_flag=True, help="Use TLS.")
+    @click.option("--ca", metavar="FILE", help="CA certificate (PEM) to trust instead of the system's; implies --tls.")
+    @click.option("--cert", metavar="FILE", help="Client certificate (PEM), if the server requires one.")
+    @click.option("--cert-key", metavar="FILE", help="Private key of the client certificate (PEM).")
+    @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
         tls = {
@@ -115,21 +117,21 @@ def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
 
 def confirm(sentence: str, yes: bool) -> None:
     """
-    Ask a person whether to go on.
+    Ask for confirmation.
 
-    @param yes: they said so already.
-    @raise Refusal: they said no, or there is nobody to ask.
+    @param yes: C{--yes} was given; nothing is asked.
+    @raise CommandError: the answer is no, or standard input is no terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"{sentence} Nobody is there to ask; say it with --yes.", USAGE)
-    if not click.confirm(f"{sentence} Go on?", err=True):
-        raise CommandError("nothing was done")
+        raise CommandError(f"{sentence} There is no terminal to confirm this; use --yes.", USAGE)
+    if not click.confirm(f"{sentence} Continue?", err=True):
+        raise CommandError("cancelled; nothing was changed")
 
 
 async def pause(clock: IClock, seconds: float) -> None:
-    """Wait. Can be cancelled."""
+    """Wait for C{seconds}; may be cancelled."""
     if seconds <= 0:
         return
     over: Deferred[None] = Deferred()

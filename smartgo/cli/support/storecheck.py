@@ -1,8 +1,7 @@
 """
-A store directory looked over while nobody works with it, changing nothing: records and their CRCs, queues against the
-log, the index.
+Checks a store directory offline and read-only: records and their CRCs, consume queues against the CommitLog, the index.
 
-Everything here blocks; it runs in a thread of its own.
+All functions block; they run in a thread of their own.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from smartgo.store.settings import StoreSettings
 from smartgo.store.storelayout import StoreLayout
 
 KEPT: Final = 200
-"""Findings that are told one by one; others are counted."""
+"""Findings that are kept; further ones are only counted."""
 
-_PAGE: Final = 400  # units that are read at once
-_PAGES: Final = 512  # that are held
-_WINDOW: Final = 1 << 20  # bytes of the log that are read at once for records here and there
+_PAGE: Final = 400  # units read at once
+_PAGES: Final = 512  # pages in the cache
+_WINDOW: Final = 1 << 20  # bytes of the log read at once for single records
 _INDEX_PAGE: Final = 2000  # entries that are read at once
 
 
 class StoreFinding(msgspec.Struct, frozen=True):
     """
-    Something that should not be so.
+    One problem of a store.
 
-    @ivar weight: C{damage}: messages are lost or cannot be read; C{repair}: the next start of a broker sets it right;
-        C{note}: nothing needs to be done.
-    @ivar where: the file, or a queue.
+    @ivar weight: C{damage}: messages are lost or unreadable; C{repair}: the next start of a broker repairs it; C{note}:
+        nothing needs to be done.
+    @ivar where: the file or the queue.
     """
 
     weight: str
@@ -53,11 +52,11 @@ class StoreFinding(msgspec.Struct, frozen=True):
 
 class StoreCheckResult(msgspec.Struct, kw_only=True):
     """
-    What was looked at and found.
+    What was checked and found.
 
-    @ivar begin: physical offset of the first record, C{end} after the last.
-    @ivar clean: the store was closed cleanly, and nobody has opened it since.
-    @ivar more: findings beyond those that are told.
+    @ivar begin: the physical offset of the first record; C{end}: after the last.
+    @ivar clean: the store was closed cleanly and not opened since.
+    @ivar more: the number of findings that are not in C{findings}.
     """
 
     store: str
@@ -77,10 +76,10 @@ class StoreCheckResult(msgspec.Struct, kw_only=True):
 
 class StoreCheck:
     """
-    One look.
+    One check of a store.
 
-    @ivar summary: what was found so far.
-    @ivar cancelled: set from another thread, makes L{run} give up soon.
+    @ivar summary: the result so far.
+    @ivar cancelled: set from another thread to make L{run} stop soon.
     """
 
     def __init__(
@@ -92,8 +91,8 @@ class StoreCheck:
         told: Callable[[str, int, int], None] = lambda what, done, total: None,
     ) -> None:
         """
-        @param geometry: of index files; those of RocketMQ's default are known too.
-        @param told: called often, with what is looked at, and how much of how much was.
+        @param geometry: the size of index files; RocketMQ's default is known too.
+        @param told: called often with the phase, how much is done, and the total.
         """
         self._files = files
         self._root = root
@@ -104,14 +103,14 @@ class StoreCheck:
         self.cancelled = False
         self._pages: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._strangers: set[tuple[str, int]] = set()
-        self._window: tuple[int, bytes] = (0, b"")  # a piece of the log, from a physical offset on
+        self._window: tuple[int, bytes] = (0, b"")  # bytes of the log from a physical offset on
         self._hashes: tuple[int, set[int]] = (-1, set())  # of the keys of the message at a physical offset
 
     def run(self) -> StoreCheckResult:
-        """Look; return the summary. @raise StoreError: it was cancelled, or there is no store."""
+        """Check the store; return the result. @raise StoreError: the check was cancelled, or there is no store."""
         files, summary = self._files, self.summary
         if not files.is_directory(self._root):
-            raise StoreError(f"{self._root} is no directory")
+            raise StoreError(f"{self._root} is not a directory")
         checkpoints = CheckpointFiles(files, self._root)
         own = checkpoints.load()
         table = checkpoints.load_table() if own is not None else None
@@ -124,7 +123,7 @@ class StoreCheck:
             self._find("damage", self._root, str(error))
             return summary
         if self._layout.is_empty and not self._layout.queues:
-            raise StoreError(f"{self._root} holds no store: there is no CommitLog")
+            raise StoreError(f"{self._root} is not a store: it has no CommitLog")
         self._begin()
         self._log()
         self._queues()
@@ -149,10 +148,10 @@ class StoreCheck:
             self._find(
                 "repair",
                 self._root,
-                "it was not closed cleanly, or a broker has it open; what was written last may be in no queue yet",
+                "not closed cleanly, or in use by a broker; the last messages may be missing in their consume queues",
             )
         for path in layout.aside:
-            self._find("repair", path, "the file is not whole; nothing in it was flushed, and a start sets it aside")
+            self._find("repair", path, "incomplete file; nothing in it was flushed, and the next start moves it aside")
         for (topic, queue_id), paths in layout.broken.items():
             self._find("repair", paths[0], f"files of topic {topic}, queue {queue_id} are short or missing")
         summary.log_files = len(layout.log_files.files)
@@ -161,7 +160,7 @@ class StoreCheck:
     # -- the log -----------------------------------------------------------------------------------------------
 
     def _log(self) -> None:
-        """Read every record, and look for its unit."""
+        """Read every record, and compare it with its consume queue unit."""
         log, summary = self._layout.log_files, self.summary
         at = summary.begin = summary.end = log.begin
         while True:
@@ -182,7 +181,7 @@ class StoreCheck:
         self._told("log", log.end - log.begin, log.end - log.begin)
 
     def _left_over(self, position: int) -> bool:
-        """Tell whether records follow where the log seems to end."""
+        """Return whether records follow after the apparent end of the log."""
         file = self._layout.log_files.find(position)
         if file is None:
             return False
@@ -193,15 +192,21 @@ class StoreCheck:
         position = walk.position
         file = self._layout.log_files.find(position)
         where = self._root if file is None else f"{file.path}, byte {position - file.base}"
-        reason = walk.reason or "nothing was written there"
+        reason = walk.reason or "nothing was written here"
         if following is not None:
-            self._find("damage", where, f"no valid record ({reason}); the next one is {following - position} B further")
+            self._find(
+                "damage", where, f"invalid record ({reason}); the next valid one is {following - position} B further"
+            )
         elif position < self._flushed:
-            self._find("damage", where, f"no valid record ({reason}), though the log was flushed up to {self._flushed}")
+            self._find(
+                "damage", where, f"invalid record ({reason}), although the log was flushed up to {self._flushed}"
+            )
         elif not self.summary.clean:
-            self._find("repair", where, f"the last record is torn ({reason}); it was never acknowledged as flushed")
+            self._find(
+                "repair", where, f"the last record is incomplete ({reason}); it was never acknowledged as flushed"
+            )
         elif walk.stop is Stop.BAD:
-            self._find("damage", where, f"no valid record ({reason}), and none follows")
+            self._find("damage", where, f"invalid record ({reason}), and no valid one follows")
 
     # -- queues ------------------------------------------------------------------------------------------------
 
@@ -214,23 +219,27 @@ class StoreCheck:
         if bases is None:
             if key not in self._strangers and key not in self._layout.broken:
                 self._strangers.add(key)
-                self._find("note", _queue(key), "the log has messages of it, and there is no such queue: deleted?")
+                self._find(
+                    "note",
+                    _queue(key),
+                    "the log has messages of this queue, but the queue does not exist; was the topic deleted?",
+                )
             return
         if message.queue_offset * UNIT_SIZE < bases[0]:
-            return  # the queue began later, or its older files are gone
+            return  # the queue starts later, or its older files were removed
         unit = self._unit(key, message.queue_offset)
         if unit is None or not unit.size:
             weight = "damage" if self.summary.clean else "repair"
-            self._find(weight, _queue(key), f"message {message.queue_offset} is not in the queue")
+            self._find(weight, _queue(key), f"message {message.queue_offset} is missing in the consume queue")
             return
         if (unit.commitlog_offset, unit.size) != (message.physical_offset, message.size):
-            # The topic was deleted and made anew, or a message stored again took the place.
+            # The topic was deleted and created again, or a message that was stored again has the offset.
             other = self._record(unit.commitlog_offset) if unit.commitlog_offset > message.physical_offset else None
             if other is None or (other.topic, other.queue_id, other.queue_offset) != (*key, message.queue_offset):
                 self._find(
                     "damage",
                     _queue(key),
-                    f"unit {message.queue_offset} leads to {unit.commitlog_offset}, its message lies at "
+                    f"unit {message.queue_offset} points to {unit.commitlog_offset}, but its message is at "
                     f"{message.physical_offset}",
                 )
             return
@@ -239,13 +248,13 @@ class StoreCheck:
             self._find("damage", _queue(key), f"unit {message.queue_offset} has tag code {unit.tag_hash}, not {code}")
 
     def _code(self, message: StoredMessage) -> int | None:
-        """Return the third field of a message's unit; C{None} where it cannot be told."""
+        """Return the third field of a message's unit; C{None} if it is unknown."""
         if message.topic == SCHEDULE_TOPIC:
             return message.stored_ms + self._settings.delay_levels.delay_ms(message.queue_id + 1)
         return tag_code(find(message.properties, TAGS))
 
     def _unit(self, key: tuple[str, int], number: int) -> Unit | None:
-        """Return a unit, C{None} where the queue's files do not go that far."""
+        """Return a unit; C{None} if it is beyond the queue's files."""
         directory = posixpath.join(self._layout.queue_directory, key[0], str(key[1]))
         size = self._layout.queue_file_size
         offset = number * UNIT_SIZE
@@ -263,7 +272,7 @@ class StoreCheck:
         return Unit.unpack(data, at) if len(data) >= at + UNIT_SIZE else None
 
     def _queues(self) -> None:
-        """Read every unit: they lead into the log, and ever further."""
+        """Read every unit: each must point into the log, behind the previous one."""
         layout, summary = self._layout, self.summary
         done, total = 0, sum(len(bases) for bases in layout.queues.values()) * layout.queue_file_size
         for key, bases in layout.queues.items():
@@ -278,10 +287,10 @@ class StoreCheck:
                 if key[0].startswith(LMQ_PREFIX):
                     continue
                 if unit.commitlog_offset <= before:
-                    self._find("damage", _queue(key), f"unit {number} leads back to {unit.commitlog_offset}")
+                    self._find("damage", _queue(key), f"unit {number} points back to {unit.commitlog_offset}")
                 elif unit.commitlog_offset + unit.size > summary.end:
                     weight = "damage" if summary.clean else "repair"
-                    self._find(weight, _queue(key), f"unit {number} leads behind the end of the log")
+                    self._find(weight, _queue(key), f"unit {number} points behind the end of the log")
                     break
                 before = unit.commitlog_offset
             done += len(bases) * layout.queue_file_size
@@ -301,7 +310,7 @@ class StoreCheck:
     # -- the index ---------------------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        """Read every entry: it leads to a message that has such a key, and chains lead back."""
+        """Read every entry: each must point to a message with such a key, and to an earlier entry."""
         directory = posixpath.join(self._root, "index")
         known = []
         for name in self._files.list(directory):
@@ -314,12 +323,12 @@ class StoreCheck:
                 self._find(
                     "repair",
                     path,
-                    "its size fits neither maxHashSlotNum and maxIndexNum as they are set, nor RocketMQ's own",
+                    "its size matches neither maxHashSlotNum and maxIndexNum as set, nor RocketMQ's defaults",
                 )
                 continue
             count = index.IndexHeader.unpack(self._files.read_at(path, 0, index.HEADER_SIZE)).index_count
             if not index.FIRST_ENTRY <= count <= geometry.entries:
-                self._find("repair", path, f"its header counts {count} entries, of {geometry.entries}")
+                self._find("repair", path, f"its header says {count} entries, but it has room for {geometry.entries}")
                 continue
             known.append((path, geometry, count))
         total = sum(count - index.FIRST_ENTRY for _, _, count in known)
@@ -347,10 +356,10 @@ class StoreCheck:
             self.summary.index_entries += count
             self._told("index", self.summary.index_entries, total)
         if wrong:
-            self._find("repair", path, f"{wrong} of {end - 1} entries lead to no message of such a key")
+            self._find("repair", path, f"{wrong} of {end - 1} entries point to no message with such a key")
 
     def _has_key(self, entry: index.Entry) -> bool:
-        """Tell whether the message that an entry leads to has a key of its hash; one that is gone has."""
+        """Return whether the message of an entry has a key with its hash; true for a removed message."""
         if entry.offset < self._layout.log_files.begin:
             return True
         offset, hashes = self._hashes
@@ -359,11 +368,11 @@ class StoreCheck:
             keys = [] if message is None else index.keys_of(bytes(message.properties), message.sys_flag)
             topic = "" if message is None else message.topic
             hashes = {index.key_hash(index.key_text(topic, key)) for key in keys}
-            self._hashes = entry.offset, hashes  # entries of one message lie side by side
+            self._hashes = entry.offset, hashes  # entries of one message are adjacent
         return entry.key_hash in hashes
 
     def _record(self, offset: int) -> StoredMessage | None:
-        """Return the record at a physical offset, C{None} where there is none."""
+        """Return the record at a physical offset; C{None} if there is none."""
         file = self._layout.log_files.find(offset)
         if file is None:
             return None
@@ -371,7 +380,7 @@ class StoreCheck:
         at = offset - begin
         size = start_struct.unpack_from(window, at)[0] if 0 <= at <= len(window) - BLANK_SIZE else 0
         if size <= 0 or at + size > len(window):
-            # Those who ask go through the log: what comes next is here too.
+            # Callers go through the log in order, so the window has the next records too.
             window = self._files.read_at(file.path, offset - file.base, _WINDOW)
             self._window = offset, window
             at = 0

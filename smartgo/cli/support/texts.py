@@ -1,4 +1,4 @@
-"""What people read in the help of commands, and write on a command line: pairs of name and value, times, queues."""
+"""Texts of the command line: examples below the help; parsed pairs of name and value, times and queues."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 
 def examples(*lines: str) -> str:
-    """Return what stands below a command's help: lines to try."""
+    """Return the text below a command's help: example lines."""
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
 def read_pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Return what C{NAME=VALUE} texts say. @raise click.BadParameter: one is something else."""
+    """Return C{NAME=VALUE} texts as a dict. @raise click.BadParameter: a text has another form."""
     found = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -24,7 +24,7 @@ def read_pairs(context: click.Context, option: click.Parameter, texts: tuple[str
 
 
 def read_queues(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Return the queues that C{BROKER:ID} texts name. @raise click.BadParameter: one is something else."""
+    """Return the queues that C{BROKER:ID} texts name. @raise click.BadParameter: a text has another form."""
     found = []
     for text in texts:
         broker, colon, number = text.rpartition(":")
@@ -36,15 +36,15 @@ def read_queues(context: click.Context, option: click.Parameter, texts: tuple[st
 
 def moment_ms(text: str, context: click.Context, option: click.Parameter, others: str) -> int:
     """
-    Return the wall clock time that a text such as C{2030-12-31T23:59} says, in ms; one without a zone is local.
+    Parse a time such as C{2030-12-31T23:59} into wall-clock ms; a time without a zone is local.
 
-    @param others: what might have stood there too, for the message.
-    @raise click.BadParameter: it says no time.
+    @param others: the other accepted forms, for the error message.
+    @raise click.BadParameter: the text is no time.
     """
     try:
         found = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is none of {others}, or a time like 2030-12-31T23:59", context, option
+            f"{text!r} is not valid; use {others}, or a time such as 2030-12-31T23:59", context, option
         ) from None
     return round(found.timestamp() * 1000)

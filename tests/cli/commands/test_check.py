@@ -44,7 +44,7 @@ class CheckTests(CommandCase):
         self.assertEqual((found["records"], found["clean"]), (len(manifest["messages"]), True))
         self.assertEqual(found["end"], 1048576 + manifest["commitLogFiles"][-1]["endOfRecords"])
         self.assertEqual(found["index_files"], len(manifest["indexFiles"]))
-        self.assertIn("All is well.", self.out("check", ROOT, *SETTINGS))
+        self.assertIn("No problems found.", self.out("check", ROOT, *SETTINGS))
 
     def test_crash(self) -> None:
         """One that was not closed has nothing that a start would not set right."""
@@ -74,9 +74,9 @@ class CheckTests(CommandCase):
         self.change(path, 19, b"\x7f")
         self.assertIn("tag code", str(self.check(65)["findings"]))
         self.change(path, 7, b"\x7f")
-        self.assertIn("leads to", str(self.check(65)["findings"]))
+        self.assertIn("points to", str(self.check(65)["findings"]))
         self.change(path, 0, bytes(UNIT_SIZE))
-        self.assertIn("is not in the queue", str(self.check(65)["findings"]))
+        self.assertIn("is missing in the consume queue", str(self.check(65)["findings"]))
 
     def test_index(self) -> None:
         """An entry without its message, and a file of another size, are told; a start makes the index anew."""

@@ -50,9 +50,9 @@ class BrokerTests(ClusterCase):
         self.out("topic", "create", "T")
         self.assertIn("would be", self.out("cluster", "stop-writes", "broker-a", "--dry-run"))
         self.assertEqual(self.json("topic", "route", "T")["queueDatas"][0]["perm"], 6)
-        self.assertIn("is written to", self.out("cluster", "stop-writes", "broker-a", "--yes"))
+        self.assertIn("of broker-a are stopped", self.out("cluster", "stop-writes", "broker-a", "--yes"))
         self.assertEqual(self.json("topic", "route", "T")["queueDatas"][0]["perm"], 4)
-        self.assertIn("written again", self.out("cluster", "start-writes", "broker-a"))
+        self.assertIn("of broker-a are allowed again", self.out("cluster", "start-writes", "broker-a"))
         self.assertEqual(self.json("topic", "route", "T")["queueDatas"][0]["perm"], 6)
         self.assertIn("--yes", self.refused("cluster", "stop-writes", "broker-a", status=2))
         self.refused("cluster", "stop-writes", "nobody", status=1)
@@ -61,7 +61,7 @@ class BrokerTests(ClusterCase):
         """A broker tidies up when it is told to."""
         self.assertIn("would remove", self.out("cluster", "clean", "log", "broker-a", "--dry-run"))
         for what in ("queues", "topics"):
-            self.assertIn("removes", self.out("cluster", "clean", what, "broker-a", "--yes"))
+            self.assertIn("was asked to remove", self.out("cluster", "clean", what, "broker-a", "--yes"))
         self.invoke("cluster", "clean", "everything", "broker-a", status=2)
 
 
@@ -107,9 +107,9 @@ class DefinitionTests(ClusterCase):
         result = self.invoke("cluster", "import", "/d.json", "--dry-run", status=1)
         self.assertIn("readQueueNums 3 -> 5", result.stdout)
         self.assertIn("there is no broker b with a master here", result.stdout)
-        self.assertIn("this was a dry run", result.stdout)
-        self.assertEqual(result.stderr, "smartgo: 1 were refused\n")
-        self.assertIn("nothing was done", self.refused("cluster", "import", "/d.json", "--yes", status=1))
+        self.assertIn("Dry run: nothing was changed.", result.stdout)
+        self.assertEqual(result.stderr, "smartgo: 1 item refused\n")
+        self.assertIn("nothing was imported: ", self.refused("cluster", "import", "/d.json", "--yes", status=1))
         self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 3)
         self.invoke("cluster", "import", "/d.json", "--yes", "--skip-refused", status=1)
         self.assertEqual([(one["topic"], one["read_queues"]) for one in self.json("topic", "ls")], [("Orders", 5)])
@@ -142,22 +142,22 @@ class KVTests(ClusterCase):
     def test_values(self) -> None:
         """Values are put, listed, read and removed; a dry run changes nothing."""
         self.assertEqual(self.json("kv", "ls", "N"), [])
-        self.assertIn("would be v", self.out("kv", "put", "N", "k", "v", "--dry-run"))
+        self.assertIn("would be set to v", self.out("kv", "put", "N", "k", "v", "--dry-run"))
         self.refused("kv", "get", "N", "k", status=66)
-        self.assertIn("not there", self.out("kv", "put", "N", "k", "v"))
+        self.assertIn("not set before", self.out("kv", "put", "N", "k", "v"))
         self.assertEqual(self.out("kv", "get", "N", "k"), "v\n")
         self.assertEqual(self.json("kv", "get", "N", "k")["value"], "v")
         self.assertEqual(self.json("kv", "ls", "N"), [{"key": "k", "value": "v"}])
         self.out("kv", "rm", "N", "k", "--dry-run")
         self.out("kv", "rm", "N", "k", "--yes")
-        self.assertIn("nothing in N", self.out("kv", "ls", "N"))
+        self.assertIn("Namespace N is empty.", self.out("kv", "ls", "N"))
         self.refused("kv", "rm", "N", "k", "--yes", status=66)
 
 
 class ClientTests(ClusterCase):
     def test_list(self) -> None:
         """Producers and consumers are listed by group."""
-        self.assertIn("Nobody", self.out("client", "ls"))
+        self.assertIn("No client is connected.", self.out("client", "ls"))
         self.out("topic", "create", "T")
         self.cluster.heartbeat("cg", "T", client_id="c-1")
         client = Client(self.env, REGISTRY, instance="p")
@@ -192,7 +192,7 @@ class ConfigTests(ClusterCase):
         """A change shows what was before; one that may not be is refused, and a dry run asks for nothing."""
         (row,) = self.json("config", "set", "broker-a", "brokerPermission=4", "--dry-run")
         self.assertEqual((row["before"], row["after"]), ("6", "4"))
-        self.assertIn("no setting", self.refused("config", "set", "broker-a", "nonsense=1", "--yes", status=78))
+        self.assertIn("unknown setting", self.refused("config", "set", "broker-a", "nonsense=1", "--yes", status=78))
         self.refused("config", "set", "broker-a", "listenPort=1", "--yes", status=77)
         self.invoke("config", "set", "broker-a", status=2)
         self.invoke("config", "set", "a=b", "c=d", status=2)

@@ -99,7 +99,7 @@ class DoctorTests(Examining):
         )
         self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
         found = self.examine("--broker", BROKER, status=1)
-        self.assertIn("do not know it", found["problem", f"broker {BROKER}"])
+        self.assertIn("is not registered here", found["problem", f"broker {BROKER}"])
         self.assertIn("no broker is registered", found["problem", "registry"])
 
     def test_clock(self) -> None:
@@ -153,7 +153,7 @@ class DoctorTests(Examining):
         self.out("topic", "create", "Shut", "--perm", "r")
         found = self.examine(status=1)
         self.assertEqual(
-            found["problem", "topics"], "nobody can write to Shut | smartgo topic set NAME --perm rw lets them"
+            found["problem", "topics"], "nobody can write to Shut | to allow it: smartgo topic set NAME --perm rw"
         )
         self.out("topic", "set", "Shut", "--perm", "rw")
         self.assertNotIn(("problem", "topics"), self.examine())
@@ -164,7 +164,7 @@ class DoctorTests(Examining):
         """What only some brokers do not take is noted, or warned of; what none that has it takes is a problem."""
         open_, shut = TopicConfig(topic_name="T", perm=6), TopicConfig(topic_name="T", perm=4)
         [found] = unwritable({"a": {"T": open_}, "b": {"T": shut}}, {"a", "b"})
-        self.assertEqual((found.verdict, found.subject, found.what), (NOTE, "broker b", "takes nothing for T"))
+        self.assertEqual((found.verdict, found.subject, found.what), (NOTE, "broker b", "accepts no messages for T"))
         found, _ = unwritable({"a": {"T": open_}, "b": {"T": shut}}, {"b"})
         self.assertEqual((found.verdict, found.subject), (PROBLEM, "topics"))
         self.assertIn("nobody can write to T: no broker that has it", found.what)
@@ -203,14 +203,14 @@ class DoctorTests(Examining):
         self.permit(other, 4)
         found = self.examine()
         self.assertIn("config set broker-b brokerPermission=6", found["warning", "broker broker-b"])
-        self.assertIn("a send to a new topic creates it", found["ok", "topics"])
+        self.assertIn("topics are created automatically by the first send", found["ok", "topics"])
         self.assertNotIn(("problem", "topics"), found)  # but for the brokers' own topics
         self.out("topic", "create", "Lonely", "--broker", "broker-b")
         self.assertIn("nobody can write to Lonely", self.examine(status=1)["problem", "topics"])
         self.cluster.broker.store.hold_back("registry x does not let this broker be a master: y")
         shown = self.invoke("doctor", status=1).stdout
         self.assertIn("X broker broker-a: takes no messages now: registry x does not let", shown)
-        self.assertIn("X broker broker-b: takes no messages: its brokerPermission is 4, and no other", shown)
+        self.assertIn("X broker broker-b: accepts no messages: its brokerPermission is 4, and no other", shown)
 
     def test_refusing(self) -> None:
         """A broker whose store takes no messages is a problem, with the store's own words and what to do."""
@@ -225,7 +225,7 @@ class DoctorTests(Examining):
         result = self.invoke("doctor", status=1)
         self.assertIn(f"X broker broker-a: takes no messages now: {reason.words}", result.stdout)
         self.assertIn("Make room on its disk", result.stdout)
-        self.assertNotIn("a send to a new topic creates it", result.stdout)
+        self.assertNotIn("topics are created automatically by the first send", result.stdout)
         self.assertNotIn("No problem", result.stdout)
         for kind, told, advice in (
             ("failed", "the store failed: No space left on device", "restart"),
@@ -247,20 +247,20 @@ class DoctorTests(Examining):
 
     def test_last_line(self) -> None:
         """The last line counts what is to be looked at."""
-        self.assertTrue(self.out("doctor").endswith("\nNo problem was found.\n"))
+        self.assertTrue(self.out("doctor").endswith("\nNo problems.\n"))
         self.patch(self.env.files, "free", self.env.files.total // 5)
         self.cluster.pump(15.0)
         shown = self.out("doctor", "--quiet")
         self.assertIn("! broker broker-a: the disk is 80% full", shown)
-        self.assertTrue(shown.endswith("\nNo problem was found; 1 thing to look at\n"), shown)
+        self.assertTrue(shown.endswith("\nNo problems, 1 warning.\n"), shown)
         self.out("group", "create", "cg")
         self.out("topic", "create", "T", "-n", "1")
         self.cluster.send("T")
         self.cluster.pump(1.0)
         self.out("group", "reset", "cg", "T", "--to", "0", "--yes", "--plan", "/p")
-        self.assertTrue(self.out("doctor").endswith("\nNo problem was found; 2 things to look at\n"))
+        self.assertTrue(self.out("doctor").endswith("\nNo problems, 2 warnings.\n"))
         self.out("topic", "create", "Shut", "--perm", "r")
-        self.assertIn("1 problem; 2 things to look at", self.invoke("doctor", status=1).stderr)
+        self.assertIn("1 problem, 2 warnings", self.invoke("doctor", status=1).stderr)
 
     def test_groups(self) -> None:
         """A group that messages wait for and nobody is in, and dead letters, are told."""

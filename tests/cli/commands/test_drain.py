@@ -62,7 +62,7 @@ class DrainTests(ClusterCase):
         self.assertTrue(35.0 <= told["seconds"] <= 40.0, told)
         self.assertEqual(self.perm(), 4)
         lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-        self.assertEqual((lines[0]["progress"], lines[0]["done"], lines[0]["total"]), ("messages read", 0, 3))
+        self.assertEqual((lines[0]["progress"], lines[0]["done"], lines[0]["total"]), ("messages consumed", 0, 3))
         self.assertEqual((lines[-1]["done"], lines[-1]["ended"]), (3, True))
         self.assertGreater(next(line["eta_seconds"] for line in lines if line["done"] == 1), 0)
         self.assertIn("no member", result.stderr)
@@ -101,9 +101,9 @@ class DrainTests(ClusterCase):
         result = self.invoke("cluster", "drain", "broker-a", "--yes", "--timeout", "20", status=75)
         lines = [line for line in result.stderr.splitlines() if line.startswith("smartgo")]
         self.assertEqual(len(lines), 3)
-        self.assertIn("group audit has 3 messages to read and no member", lines[0])
+        self.assertIn("group audit has 3 messages to consume, no member", lines[0])
         self.assertIn("--undo", lines[1])
-        self.assertIn("is not empty after 20 s: audit has 3 messages to read", lines[2])
+        self.assertIn("is not drained after 20 s: group audit has 3 messages to consume", lines[2])
         told = self.json("cluster", "drain", "broker-a", "--yes", "--ignore", "audit")
         self.assertEqual((told["groups"], told["ignored"]), (0, 3))
 
@@ -126,7 +126,7 @@ class DrainTests(ClusterCase):
         self.out("cluster", "drain", "broker-a", "--yes", "--ignore", "audit")
         self.out("cluster", "drain", "broker-a", "--undo", "--dry-run")
         self.assertEqual(self.perm(), 4)
-        self.assertIn("written again", self.out("cluster", "drain", "broker-a", "--undo"))
+        self.assertIn("allowed again", self.out("cluster", "drain", "broker-a", "--undo"))
         self.assertEqual(self.perm(), 6)
 
     def test_registry_down(self) -> None:
@@ -134,13 +134,13 @@ class DrainTests(ClusterCase):
         result = self.invoke(
             "cluster", "drain", "broker-a", "--yes", "--ignore", "audit", "-r", f"{REGISTRY};127.0.0.1:1"
         )
-        self.assertEqual(result.stderr.count("going on without it"), 1)
+        self.assertEqual(result.stderr.count("is skipped: "), 1)
         self.assertEqual(self.perm(), 4)
 
     def test_keep(self) -> None:
         """To keep it over restarts is declined where settings cannot be changed so."""
         result = self.invoke("cluster", "drain", "broker-a", "--yes", "--keep", status=77)
-        self.assertIn("over REST", result.stderr)
+        self.assertIn("use the REST API or the console", result.stderr)
         self.assertEqual(self.perm(), 6)
 
     def test_refused(self) -> None:

@@ -84,7 +84,7 @@ class MessageTests(ClusterCase):
 
     def test_track(self) -> None:
         """What each group made of a message is told: consumed, filtered, not yet, or nobody is there."""
-        self.assertIn("Nobody reads", self.out("msg", "track", self.ids[0]))
+        self.assertIn("No group consumes topic T", self.out("msg", "track", self.ids[0]))
         self.out("group", "reset", "gone", "T", "--to", "2", "--yes", "--plan", "/p")
         self.out("group", "reset", "here", "T", "--to", "2", "--yes", "--plan", "/q")
         self.cluster.heartbeat("here", "T", tags="A")
@@ -135,7 +135,7 @@ class MessageTests(ClusterCase):
     def test_export_file(self) -> None:
         """A file is written; one that is there is left alone."""
         result = self.invoke("msg", "export", "T", "--file", "/out.jsonl")
-        self.assertEqual((result.stdout, result.stderr), ("", "6 messages are in /out.jsonl\n"))
+        self.assertEqual((result.stdout, result.stderr), ("", "exported 6 messages to /out.jsonl\n"))
         self.assertEqual(len(self.env.files.read("/out.jsonl").splitlines()), 6)
         self.refused("msg", "export", "T", "--file", "/out.jsonl", status=1)
 
@@ -163,7 +163,7 @@ class MessageTests(ClusterCase):
 
     def test_resend(self) -> None:
         """A copy is sent after a question; a dry run only says where to."""
-        self.assertIn("would be sent", self.out("msg", "resend", self.ids[0], "--dry-run"))
+        self.assertIn("would send to T", self.out("msg", "resend", self.ids[0], "--dry-run"))
         self.assertIn("--yes", self.refused("msg", "resend", self.ids[0], status=2))
         sent = self.json("msg", "resend", self.ids[0], "--yes")
         copy = self.json("msg", "show", sent["offset_id"])
@@ -230,7 +230,7 @@ class DeadLetterTests(ClusterCase):
         self.cluster.pump(1.0)
         self.assertEqual(self.json("topic", "show", "T")["messages"], 153)
         self.assertIn(
-            "0 of 153 were sent",
+            "sent 0 of 153 messages",
             self.refused("dlq", "resend", "cg", "--all", "--to", "SELF_TEST_TOPIC", "--yes", status=1),
         )
 
@@ -239,7 +239,7 @@ class DeadLetterTests(ClusterCase):
         self.cluster.send("%RETRY%cg", b"lost", reconsume_times=16, max_reconsume_times=16)
         self.cluster.pump(1.0)
         words = self.refused("dlq", "resend", "cg", "--all", "--yes", status=1)
-        self.assertIn("3 of 4 were sent; then: nothing says which topic", words)
+        self.assertIn("sent 3 of 4 messages, then failed: nothing says which topic", words)
 
     def test_refused(self) -> None:
         """Which ones must be said; one that is not there is missing."""

@@ -9,7 +9,7 @@ class TopicTests(ClusterCase):
     def test_life(self) -> None:
         """A topic is created, listed, shown, changed, and deleted with its messages."""
         self.assertEqual(
-            self.out("topic", "create", "Orders", "-n", "4"), "topic Orders has 4 queues, rw, at broker-a\n"
+            self.out("topic", "create", "Orders", "-n", "4"), "topic Orders has 4 queues, permission rw, at broker-a\n"
         )
         self.cluster.send("Orders", queue_id=1)
         (row,) = self.json("topic", "ls")
@@ -31,7 +31,7 @@ class TopicTests(ClusterCase):
         changed = self.json("topic", "set", "Orders", "--write-queues", "2", "--perm", "r")
         self.assertEqual((changed["read_queues"], changed["write_queues"], changed["perm"]), (4, 2, "r-"))
         self.assertEqual(self.json("topic", "route", "Orders")["queueDatas"][0]["writeQueueNums"], 2)
-        self.assertIn("1 messages is deleted at broker-a", self.out("topic", "rm", "Orders", "--yes"))
+        self.assertIn("1 message was deleted at broker-a", self.out("topic", "rm", "Orders", "--yes"))
         self.assertEqual(self.json("topic", "ls"), [])
         self.assertIn("There are no topics", self.out("topic", "ls"))
 

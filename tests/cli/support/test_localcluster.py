@@ -252,7 +252,7 @@ class NodesTests(SynchronousTestCase):
         self.spawned["registry-2"].end(75)
         refusal = self.failureResultOf(starting, CommandError).value
         self.assertEqual(refusal.exit_code, 75)
-        self.assertEqual(refusal.message, "registry-2 does not start: smartgo-registry: port 9877 is in use")
+        self.assertEqual(refusal.message, "registry-2 did not start: smartgo-registry: port 9877 is in use")
         self.successResultOf(Deferred.fromCoroutine(self.nodes.stop()))
         self.assertEqual(self.spawned["registry-1"].signals, ["TERM"])
 
@@ -263,17 +263,17 @@ class NodesTests(SynchronousTestCase):
         self.spawned["registry-1"].end(number=signal.SIGSEGV)
         refusal = self.failureResultOf(starting, CommandError).value
         self.assertEqual(refusal.exit_code, 1)
-        self.assertIn("registry-1 was ended by SIGSEGV; its log is /d/registry-1/registry-1.log", refusal.message)
-        self.assertEqual(self.said, ["registry-1 said at last:\n    Traceback\n      \\x1b[31mline"])
+        self.assertIn("registry-1 was killed by SIGSEGV; log: /d/registry-1/registry-1.log", refusal.message)
+        self.assertEqual(self.said, ["last output of registry-1:\n    Traceback\n      \\x1b[31mline"])
 
     def test_lost(self) -> None:
-        """A node that ends later is told, with the end of its log and how to start it again; the others go on."""
+        """A node that dies later is reported with the end of its log and how to restart it; the others keep running."""
         self.run_all()
         self.env.files.create("/d/broker-b/broker-b.log", b"one\ntwo\n")
         self.spawned["broker-b"].end(number=signal.SIGKILL)
         told, again = self.said
-        self.assertEqual(told, "broker-b was ended by SIGKILL; its log is /d/broker-b/broker-b.log\n    one\n    two")
-        self.assertIn("the others go on", again)
+        self.assertEqual(told, "broker-b was killed by SIGKILL; log: /d/broker-b/broker-b.log\n    one\n    two")
+        self.assertIn("the other nodes keep running", again)
         self.assertIn("twistd --nodaemon --pidfile= --logfile=/d/broker-b/broker-b.log smartgo-broker", again)
         self.assertNoResult(self.nodes.over)
         self.successResultOf(Deferred.fromCoroutine(self.nodes.stop()))
@@ -357,7 +357,7 @@ class DevTests(SynchronousTestCase):
         return False
 
     def test_cluster(self) -> None:
-        """Two masters share a topic; a node that dies is told, the others go on; ctrl-C ends all of it with 0."""
+        """Two masters share a topic; a node that dies is reported, the others keep running; ctrl-C ends all with 0."""
         process, said, registry = self.dev("--masters", "2", "--registries", "2")
         pids = self.pids(said)
         self.assertEqual(sorted(pids), ["broker-a", "broker-b", "registry-1", "registry-2"], said)
@@ -369,7 +369,7 @@ class DevTests(SynchronousTestCase):
         found = [json.loads(line) for line in read.stdout.splitlines()]
         self.assertEqual((len(found), {one["broker"] for one in found}), (8, {"broker-a", "broker-b"}), read.stderr)
         os.kill(pids["registry-1"], signal.SIGKILL)
-        self.told(process, "registry-1 was ended by SIGKILL", "the others go on")
+        self.told(process, "registry-1 was killed by SIGKILL", "the other nodes keep running")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 0, errors)
@@ -384,7 +384,7 @@ class DevTests(SynchronousTestCase):
         sent = smartgo("send", "T", "hello", "--count", "8", "-o", "json", "-r", registry)
         self.assertEqual((sent.returncode, sent.stderr), (0, b""))
         os.kill(pids["broker-a"], signal.SIGKILL)
-        self.told(process, "broker-a was ended by SIGKILL", "the others go on")
+        self.told(process, "broker-a was killed by SIGKILL", "the other nodes keep running")
         read = smartgo("consume", "T", "--from", "first", "--count", "8", "-o", "jsonl", "-r", registry)
         self.assertEqual([json.loads(line)["body"] for line in read.stdout.splitlines()], ["hello"] * 8, read.stderr)
         process.send_signal(signal.SIGINT)

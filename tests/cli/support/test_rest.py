@@ -104,7 +104,8 @@ class ConfigTests(RestCase):
             "a whole number from 0 to 7", self.refused("config", "set", f"{PERMISSION}=9", *url, "--yes", status=2)
         )
         self.assertIn("cannot be changed", self.refused("config", "set", "listenPort=1", *url, "--yes", status=77))
-        self.assertIn("Nobody is there to ask", self.refused("config", "set", f"{PERMISSION}=6", *url, status=2))
+        said = self.refused("config", "set", f"{PERMISSION}=6", *url, status=2)
+        self.assertIn("There is no terminal to confirm this", said)
         self.invoke("config", "set", "broker-a", f"{PERMISSION}=6", "--keep", status=2)
 
     def test_history(self) -> None:
@@ -113,7 +114,7 @@ class ConfigTests(RestCase):
         (row,) = self.json("config", "history")
         self.assertEqual((row["name"], row["before"], row["after"], row["who"]), (PERMISSION, "6", "4", "boss"))
         self.assertEqual(self.json("config", "history", "--setting", "traceOn"), [])
-        self.assertIn("dry run", self.out("config", "undo", "1", "--dry-run"))
+        self.assertIn("Dry run", self.out("config", "undo", "1", "--dry-run"))
         self.assertEqual(self.permission, 4)
         self.out("config", "undo", "1", "--yes")
         self.assertEqual(self.permission, 6)
@@ -134,7 +135,7 @@ class AlertTests(RestCase):
 
     def test_alerts(self) -> None:
         """Alerts are listed and silenced; C{--check} ends with 1 while one fires that is not."""
-        self.assertEqual(self.out("alert", "list"), "All is well.\n")
+        self.assertEqual(self.out("alert", "list"), "No alerts.\n")
         self.fire()
         self.assertIn("broker-x", self.out("alert", "list"))
         self.invoke("alert", "list", "--check", status=1)
@@ -143,13 +144,13 @@ class AlertTests(RestCase):
         self.invoke("alert", "list", "--check")
         self.assertEqual(self.json("alert", "list", "--loud"), [])
         self.assertIn("by boss until", self.out("alert", "list", "--state", "firing"))
-        self.assertIn("is over", self.out("alert", "end", str(made["id"])))
+        self.assertIn("ended", self.out("alert", "end", str(made["id"])))
         self.assertIn("no silence", self.refused("alert", "end", str(made["id"]), status=66))
         self.assertEqual([one["rule"] for one in self.json("alert", "history")], ["broker-down"])
         self.assertIn("85.0%", self.out("alert", "rules"))
         made = self.json("alert", "silence", "--all", "--for", "30m")
         self.assertEqual((made["rule"], made["subject"]), ("", ""))
-        self.assertIn("is over", self.out("alert", "end", str(made["id"])))
+        self.assertIn("ended", self.out("alert", "end", str(made["id"])))
         self.invoke("alert", "silence", status=2)
         self.invoke("alert", "silence", "broker-down", "--all", status=2)
         self.invoke("alert", "silence", "x", "--for", "ages", status=2)
@@ -199,11 +200,11 @@ class ApiTests(RestCase):
         """What is no REST API, or does not answer, ends with 75 and says so."""
         for number, (protocol, words) in enumerate(
             (
-                (Strange, "that is no REST API"),
+                (Strange, "this is not smartgo's REST API"),
                 (Silent, "no answer within 30 s"),
-                (Page, "that is no REST API"),
+                (Page, "this is not smartgo's REST API"),
                 (Cut, "no answer within 30 s"),
-                (CutChunk, "that is no REST API"),
+                (CutChunk, "this is not smartgo's REST API"),
             )
         ):
             self.env.network.listen(f"tcp:{20000 + number}", Factory.forProtocol(protocol))
