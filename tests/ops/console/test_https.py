@@ -8,7 +8,7 @@ from smartgo.client.client import Client
 from smartgo.client.producer import Producer
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.ops.live import Live
-from tests.ops.test_served import certificates
+from tests.ops.test_service import certificates
 from tests.remoting.certificates import Authority
 
 if TYPE_CHECKING:

@@ -3,71 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import re
 from typing import Any, cast
 
-import msgspec
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import SynchronousTestCase
-
-from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
 from smartgo.ops.web import site
-from smartgo.ops.web.connections import ConnectionTable, HttpLimits
-from smartgo.ops.web.openapi import codes_of
-from smartgo.ops.web.problems import problem_of
+from smartgo.ops.web.connections import HttpLimits
 from smartgo.ops.web.request import split_target
-from smartgo.ops.web.routes import PUBLISH_LIMIT, RouteCall, route, routes_of
 from smartgo.ops.web.site import FIRST_SECONDS
-from tests.ops.front import HOST, Front, parsed
-
-
-class Echo(msgspec.Struct, forbid_unknown_fields=True):
-    """A body."""
-
-    number: int
-    text: str = ""
-
-
-class Slow:
-    """Routes for these tests alone."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Deferred[dict[str, int]]] = []
-
-    @route("GET", "/slow", scope=None, answer=dict[str, int], remote=False)
-    def slow(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:
-        """Wait for the test."""
-        waiter: Deferred[dict[str, int]] = Deferred()
-        self.waiting.append(waiter)
-        return waiter
-
-    @route("POST", "/slow", scope=None, answer=dict[str, int], remote=False)
-    def change(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:
-        """Wait for the test."""
-        return self.slow(call)
-
-    @route("GET", "/broken", scope=None, answer=dict[str, int], remote=False)
-    def broken(self, call: RouteCall[None, None, None]) -> dict[str, int]:
-        """Fail."""
-        raise RuntimeError("/etc/secret of version 7")
-
-    @route("POST", "/echo", scope=None, body=Echo, answer=Echo, remote=False)
-    def echo(self, call: RouteCall[None, None, Echo]) -> Echo:
-        """Return the body."""
-        return call.body
-
-    @route("POST", "/long", scope=None, body=dict[str, str], remote=False, body_limit=PUBLISH_LIMIT)
-    def long(self, call: RouteCall[None, None, dict[str, str]]) -> None:
-        """Take a long body."""
-
-
-class FrontCase(SynchronousTestCase):
-    """A front with routes for these tests."""
-
-    def setUp(self) -> None:
-        self.slow = Slow()
-        self.front = Front(resources=[self.slow])
-        self.addCleanup(self.front.stop)
+from tests.ops.front import HOST, parsed
+from tests.ops.web.case import FrontCase
 
 
 class LimitTests(FrontCase):
@@ -416,112 +359,6 @@ class ReadingTests(FrontCase):
             self.assertEqual(answer.status, 400, query)
 
 
-class DocumentTests(FrontCase):
-    """The OpenAPI document."""
-
-    def test_document(self) -> None:
-        """It is OpenAPI 3.1, with every route, and every reference in it points at something."""
-        document = self.front.ask("GET", "//openapi.json").json
-        self.assertEqual(document["openapi"], "3.1.0")
-        operations = {(path, method) for path, methods in document["paths"].items() for method in methods}
-        self.assertIn(("/api/v1/topics/{name}", "delete"), operations)
-        self.assertEqual(len(operations), len(self.front.ops.api.routes))
-        text = self.front.ask("GET", "//openapi.json").content.decode()
-        for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
-            self.assertIn(reference, document["components"]["schemas"])
-
-    def test_named(self) -> None:
-        """What descriptions of operations name, such as a job's rows or the lines of an export, is described too."""
-        document = self.front.ask("GET", "//openapi.json").json
-        operations = [one for methods in document["paths"].values() for one in methods.values()]
-        said = " ".join(one["summary"] + one.get("description", "") for one in operations)
-        named = set(re.findall("`([A-Z][a-z]+[A-Za-z]*)`", said))
-        self.assertLessEqual({"FoundLine", "Item", "DefinitionsResult", "SearchResult"}, named)
-        self.assertEqual(named - set(document["components"]["schemas"]), set())
-
-    def test_members(self) -> None:
-        """Members of answers are explained beside them, in plain words."""
-        document = self.front.ask("GET", "//openapi.json").json
-        members = document["components"]["schemas"]["BrokerRow"]["properties"]
-        self.assertEqual(members["id"]["description"], "0 the master, others its slaves.")
-        self.assertEqual(members["bootMs"]["description"].split(";")[0], "when it started")
-        text = self.front.ask("GET", "//openapi.json").content.decode()
-        self.assertNotIn("C{", text)
-        self.assertNotIn("@ivar", text)
-
-    def test_unique(self) -> None:
-        """No two operations share an id, and none lacks a summary."""
-        document = self.front.ask("GET", "//openapi.json").json
-        operations = [one for methods in document["paths"].values() for one in methods.values()]
-        ids = [one["operationId"] for one in operations]
-        self.assertEqual(len(ids), len(set(ids)))
-        self.assertEqual([one["operationId"] for one in operations if not one["summary"]], [])
-
-    def test_codes(self) -> None:
-        """Codes that a route can answer stand there, each with a problem body; a GET that asks no broker has no 502."""
-        (declared, _), *_ = routes_of(self.slow)
-        self.assertNotIn(502, codes_of(declared))
-        document = self.front.ask("GET", "//openapi.json").json
-        answers = document["paths"]["/api/v1/topics/{name}"]["put"]["responses"]
-        self.assertLessEqual({"200", "400", "401", "403", "404", "409", "413", "415", "429", "503"}, set(answers))
-        self.assertIn("application/problem+json", answers["404"]["content"])
-
-    def test_page(self) -> None:
-        """Its page names every route, has all it loads, and loads nothing from elsewhere."""
-        page = self.front.ask("GET", "//docs").content.decode()
-        loaded = re.findall(r'<link [^>]*href="([^"]+)"', page)
-        self.assertEqual({self.front.ask("GET", f"/{one}").status for one in loaded}, {200})
-        self.assertEqual(len(loaded), 2)
-        for one in self.front.ops.api.routes:
-            self.assertIn(f"<code>/api/v1{one.path}</code>", page)
-        self.assertNotIn("http://", page)
-        self.assertNotIn("https://", page)
-        self.assertNotIn("<script", page)
-
-
-class ProblemTests(SynchronousTestCase):
-    """Which error becomes which problem."""
-
-    def test_mapping(self) -> None:
-        """Refusals of brokers, silence and wrong names have codes of their own."""
-        for error, status, code in (
-            (PeerRefused(17, "no topic"), 404, "topic-not-exist"),
-            (PeerRefused(26, "no group"), 404, "subscription-group-not-exist"),
-            (PeerRefused(16, "no"), 403, "no-permission"),
-            (PeerRefused(2, "busy"), 503, "system-busy"),
-            (PeerRefused(1, "whatever"), 409, "system-error"),
-            (PeerRefused(7777, "whatever"), 409, "conflict"),
-            (TopicNotExist("no topic"), 404, "topic-not-exist"),
-            (CallTimedOut("a call", 3.0), 504, "gateway-timeout"),
-            (NotConnected("nobody there"), 502, "bad-gateway"),
-        ):
-            problem = problem_of(error)
-            assert problem is not None
-            self.assertEqual((problem.status, problem.code), (status, code), error)
-        self.assertIsNone(problem_of(RuntimeError()))
-
-    def test_text(self) -> None:
-        """Words of peers are cut, and stay on one line."""
-        problem = problem_of(PeerRefused(1, "a\r\nb" + "c" * 10_000))
-        assert problem is not None
-        detail = msgspec.json.decode(problem.body("1"))["detail"]
-        self.assertTrue(detail.startswith("a  b"))
-        self.assertLessEqual(len(detail), 512)
-
-
-class CountedConnection:
-    """One connection for the table."""
-
-    def __init__(self, served: bool = False, begun: bool = False) -> None:
-        self.is_served = served
-        self.has_begun = begun
-        self.ended = False
-
-    def abort(self) -> None:
-        """Note it."""
-        self.ended = True
-
-
 class TargetTests(FrontCase):
     """Which resource a request means."""
 
@@ -559,59 +396,3 @@ class TargetTests(FrontCase):
         for place in ("/clients?role=null", "/jobs?state=null", "/jobs?state=NULL", "/history?beginMs=null"):
             answer = self.front.ask("GET", place)
             self.assertEqual((answer.status, answer.code), (400, "invalid-value"), place)
-
-
-class TableTests(SynchronousTestCase):
-    """Which connections there may be."""
-
-    def setUp(self) -> None:
-        self.table = ConnectionTable(HttpLimits(connections=6, per_address=4, proxies=("10.0.0.9",)))
-
-    def admit(self, count: int, address: str, **state: bool) -> list[CountedConnection]:
-        """Let some connections in."""
-        found = [CountedConnection(**state) for _ in range(count)]
-        for one in found:
-            self.assertTrue(self.table.admit(one, address))
-        return found
-
-    def test_share(self) -> None:
-        """An address that has its share loses its own oldest silent connection, whatever its port or IPv6 address."""
-        others = self.admit(1, "10.0.0.1")
-        mine = self.admit(4, "2001:db8::1")
-        self.table.used(mine[0])
-        self.admit(1, "2001:db8::2")
-        self.assertEqual([one.ended for one in others + mine], [False, False, True, False, False])
-        self.assertEqual(len(self.table), 5)
-
-    def test_begun(self) -> None:
-        """Those that have begun a request give way after those that have not, those that are served never."""
-        served = self.admit(2, "10.0.0.1", served=True)
-        begun = self.admit(1, "10.0.0.1", begun=True)
-        silent = self.admit(1, "10.0.0.1")
-        self.admit(1, "10.0.0.1", served=True)
-        self.assertEqual([one.ended for one in (*served, *begun, *silent)], [False, False, False, True])
-        self.admit(1, "10.0.0.1", served=True)
-        self.assertTrue(begun[0].ended)
-        self.assertFalse(self.table.admit(CountedConnection(), "10.0.0.1"))
-        self.assertTrue(self.table.admit(CountedConnection(), "10.0.0.2"))
-
-    def test_full(self) -> None:
-        """Where there are too many in all, the address gives way that has most."""
-        few = self.admit(2, "10.0.0.1")
-        many = self.admit(4, "10.0.0.2")
-        self.admit(1, "10.0.0.3")
-        self.assertEqual([one.ended for one in few + many], [False, False, True, False, False, False])
-        for one in [*few, *many]:
-            one.is_served = True
-        self.admit(1, "10.0.0.4")
-        self.assertEqual(len(self.table), 6)
-
-    def test_proxy(self) -> None:
-        """A trusted proxy, which asks for many, may have all; what is over makes room."""
-        found = self.admit(6, "10.0.0.9", served=True)
-        self.assertFalse(self.table.admit(CountedConnection(), "10.0.0.1"))
-        for one in found:
-            self.table.discard(one)
-            self.table.discard(one)
-        self.assertEqual(len(self.table), 0)
-        self.admit(1, "10.0.0.1")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tests.ops.live import TOKEN, Live
-from tests.ops.test_served import certificates
+from tests.ops.test_service import certificates
 from tests.remoting.certificates import Authority
 from tests.remoting.lifetime import LifetimeCase, cut, dial
 

@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from tests.ops.live import TOKEN, Live
-from tests.ops.test_served import certificates
+from tests.ops.test_service import certificates
 from tests.remoting.certificates import Authority
 
 CURL: Final = which("curl")
