@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -34,6 +35,7 @@ from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.brokertables import BrokerTables, StoreWork
+from smartgo.broker.tables.builtintopics import create_built_in, set_auto_create
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.counts import Counts
@@ -165,7 +167,7 @@ class Broker(Service):
             self.replication.master_wanted.add(self._registrar.register)  # the answers name the master
         self._requests = RequestProcessors(self, self.replication.processors)
         self.settings.allow(*READ_EACH_TIME)
-        self.settings.follow("autoCreateTopicEnable", self.topics.set_auto_create)
+        self.settings.follow("autoCreateTopicEnable", partial(set_auto_create, self.topics))
         self.settings.follow("brokerPermission", self._announce_permission)
 
     def _build_replication(self) -> Replication:
@@ -287,16 +289,8 @@ class Broker(Service):
 
     async def _start_as_master(self) -> None:
         """Bring about what a master always has; a slave has what its master has."""
-        config = self._configuration.broker
-        self.topics.create_built_in(
-            config.broker_cluster_name,
-            config.broker_name,
-            auto_create=self.settings.configuration.broker.auto_create_topic_enable,
-            cluster_topic=config.cluster_topic_enable,
-            broker_topic=config.broker_topic_enable,
-            trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
-            delay_levels=DelayLevels.parse(self._configuration.store.message_delay_level).highest,
-        )
+        levels = DelayLevels.parse(self._configuration.store.message_delay_level).highest
+        create_built_in(self.topics, self.settings.current.broker, levels)
         self.groups.create_built_in()
         adopt(self.topics, self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])

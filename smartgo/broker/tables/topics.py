@@ -4,10 +4,7 @@ The broker's topics: their settings, who may bring one about, and how they are k
 Rules: docs/spec/broker#topics, reliability D15, L5, L18, B5, B6. A L{TopicConfig} in the table is never changed
 in place but replaced, so that a snapshot can be written by another thread.
 
-The file is RocketMQ's C{topics.json}. Three members are smartgo's own; RocketMQ ignores them. C{removedQueueTable} has
-a topic's name and how many queues it had when an operator deleted or shrank it, C{removedAtTable} where the log ended
-then (L{smartgo.broker.tables.removedqueues}). C{explicitTopicList} names the topics that administrators created: they
-do not take the room of those that sends create.
+The file is L{smartgo.broker.tables.topicsfile}.
 """
 
 from __future__ import annotations
@@ -23,43 +20,25 @@ from smartgo.broker.slices import in_slices
 from smartgo.broker.tables.removedqueues import RemovedQueues
 from smartgo.broker.tables.saving import Saving
 from smartgo.broker.tables.topiclimits import TopicRoom, of_group
+from smartgo.broker.tables.topicsfile import READ_TOPICS, TopicsFile, usable_topics
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from smartgo.schema.topics import (
-    BENCHMARK_TOPIC,
-    DEFAULT_TOPIC,
-    OFFSET_MOVED_EVENT,
     QUEUE_LIMIT,
-    REPLY_SUFFIX,
     RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    SELF_TEST_TOPIC,
     SYSTEM_TOPICS,
-    TEMPLATE_TOPIC,
     check_topic,
     is_system,
-    is_topic,
     queue_ids,
 )
-from smartgo.tablefile import TableFile, holding
+from smartgo.tablefile import TableFile
 
 READ, WRITE, INHERIT = 4, 2, 1
 """Permission bits of a topic; the inherit bit makes it a template for others."""
 
 _ASYNC_DELAY = 0.5  # seconds; with the write itself well below the 1.0 s of D15
-
-
-class _TopicsFile(TopicConfigSerializeWrapper):
-    """C{topics.json}."""
-
-    removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
-    removed_at_table: dict[str, int] = msgspec.field(default_factory=dict)
-    explicit_topic_list: list[str] = msgspec.field(default_factory=list)
-
-
-_READ = holding(_TopicsFile.decode, "topicConfigTable")
 
 
 class TopicTable:
@@ -272,7 +251,7 @@ class TopicTable:
         return True
 
     def restore(self, config: TopicConfig) -> None:
-        """Bring back a topic, or queues of it, that the store has: no limit refuses that."""
+        """Put the settings of a topic into the table that the broker itself has or needs: no limit refuses that."""
         self._put(config)
 
     def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:
@@ -323,55 +302,14 @@ class TopicTable:
 
         @raise smartgo.errors.BrokenTable: there is one, and neither it nor its backup can be read.
         """
-        saved = None if self._file is None else self._file.load(_READ)
+        saved = None if self._file is None else self._file.load(READ_TOPICS)
         if saved is None and self._fallback is not None:
-            saved = self._fallback.load(_READ)
+            saved = self._fallback.load(READ_TOPICS)
         if saved is not None:
             self._fill(saved.topic_config_table)
             self.version = saved.data_version
             self.removed.load(saved.removed_queue_table, saved.removed_at_table)
             self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
-
-    def create_built_in(
-        self,
-        cluster: str,
-        broker: str,
-        *,
-        auto_create: bool = True,
-        cluster_topic: bool = True,
-        broker_topic: bool = True,
-        trace_topic: str | None = None,
-        delay_levels: int = 18,
-    ) -> None:
-        """
-        Bring about the system topics of docs/spec/broker#topics, after L{load}; saved settings of theirs are kept,
-        except that the template topics are templates exactly while C{auto_create} is on.
-
-        @param trace_topic: its name, where the broker takes message traces.
-        @param delay_levels: how many queues the schedule topic needs.
-        """
-        self.create_system(SELF_TEST_TOPIC, 1)
-        if auto_create:
-            self.create_system(TEMPLATE_TOPIC, self.default_queues, READ | WRITE | INHERIT)
-            self.create_system(DEFAULT_TOPIC, 16, READ | WRITE | INHERIT)
-        self.create_system(BENCHMARK_TOPIC, 1024)
-        self.create_system(cluster, 16, READ | WRITE | INHERIT if cluster_topic else INHERIT)
-        self.create_system(broker, 1, READ | WRITE | INHERIT if broker_topic else INHERIT)
-        self.create_system(OFFSET_MOVED_EVENT, 1)
-        schedule = self.create_system(SCHEDULE_TOPIC, delay_levels)
-        if schedule.read_queue_nums < delay_levels:
-            self._put(topic_config(SCHEDULE_TOPIC, delay_levels, schedule.perm, schedule.topic_sys_flag))
-        if trace_topic is not None:
-            self.create_system(trace_topic, 1)
-        self.create_system(cluster + REPLY_SUFFIX, 1)
-        self.set_auto_create(auto_create)
-
-    def set_auto_create(self, enabled: bool) -> None:
-        """Let sends bring about topics, or not: the template topics, where there are any, are templates or are not."""
-        for name in (TEMPLATE_TOPIC, DEFAULT_TOPIC):
-            config = self._table.get(name)
-            if config is not None and bool(config.perm & INHERIT) != enabled:
-                self._put(msgspec.structs.replace(config, perm=config.perm ^ INHERIT))
 
     def keep_within_log(self) -> None:
         """Fit what is known of removed queues to a log that a power failure cut."""
@@ -406,32 +344,13 @@ class TopicTable:
 
     # -- inside --------------------------------------------------------------------------------------------
 
-    def _snapshot(self) -> _TopicsFile:
-        return _TopicsFile(
+    def _snapshot(self) -> TopicsFile:
+        return TopicsFile(
             self._table, self.version, self.removed.counts(), self.removed.places(), list(self.room.explicit)
         )
 
     def _fill(self, table: Mapping[str, TopicConfig]) -> None:
-        for name, config in table.items():
-            if not is_topic(name):
-                self._log.warn("leaving out {topic}, which is no name for a topic", topic=name)
-                continue
-            if max(config.read_queue_nums, config.write_queue_nums) > QUEUE_LIMIT:
-                self._log.warn(
-                    "topic {topic} cannot have {read} queues to read and {write} to write; it has at most {limit}",
-                    topic=name,
-                    read=config.read_queue_nums,
-                    write=config.write_queue_nums,
-                    limit=QUEUE_LIMIT,
-                )
-                config = msgspec.structs.replace(
-                    config,
-                    read_queue_nums=min(config.read_queue_nums, QUEUE_LIMIT),
-                    write_queue_nums=min(config.write_queue_nums, QUEUE_LIMIT),
-                )
-            self._table[name] = (
-                config if config.topic_name == name else msgspec.structs.replace(config, topic_name=name)
-            )
+        self._table.update(usable_topics(table))
         self.room.clear()
         for name in self._table:
             if not self.is_system(name):

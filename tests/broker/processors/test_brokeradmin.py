@@ -21,6 +21,7 @@ from smartgo.broker.processors.queueadmin import QueueAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
 from smartgo.broker.settings.changes import Asked, Who, written
 from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.tables.builtintopics import create_built_in
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import BrokerConfig, StoreConfig, TlsConfig
 from smartgo.errors import BadBody, BadName, ConsumerNotOnline, GroupNotExist, RequestRefused, TopicNotExist
@@ -182,7 +183,7 @@ class TopicAdminTests(AdminCase):
 
     def test_system(self) -> None:
         """305 lists the system topics."""
-        self.topics.create_built_in("C", "B")
+        create_built_in(self.topics, BrokerConfig(broker_cluster_name="C", broker_name="B"))
         shown = self.show(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)["topicList"]
         self.assertLessEqual({"TBW102", "C", "B", "C_REPLY_TOPIC", "SCHEDULE_TOPIC_XXXX"}, set(shown))
 
