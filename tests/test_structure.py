@@ -27,13 +27,9 @@ KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = set()
 KNOWN_CONSTRUCTORS: Final = {
     "smartgo.ha.master.Master",
     "smartgo.net.tls.ServerTLS",
-    "smartgo.store.checkpointer.Checkpointer",
-    "smartgo.store.flush.Flusher",
-    "smartgo.store.recovery.queuerebuild.QueueRebuild",
 }
 
 KNOWN_LONG: Final = {
-    "smartgo.broker.tables.topics",
     "smartgo.cli.commands.group",
     "smartgo.cli.commands.topic",
     "smartgo.config.kinds",
@@ -41,7 +37,6 @@ KNOWN_LONG: Final = {
     "smartgo.ha.slave",
     "smartgo.schema.properties",
     "smartgo.store.index.messageindex",
-    "smartgo.store.messagestore",
     "smartgo.store.recovery.queuerebuild",
     "smartgo.store.recovery.recovery",
 }
@@ -101,7 +96,6 @@ KNOWN_WORDS: Final = {
     "smartgo.schema.headers.send.recall_handle",
     "smartgo.spark.bodies.faults",
     "smartgo.store.interfaces.demand",
-    "smartgo.store.messagestore.demand",
 }
 
 

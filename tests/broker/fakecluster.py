@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration, Surroundings, load
@@ -106,6 +107,23 @@ class Cluster:
         self.pump(7.0)
         if done != [None, None, None] and len(done) != 3:
             raise AssertionError(f"not stopped: {done}")
+
+
+class ClusterCase(SynchronousTestCase):
+    """Tests with a cluster."""
+
+    settings: ClassVar[dict[str, str]] = {}
+
+    def setUp(self) -> None:
+        """Start it."""
+        self.cluster = Cluster(None, **self.settings)
+        self.successResultOf(self.cluster.broker.ready)
+
+    def tearDown(self) -> None:
+        """Stop it: no timer and no mapping is left."""
+        self.cluster.stop()
+        self.assertEqual(self.cluster.env.clock.getDelayedCalls(), [])
+        self.assertEqual(self.cluster.env.files.mappings, [])
 
 
 def send_command(topic: str, body: bytes = b"body", queue_id: int = 0, **more: Any) -> Command:

@@ -19,8 +19,7 @@ from smartgo.schema.headers.messages import QueryMessageRequest, QueryMessageRes
 from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.message import NewMessage, pack_host, parse_message_id
 from smartgo.schema.record import encode as encode_record
-from tests.broker.fakecluster import BROKER, heartbeat, records
-from tests.broker.test_traffic import ClusterCase
+from tests.broker.fakecluster import BROKER, ClusterCase, heartbeat, records
 from tests.fakes import EPOCH_MS
 from tests.remoting.doubles import sweeper_of
 

@@ -16,8 +16,8 @@ from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.node.process import client_tls, server_tls
 from smartgo.remoting.client import RemotingClient
+from tests.broker.cluster.test_replicationkey import Plain
 from tests.broker.fakecluster import send_command
-from tests.broker.test_hakey import Plain
 from tests.remoting.certificates import Authority
 from tests.remoting.doubles import sweeper_of
 

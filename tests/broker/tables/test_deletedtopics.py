@@ -28,7 +28,7 @@ from tests.broker.fakecluster import BROKER, SMALL, Cluster, pull_command, recor
 from tests.fakes import FakeEnvironment
 from tests.store.stores import killed
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 TWISTD = "from twisted.scripts.twistd import run; run()"
 TOPICS = "/store/config/topics.json"
 MODES: tuple[dict[str, str], ...] = ({}, {"flushDiskType": "SYNC_FLUSH"}, {"flushIntervalCommitLog": "100"})
