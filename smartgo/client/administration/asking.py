@@ -58,10 +58,10 @@ def named(where: str, error: CallFailed, more: str = "") -> CallFailed:
 
 class Asking:
     """
-    Asks registries and brokers.
+    Sends requests to registries and brokers.
 
-    Changes go to every broker that is meant and to every registry; one that fails fails the call, after all others
-    were asked too. Questions to several brokers are asked of all at once.
+    A change goes to every broker concerned and to every registry; if one fails, the call fails, after all others were
+    asked, too. A query of several brokers is sent to all of them at once.
     """
 
     def __init__(self, client: Client, on_missing: OnMissing | None = None) -> None:

@@ -55,9 +55,9 @@ def settings_body(changes: Mapping[str, str]) -> bytes:
 
 class Brokers:
     """
-    Questions and orders to brokers. Fail as L{smartgo.client.admin.Admin} says.
+    Queries and changes of brokers. The methods fail as L{smartgo.client.admin.Admin} says.
 
-    A broker is meant by its name, which is its master then, or by its address C{host:port}.
+    A broker is given by its name, which means the master of that name, or by its address C{host:port}.
     """
 
     def __init__(self, asking: Asking) -> None:
@@ -67,7 +67,7 @@ class Brokers:
 
     @deferred
     async def cluster(self) -> ClusterInfo:
-        """Return all brokers: by name, and which names form which cluster."""
+        """Return all brokers by name, and the broker names of each cluster."""
         return await self._asking.cluster()
 
     @deferred
@@ -94,14 +94,14 @@ class Brokers:
 
     @deferred
     async def runtime(self, broker: str) -> dict[str, str]:
-        """Return what a broker tells about itself; the names are in docs/spec/broker#statistics."""
+        """Return the runtime information of a broker; docs/spec/broker#statistics lists the names."""
         answer = await self._asking.broker(await self._address(broker), RequestCode.GET_BROKER_RUNTIME_INFO)
         return body_of(KVTable, answer).table
 
     @deferred
     async def counter(self, broker: str, name: str, key: str) -> BrokerStatsData | None:
         """
-        Return one of a broker's counters over a minute, an hour and a day; C{None} where nothing was counted.
+        Return one counter of a broker for a minute, an hour and a day; C{None} if it counted nothing.
 
         @param name: such as C{TOPIC_PUT_NUMS}; C{key} then is the topic.
         """
@@ -116,7 +116,7 @@ class Brokers:
 
     @deferred
     async def counters(self, name: str, key: str) -> dict[str, BrokerStatsData]:
-        """Return one counter by broker name, of brokers that have counted anything."""
+        """Return one counter by broker name; brokers that counted nothing are left out."""
         return await self._asking.bodies(
             BrokerStatsData,
             await self._asking.readable(),
@@ -128,9 +128,9 @@ class Brokers:
     @deferred
     async def progress(self, broker: str, orderly: bool = False) -> ConsumeStatsList:
         """
-        Return how far all groups of a broker are.
+        Return the offsets of all groups of a broker, and the ends of their queues.
 
-        @param orderly: in order topics alone.
+        @param orderly: only in order topics.
         """
         answer = await self._asking.broker(
             await self._address(broker),
@@ -143,7 +143,7 @@ class Brokers:
 
     @deferred
     async def settings(self, broker: str) -> dict[str, str]:
-        """Return a broker's settings by name; what is secret is hidden."""
+        """Return the settings of a broker by name; secret values are hidden."""
         return settings_of(await self._asking.broker(await self._address(broker), RequestCode.GET_BROKER_CONFIG))
 
     @deferred
@@ -157,17 +157,17 @@ class Brokers:
 
     @deferred
     async def clean_queues(self, broker: str) -> None:
-        """Have a broker remove what its queues hold of messages that are gone."""
+        """Make a broker remove the queue units of messages that the log no longer has."""
         await self._asking.broker(await self._address(broker), RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     @deferred
     async def clean_topics(self, broker: str) -> None:
-        """Have a broker remove the queues of topics that it no longer has."""
+        """Make a broker remove the queues of topics that it no longer has."""
         await self._asking.broker(await self._address(broker), RequestCode.CLEAN_UNUSED_TOPIC)
 
     @deferred
     async def clean_log(self, broker: str) -> None:
-        """Have a broker remove log files that are old enough, now."""
+        """Make a broker remove expired log files now."""
         await self._asking.broker(await self._address(broker), RequestCode.DELETE_EXPIRED_COMMITLOG)
 
     # -- in and out of use -----------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ class Brokers:
     @deferred
     async def wipe_write(self, broker: str) -> int:
         """
-        Have the registries say that nothing is written to a broker; return how many topics that is.
+        Remove the write permission of a broker's topics at all registries; return the number of topics.
 
-        It lasts until the broker registers changed topics, or L{restore_write}.
+        It lasts until the broker registers changed topics, or until L{restore_write}.
         """
         answers = await self._asking.registries(
             RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermRequest(broker_name=broker)
@@ -187,9 +187,9 @@ class Brokers:
     @deferred
     async def hold_writes(self, broker: str) -> dict[str, CallFailed]:
         """
-        Do as L{wipe_write}, again and again, for as long as it is to last; return the registries that did not answer.
+        Repeat L{wipe_write}, so that it lasts although the broker registers; return the registries that did not answer.
 
-        @raise CallFailed: none answered; the first one's failure.
+        @raise CallFailed: no registry answered; this is the first one's failure.
         """
         header = WipeWritePermRequest(broker_name=broker)
         answers = await self._asking.each_registry(RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
@@ -200,7 +200,7 @@ class Brokers:
 
     @deferred
     async def restore_write(self, broker: str) -> int:
-        """Have the registries say that all topics of a broker may be written; return how many topics that is."""
+        """Restore the write permission of a broker's topics at all registries; return the number of topics."""
         answers = await self._asking.registries(
             RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermRequest(broker_name=broker)
         )

@@ -19,7 +19,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     @ivar address: C{ip:port} of a consumer as its broker sees it, the IP of a producer.
     @ivar language: the name of its language; C{version} the number of its protocol.
     @ivar brokers: names of the brokers where it is connected.
-    @ivar last_beat_ms: a producer's last heartbeat, wall clock; C{None} where brokers do not tell.
+    @ivar last_beat_ms: a producer's last heartbeat, wall clock; C{None} if the brokers do not report it.
     """
 
     client_id: str
@@ -33,7 +33,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clients:
-    """Questions about clients. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries of connected clients. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, groups: Groups) -> None:
         self._asking = asking
@@ -41,7 +41,7 @@ class Clients:
 
     @deferred
     async def producers(self) -> list[GroupMember]:
-        """Return all connected producers, of brokers that tell; those before 4.9.2 do not."""
+        """Return all connected producers of brokers that report them (4.9.2 and later)."""
         answers = await self._asking.bodies(
             ProducerTableInfo, await self._asking.readable(), RequestCode.GET_ALL_PRODUCER_INFO, unable={}
         )
@@ -80,7 +80,7 @@ class Clients:
         """
         Return all connected consumers.
 
-        @param group: of this group alone; else every group is asked for.
+        @param group: only of this group; by default of every group.
         """
         names = [group] if group is not None else await self._groups.names()
         found = []

@@ -92,10 +92,10 @@ class Definitions:
     @deferred
     async def export(self, part: str = "", namespaces: Collection[str] = ()) -> DefinitionSet:
         """
-        Return what applications have made: neither the system's topics and groups, nor those that come with groups.
+        Return the definitions of applications; system topics and groups, retry and dead letter topics are left out.
 
-        @param part: those alone whose name holds this; values by their key.
-        @param namespaces: of values to add; nobody can be asked which there are.
+        @param part: only those whose name contains this; values by their key.
+        @param namespaces: the namespaces of registry values to include; registries cannot list them.
         """
         system = await self._topics.system_names()
         topics = _by_name(
@@ -117,7 +117,7 @@ class Definitions:
     @deferred
     async def plan(self, wanted: DefinitionSet, brokers: Collection[str] | None = None) -> list[Step]:
         """
-        Return what bringing them in would do, setting by setting.
+        Return the preview of an import, setting by setting.
 
         @param brokers: topics and groups go to these, each with its settings of the broker of that name, else of the
             first; by default to those that they are of. An order setting of one other broker is written for a single

@@ -27,11 +27,11 @@ _PATIENCE: Final = 3 * TIMEOUT  # seconds for a listener
 
 class TrackState(StrEnum):
     """
-    What a group made of a message.
+    The delivery state of a message in a group.
 
-    C{PULL}: the group pulls by hand, nobody can tell. C{CONSUME_BROADCASTING}: each member keeps its position for
-    itself. C{NOT_ONLINE}: it has no member; its position tells all there is. A group without a position in the queue
-    has not consumed it yet, as with RocketMQ.
+    C{PULL}: the group has pull consumers, whose state is unknown. C{CONSUME_BROADCASTING}: each member keeps its
+    offsets for itself. C{NOT_ONLINE}: the group has no member; only its offset is known. A group without an offset in
+    the queue has not consumed the message yet, as with RocketMQ.
     """
 
     CONSUMED = "CONSUMED"
@@ -45,11 +45,11 @@ class TrackState(StrEnum):
 
 class Track(msgspec.Struct, frozen=True):
     """
-    One group and one message.
+    The delivery of one message to one group.
 
-    @ivar position: where the group stands in the message's queue; C{None} where it has no position there.
-    @ivar wants: what the group subscribes to of the topic; C{None} where it does not, or has no member.
-    @ivar detail: why the state is not known.
+    @ivar position: the group's offset in the message's queue; C{None} if it has none.
+    @ivar wants: the group's subscription to the topic; C{None} if it has none, or no member.
+    @ivar detail: the reason if the state is unknown.
     """
 
     group: str
@@ -60,7 +60,7 @@ class Track(msgspec.Struct, frozen=True):
 
 
 class DeliveryTracking:
-    """Questions and orders about a message and groups. Fail as L{smartgo.client.admin.Admin} says."""
+    """The delivery of a message to groups. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, topics: Topics, groups: Groups) -> None:
         self._asking = asking
@@ -70,16 +70,16 @@ class DeliveryTracking:
 
     @deferred
     async def tracks(self, queue: MessageQueue, offset: int, tag: str) -> list[Track]:
-        """Return what each group made of a message that reads its topic now, or has positions in it."""
+        """Return the delivery state of a message in each group that reads its topic or has offsets in it."""
         address = await self._address(queue.broker_name)
         return [await self.track(name, address, queue, offset, tag) for name in await self._topics.groups(queue.topic)]
 
     @deferred
     async def track(self, group: str, address: str, queue: MessageQueue, offset: int, tag: str) -> Track:
         """
-        Return what one group made of a message; where that cannot be asked, the state is unknown.
+        Return the delivery state of a message in one group; it is unknown if the brokers cannot be asked.
 
-        @param queue: where it is stored, at C{offset}; C{address}: its broker's.
+        @param queue: the queue of the message, at C{offset}; C{address} is its broker's.
         """
         try:
             return await self._track(group, address, queue, offset, tag)
@@ -110,7 +110,7 @@ class DeliveryTracking:
         self, group: str, client_id: str, queue: MessageQueue, offset_id: str, seconds: float = _PATIENCE
     ) -> ConsumeDirectlyResult:
         """
-        Have one member of a group consume a message now, outside its queues; no position changes.
+        Make one member of a group consume a message now, outside of its queues; no offset changes.
 
         @param queue: where the message is stored.
         @param seconds: to wait for the member.

@@ -56,7 +56,7 @@ def lag_of(stats: ConsumeStats) -> int:
 
 
 class Groups:
-    """Questions and orders about consumer groups. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries and changes of consumer groups. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, topics: Topics) -> None:
         self._asking = asking
@@ -66,7 +66,7 @@ class Groups:
 
     @deferred
     async def names(self) -> list[str]:
-        """Return the names of all groups that brokers have settings of, sorted; the built-in ones too."""
+        """Return the names of all groups that brokers have settings of, built-in ones included, sorted."""
         return sorted({name for table in (await self.configs()).values() for name in table})
 
     @deferred
@@ -83,7 +83,7 @@ class Groups:
     @deferred
     async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
         """
-        Return the settings of one group by broker name, of brokers that have it.
+        Return the settings of one group by broker name, from the brokers that have it.
 
         Brokers before 5.x are asked for all their groups.
         """
@@ -106,9 +106,9 @@ class Groups:
     @deferred
     async def connections(self, group: str) -> ConsumerConnection | None:
         """
-        Return who is connected for a group at any broker, each client once, and what the group wants.
+        Return the connected members of a group at all brokers, each client once, and the group's subscriptions.
 
-        C{None} where it has no member.
+        C{None} if the group has no member.
         """
         by_broker = await self.connections_by_broker(group)
         if not by_broker:
@@ -125,7 +125,7 @@ class Groups:
 
     @deferred
     async def connections_by_broker(self, group: str) -> dict[str, ConsumerConnection]:
-        """Return who is connected for a group, by broker name; without brokers where nobody is."""
+        """Return the connected members of a group by broker name; brokers without members are left out."""
         return await self._asking.bodies(
             ConsumerConnection,
             await self._asking.readable(),
@@ -137,10 +137,10 @@ class Groups:
     @deferred
     async def running_info(self, group: str, client_id: str, stacks: bool = False) -> ConsumerRunningInfo:
         """
-        Return what one member tells about itself.
+        Return the running info of a member: its settings, subscriptions, queues and rates.
 
-        @param stacks: have it add the stacks of its threads, where it can.
-        @raise PeerRefused: through the Deferred: no broker has a connection of it.
+        @param stacks: ask for the stacks of its threads, too, if its client supports that.
+        @raise PeerRefused: through the Deferred: the member is connected to no broker.
         """
         header = RunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
         brokers = await self._asking.readable()
@@ -158,7 +158,7 @@ class Groups:
 
     @deferred
     async def owners(self, group: str) -> dict[MessageQueue, str]:
-        """Return which member has which queue, as the members say; those that do not tell are left out."""
+        """Return the member that each queue is assigned to, as the members report; members that do not are left out."""
         connection = await self.connections(group)
         members = [] if connection is None else [one.client_id for one in connection.connection_set]
         asked = [self.running_info(group, member) for member in members]  # one that is slow is waited for with others
@@ -177,9 +177,9 @@ class Groups:
     @deferred
     async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
         """
-        Return how far a group is in each queue, at all brokers; see L{lag_of}.
+        Return the offsets of a group and the end of each queue, at all brokers; L{lag_of} computes the lag from them.
 
-        @param topic: in this topic alone.
+        @param topic: only in this topic.
         """
         found = await self._asking.bodies(
             ConsumeStats,
@@ -196,7 +196,7 @@ class Groups:
 
     @deferred
     async def time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
-        """Return how old the messages are that a group has and has not consumed, by queue."""
+        """Return by queue the ages of the messages that it has, and of those that a group has not consumed."""
         found = await self._asking.bodies(
             ConsumeTimeSpans,
             await self._asking.readable(),
@@ -208,7 +208,7 @@ class Groups:
 
     @deferred
     async def positions(self) -> dict[str, ConsumerOffsetTable]:
-        """Return where every group stands: by broker name, then C{topic@group}, then queue id."""
+        """Return the offsets of all groups: by broker name, then C{topic@group}, then queue id."""
         return await self._asking.bodies(
             ConsumerOffsetTable, await self._asking.readable(), RequestCode.GET_ALL_CONSUMER_OFFSET
         )
@@ -237,8 +237,8 @@ class Groups:
         """
         Delete a group at all brokers; return the names of those that had it.
 
-        @param positions: also where it stood.
-        @param topics: also its retry and dead-letter topics, with what is in them.
+        @param positions: delete its offsets, too.
+        @param topics: delete its retry and dead letter topics with their messages, too.
         """
         check_group(group)
         masters = await self._asking.masters()

@@ -20,7 +20,7 @@ from smartgo.schema.headerfields import INT64_MAX
 
 
 class Messages:
-    """Questions about single messages. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries of single messages. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, topics: Topics) -> None:
         self._asking = asking
@@ -34,7 +34,8 @@ class Messages:
         """
         Return a message by its offset id (L{smartgo.client.messages.SendResult.offset_id}).
 
-        The id tells its broker's address. Where no registry knows that, all brokers are asked: a broker may have moved.
+        The id holds the broker's address. If no registry knows that address, all brokers are asked, as the broker may
+        have moved.
 
         @raise BadHeader: through the Deferred: that is no message id.
         @raise NoSuchMessage: through the Deferred: there is none.
@@ -43,7 +44,7 @@ class Messages:
 
     @deferred
     async def record(self, offset_id: str) -> bytes:
-        """Return the bytes of a stored message, as L{smartgo.schema.record} tells them. Fails as L{by_id} does."""
+        """Return the stored bytes of a message; L{smartgo.schema.record} describes them. Fails as L{by_id} does."""
         return (await self._stored(offset_id)).raw
 
     async def _stored(self, offset_id: str) -> FoundMessage:
@@ -58,7 +59,7 @@ class Messages:
     @deferred
     async def find(self, id: str, topic: str | None = None) -> ReceivedMessage:
         """
-        Return a message by its offset id, or by its unique id where its topic is named: both look alike.
+        Return a message by its offset id or, if its topic is given, by its unique id: both look alike.
 
         @raise NoSuchMessage: through the Deferred: there is none.
         @raise BadHeader: through the Deferred: that is no id, and no topic is named.
@@ -79,7 +80,7 @@ class Messages:
     @deferred
     async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
         """
-        Return the message at a place of a queue.
+        Return the message at an offset of a queue.
 
         @raise NoSuchMessage: through the Deferred: there is none.
         """
@@ -94,9 +95,9 @@ class Messages:
     @deferred
     async def by_key(self, topic: str, key: str, begin_ms: int = 0, end_ms: int = INT64_MAX) -> list[ReceivedMessage]:
         """
-        Return messages of a topic that have a key, oldest first; not more of a broker than L{BrokerSearch} says.
+        Return the messages of a topic that have a key, oldest first, up to the limit of L{BrokerSearch} at each broker.
 
-        @param begin_ms: stored at this time or later; C{end_ms} or earlier; wall clock.
+        @param begin_ms: the earliest time of storage, wall clock in ms; C{end_ms} is the latest.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
         """
         brokers = await self._topics.places(topic)
@@ -104,7 +105,7 @@ class Messages:
 
     @deferred
     async def by_unique_key(self, topic: str, id: str) -> list[ReceivedMessage]:
-        """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
+        """Return the messages of a topic with a producer's unique id, oldest first; several if the producer retried."""
         return readable(await self._search.by_unique_key(topic, id, await self._topics.places(topic)))
 
 

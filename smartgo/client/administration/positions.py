@@ -1,5 +1,5 @@
 """
-To move a group to another place in a topic: planned first, then done, and undone from the plan that was kept.
+Resets of the offsets of a group in a topic: planned first, then applied, and undone by the plan that was saved.
 
     >>> async def rewind(admin: Admin) -> None:
     ...     plan = await admin.positions.plan("audit", "Orders", Target("earliest"))
@@ -58,11 +58,11 @@ class ResetTarget(msgspec.Struct, frozen=True):
 
 class Move(msgspec.Struct, frozen=True):
     """
-    One queue of a plan.
+    The change of one queue in a plan.
 
-    @ivar before: where the group stands; C{None} where it has no position.
-    @ivar after: where it is to stand, which is within the bounds.
-    @ivar minimum: the offset of the first message that is there; C{maximum} that of the next to come.
+    @ivar before: the group's offset; C{None} if it has none.
+    @ivar after: the new offset, which is within the bounds of the queue.
+    @ivar minimum: the offset of the first message in the queue; C{maximum} is that of the next to come.
     """
 
     broker: str
@@ -74,7 +74,7 @@ class Move(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> int:
-        """Messages that will come again (negative) or be left out (positive)."""
+        """The number of messages that will be redelivered (negative) or skipped (positive)."""
         return self.after - (self.minimum if self.before is None else max(self.before, self.minimum))
 
 
@@ -96,7 +96,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...]
 
     def undone(self) -> ResetPlan:
-        """Return the plan that brings the group back. Queues where it had no position keep the new one."""
+        """Return the plan that restores the previous offsets. Queues without a previous offset keep the new one."""
         moves = tuple(
             msgspec.structs.replace(one, before=one.after, after=one.before)
             for one in self.moves
@@ -105,7 +105,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, target=None, moves=moves)
 
     def encode(self) -> bytes:
-        """Write it as JSON, to be kept for L{undone}."""
+        """Return the plan as JSON, to be saved for L{undone}."""
         return msgspec.json.encode(self)
 
     @classmethod
@@ -119,10 +119,10 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class Applied(msgspec.Struct, frozen=True):
     """
-    What became of a plan, by broker name.
+    The outcome of a plan, by broker name.
 
-    @ivar written: here the positions were written.
-    @ivar told: here the members were told; they go on from the new places within seconds (Java's wait ten).
+    @ivar written: the brokers that wrote the offsets themselves.
+    @ivar told: the brokers that told the members, which continue at the new offsets within seconds (Java's wait ten).
     """
 
     written: tuple[str, ...]
@@ -130,7 +130,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Positions:
-    """Questions and orders about where groups stand. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries and resets of group offsets. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking, groups: Groups) -> None:
         self._asking = asking
@@ -144,9 +144,9 @@ class Positions:
         self, group: str, topic: str, target: ResetTarget, queues: Collection[tuple[str, int]] | None = None
     ) -> ResetPlan:
         """
-        Return what moving a group would change, and change nothing.
+        Return the plan of a reset, and change nothing.
 
-        @param queues: broker names and queue ids of these queues alone.
+        @param queues: the broker names and ids of the queues to reset; by default all.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
         @raise SettingError: through the Deferred: the topic has no such queue.
         """
@@ -164,7 +164,7 @@ class Positions:
 
     @deferred
     async def plan_copy(self, source: str, group: str, topic: str) -> ResetPlan:
-        """Return what it would change to let a group stand where another stands in a topic; changes nothing."""
+        """Return the plan that copies the offsets of another group in a topic, and change nothing."""
         wanted = {}
         for (broker, queue_id), address in (await self._places(topic)).items():
             stands = await self._queues.committed(address, source, topic, queue_id)
@@ -177,7 +177,7 @@ class Positions:
     @deferred
     async def plan_to(self, group: str, topic: str, offsets: Mapping[tuple[str, int], int]) -> ResetPlan:
         """
-        Return what it would change to let a group stand at an offset of its own in each queue; changes nothing.
+        Return the plan that sets a given offset in each queue, and change nothing.
 
         @param offsets: by broker name and queue id.
         @raise SettingError: through the Deferred: the topic has no such queue.
@@ -192,7 +192,7 @@ class Positions:
 
     @deferred
     async def from_here(self, plan: ResetPlan) -> ResetPlan:
-        """Return the plan that leads from where a group stands now to where another one leads that was made before."""
+        """Return the plan that leads from the group's offsets of now to those of an earlier plan."""
         places = await self._places(plan.topic)
 
         async def stood(one: Move) -> Move:
@@ -238,9 +238,9 @@ class Positions:
     @deferred
     async def apply(self, plan: ResetPlan) -> Applied:
         """
-        Move a group as planned. Queues that stand there already are left alone.
+        Reset the offsets as planned. Queues that have the planned offset already are not changed.
 
-        @raise CallFailed: through the Deferred: a broker did not do it; the message tells which.
+        @raise CallFailed: through the Deferred: a broker failed; the message names it.
         """
         places = await self._places(plan.topic)
         online = {
@@ -333,12 +333,12 @@ class Positions:
     @deferred
     async def clone(self, source: str, group: str, topic: str | None = None, offline: bool = True) -> list[str]:
         """
-        Have all brokers let a group stand where another stands; return their names.
+        Copy the offsets of another group at all brokers; return their names.
 
         L{plan_copy} does the same for one topic, and can be undone.
 
-        @param topic: in this topic alone; else in all where the other has positions.
-        @param offline: also in topics that the other group has subscribed to no more.
+        @param topic: only in this topic; by default in all topics where the other group has offsets.
+        @param offline: also in topics that the other group no longer subscribes to.
         """
         check_group(group)
         masters = await self._asking.masters()

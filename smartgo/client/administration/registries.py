@@ -24,7 +24,7 @@ ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
 
 class Registries:
-    """Questions and orders to registries. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries and changes of registries. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
@@ -36,7 +36,7 @@ class Registries:
 
     @deferred
     async def values(self, namespace: str) -> dict[str, str]:
-        """Return all values of a namespace by key; nothing where there is no such namespace."""
+        """Return all values of a namespace by key; empty if there is no such namespace."""
         try:
             answer = await self._asking.registry(
                 RequestCode.GET_KVLIST_BY_NAMESPACE, KVListRequest(namespace=namespace)
@@ -49,7 +49,7 @@ class Registries:
 
     @deferred
     async def value(self, namespace: str, key: str) -> str | None:
-        """Return one value; C{None} where there is none."""
+        """Return one value; C{None} if there is none."""
         try:
             answer = await self._asking.registry(
                 RequestCode.GET_KV_CONFIG, GetKVConfigRequest(namespace=namespace, key=key)
@@ -62,14 +62,14 @@ class Registries:
 
     @deferred
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Keep a value at all registries."""
+        """Set a value at all registries."""
         await self._asking.registries(
             RequestCode.PUT_KV_CONFIG, PutKVConfigRequest(namespace=namespace, key=key, value=value)
         )
 
     @deferred
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value from all registries; one that is not there is no failure."""
+        """Delete a value from all registries; a value that does not exist is no failure."""
         await self._asking.registries(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest(namespace=namespace, key=key))
 
     @deferred

@@ -37,7 +37,7 @@ _NO_TOPIC: Final = (ResponseCode.TOPIC_NOT_EXIST,)
 
 
 class TopicKind(StrEnum):
-    """Whose a topic is: an application's, a group's for what it failed (at first, or for good), or the system's."""
+    """The kind of a topic: an application's, a group's retry or dead letter topic, or a system topic."""
 
     NORMAL = "normal"
     RETRY = "retry"
@@ -47,7 +47,7 @@ class TopicKind(StrEnum):
 
 def kind_of(topic: str, system: Collection[str] = ()) -> TopicKind:
     """
-    Tell whose a topic is by its name.
+    Return the kind of a topic by its name.
 
     @param system: what L{Topics.system_names} returns.
     """
@@ -61,7 +61,7 @@ def kind_of(topic: str, system: Collection[str] = ()) -> TopicKind:
 
 
 class Topics:
-    """Questions and orders about topics. Fail as L{smartgo.client.admin.Admin} says."""
+    """Queries and changes of topics. The methods fail as L{smartgo.client.admin.Admin} says."""
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
@@ -70,7 +70,7 @@ class Topics:
 
     @deferred
     async def names(self) -> list[str]:
-        """Return the names of all topics that brokers have registered, sorted; the system's own too."""
+        """Return the names of all topics that brokers have registered, system topics included, sorted."""
         answer = await self._asking.registry(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(body_of(TopicList, answer).topic_list)
 
@@ -82,7 +82,7 @@ class Topics:
 
     @deferred
     async def system_names(self) -> set[str]:
-        """Return the topics that brokers have for themselves, those named after brokers and clusters among them."""
+        """Return the names of the system topics, including those named after brokers and clusters."""
         info = await self._asking.cluster()
         names = set(info.broker_addr_table)
         for cluster in info.cluster_addr_table:
@@ -99,7 +99,7 @@ class Topics:
 
     @deferred
     async def route(self, topic: str) -> TopicRouteData:
-        """Return where a topic's queues are, as the registry says; declined with 17 where there is no such topic."""
+        """Return the route of a topic: its brokers and queues. Fails with code 17 if the registry has no such topic."""
         answer = await self._asking.registry(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
         return body_of(TopicRouteData, answer)
 
@@ -111,7 +111,7 @@ class Topics:
     @deferred
     async def config(self, topic: str) -> dict[str, TopicConfig]:
         """
-        Return the settings of one topic by broker name, of brokers that have it.
+        Return the settings of one topic by broker name, from the brokers that have it.
 
         Brokers before 5.x are asked for all their topics.
         """
@@ -135,7 +135,7 @@ class Topics:
 
     @deferred
     async def places(self, topic: str) -> dict[str, str]:
-        """Return where to ask about a topic: an address by the name of each broker that has it. Fails as L{route}."""
+        """Return the address of each broker that has a topic, by broker name. Fails as L{route} does."""
         route = await self.route(topic)
         return {
             one.broker_name: one.broker_addrs[min(one.broker_addrs)] for one in route.broker_datas if one.broker_addrs
@@ -148,7 +148,7 @@ class Topics:
         """
         Return the bounds of a topic's queues at all brokers.
 
-        C{topic_put_tps} is the sum of what the brokers say; C{None} where none does (before 5.x).
+        C{topic_put_tps} is the sum over the brokers; C{None} if no broker reports it (before 5.x).
 
         @raise PeerRefused: through the Deferred: code 17, no broker has the topic.
         """
@@ -168,7 +168,7 @@ class Topics:
 
     @deferred
     async def groups(self, topic: str) -> list[str]:
-        """Return the groups that subscribe to a topic now, or have positions in it; sorted."""
+        """Return the groups that subscribe to a topic or have offsets in it, sorted."""
         found = await self._asking.bodies(
             GroupList,
             await self._asking.readable(),
@@ -189,11 +189,11 @@ class Topics:
         cluster: str | None = None,
     ) -> list[str]:
         """
-        Create a topic, or give it these settings; return the names of the brokers that did.
+        Create a topic, or change its settings; return the names of the brokers that did.
 
-        @param queues: queues to read and write at each broker.
+        @param queues: the number of queues to read and write at each broker.
         @param perm: 4 read, 2 write, 6 both.
-        @param brokers: at these alone; C{cluster}: at those of one cluster alone.
+        @param brokers: only at these; C{cluster}: only at those of one cluster.
         @raise BadName: through the Deferred: the topic's name breaks the rules.
         """
         config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
@@ -228,7 +228,7 @@ class Topics:
         """
         Delete a topic with its messages, at all brokers or those of one cluster, and its route at all registries.
 
-        Groups keep their positions in it. Returns the names of the brokers that had it.
+        Groups keep their offsets in it. Returns the names of the brokers that had the topic.
         """
         check_topic(topic)
         masters = await self._asking.masters(cluster=cluster)
