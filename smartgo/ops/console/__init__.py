@@ -1,1 +1,1 @@
-"""The web console: files for browsers, and what serves them. There is no program of ours in it that runs here."""
+"""The web console: the files that browsers run, and the modules that serve them."""

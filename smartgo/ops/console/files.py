@@ -1,9 +1,9 @@
 """
-The console's files by the paths at which browsers find them.
+The console's files by the paths at which they are served.
 
-C{/} is C{static/index.html}; everything else of C{static} and C{vendor} lies below C{/assets/VERSION/}, where VERSION
-is made of all their bytes. So browsers may keep them for good: another version has other paths. The files are read
-once, at the start, and the modules and the style sheets joined: a page that is opened asks for few things.
+C{/} is C{static/index.html}; all other files of C{static} and C{vendor} are below C{/assets/VERSION/}, where VERSION
+is a digest of all their bytes. So browsers may cache them for good: another version has other paths. The files are read
+once, at start, and the modules and the style sheets are joined, so that a page needs few requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SCRIPT: Final = "static/app/console.js"
 _STYLE: Final = "static/css/console.css"
 _FIRST: Final = "static/app/main.js"
 _ALONE: Final = ("static/early.js", "vendor/uPlot.mjs")
-"""What is no part of the one module: what runs before it, and what few pages need."""
+"""Files that are not joined: the script that runs before the module, and a library that few pages need."""
 _SHEETS: Final = ("vendor/uPlot.css", *(f"static/css/{name}.css" for name in ("base", "shell", "parts", "pages")))
 
 _FOR_GOOD: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -69,7 +69,7 @@ def icon() -> Raw:
 
 
 def collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
-    """Find the files below a folder: path, content and type of each. Blocking."""
+    """Yield the files below a folder: path, content and type of each. Blocking."""
     for one in folder.iterdir():
         below = f"{path}/{one.name}"
         if one.is_dir():

@@ -1,10 +1,10 @@
 """
-All modules of the console as one: browsers ask once, not for each of forty, which takes most of a second to open.
+Join all JavaScript modules of the console: browsers send one request instead of forty, which take most of a second.
 
-Modules stay as they are written; each becomes the body of a function that is run when it is first asked for. That needs
-modules in a plain style, which ours and the vendored ones have: imports stand at the beginning, exports name what is
-never assigned again, and no two modules need each other. What is not so is a C{ValueError} at the start, met by tests.
-What names a module that is not among those joined stays an import of the browser's.
+The text of each module becomes the body of a function that runs when the module is first imported. This requires a
+plain style, which the console's and the vendored modules have: imports are at the beginning, exported names are
+never reassigned, and modules do not import each other in a circle. Any other style is a C{ValueError} at start, which
+tests detect. An import of a module that is not joined remains an import in the browser.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LATER: Final = re.compile(r'\bimport\("([^"]+)"\)')
 _LEFT: Final = re.compile(r"^\s*(?:export|import)\b(?!\(|\.)|[;}](?:export|import)[ {]", re.MULTILINE)
 
 _HEAD: Final = """\
-// All modules of the console, joined when the server started; each is run when it is first asked for.
+// All modules of the console, joined when the server started; each runs when it is first imported.
 const done = {};
 const use = (name) => (done[name] ??= modules[name]());
 const later = async (name) => use(name);
@@ -32,11 +32,11 @@ const modules = {
 
 def joined(modules: Mapping[str, str], first: str, place: str) -> str:
     """
-    Return one module that does what C{first} does.
+    Return one module that has the effect of C{first}.
 
     @param modules: texts by path.
-    @param place: the path at which it is served, in the folder of whatever says C{import.meta.url}.
-    @raise ValueError: a module is not in the style that this takes, or two need each other.
+    @param place: the path at which it is served, in the folder of the modules that use C{import.meta.url}.
+    @raise ValueError: a module is not in the required style, or modules import each other in a circle.
     """
     needs: dict[str, set[str]] = {}
     bodies = [_body(path, modules[path], modules, place, needs) for path in sorted(modules)]
@@ -96,7 +96,7 @@ def _body(path: str, text: str, modules: Mapping[str, str], place: str, needs: d
 
 
 def _names(what: str) -> str:
-    """Return what an import names as a pattern that takes an object apart."""
+    """Return the names of an import as a destructuring pattern."""
     what = what.strip()
     if not what.startswith("{"):
         return f"{{ default: {what} }}"
@@ -104,12 +104,12 @@ def _names(what: str) -> str:
 
 
 def _relative(path: str, place: str) -> str:
-    """Return a path as it is written in a module at another place."""
+    """Return a path relative to the module at C{place}."""
     return "../" * (place.count("/")) + path
 
 
 def _check_order(needs: Mapping[str, set[str]]) -> None:
-    """Let modules pass of which none needs, by whatever way, itself. @raise ValueError: one does."""
+    """Check that no module imports itself, directly or indirectly. @raise ValueError: one does."""
     ready: set[str] = set()
     while len(ready) < len(needs):
         more = {path for path, needed in needs.items() if path not in ready and needed <= ready}

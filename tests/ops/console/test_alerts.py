@@ -1,4 +1,4 @@
-"""The page of alerts: what fires, the badge as it comes, silences, rules, history."""
+"""The alerts page: firing alerts, the badge, silences, rules, history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AlertWordsTests(SynchronousTestCase):
     """The rules as the console knows them."""
 
     def test_rules(self) -> None:
-        """Every rule of the server has its words in every language, and no other has."""
+        """Every rule of the server, and no other, has texts in every language."""
         folder = files("smartgo.ops") / "console" / "static"
         for language in ("en", "zh"):
             table = json.loads((folder / "i18n" / f"{language}.json").read_text())
@@ -37,7 +37,7 @@ class AlertsPageTests(ConsoleCase):
     """Alerts."""
 
     async def fire(self, *names: str) -> None:
-        """Let brokers be down that there are not."""
+        """Report invented brokers as down."""
         watch = self.ops.alerts
         watch.table.adjust("broker-down", Adjusted(seconds=0))
         watch.table.adjust("broker-gone", Adjusted(enabled=False))
@@ -47,7 +47,7 @@ class AlertsPageTests(ConsoleCase):
 
     @in_browser()
     def test_badge(self, page: Page) -> None:
-        """The badge comes while the page is open, and goes when all is well."""
+        """The badge appears while the page is open, and disappears when no alert fires."""
         self.assertEqual(page.locator("[data-test=alarm]").count(), 0)
         self.do(self.fire, "broker-x", "broker-y")
         page.locator("[data-test=alarm]").get_by_text("2", exact=True).wait_for()
@@ -56,7 +56,7 @@ class AlertsPageTests(ConsoleCase):
 
     @in_browser()
     def test_silence(self, page: Page) -> None:
-        """An alert is silenced with a comment: it is listed still, and counts no more; ending that undoes it."""
+        """A silenced alert stays listed but is not counted; ending the silence restores it."""
         self.press(page, "ge", page.get_by_text("No alerts"))
         self.do(self.fire, "broker-x")
         row = page.get_by_role("row").filter(has_text="broker-x")
@@ -76,7 +76,7 @@ class AlertsPageTests(ConsoleCase):
 
     @in_browser()
     def test_silence_everything(self, page: Page) -> None:
-        """To silence everything, whatever it is about, has to be said."""
+        """Silencing all alerts on all subjects needs a separate check box."""
         self.do(self.fire, "broker-x", "broker-y")
         self.go(page, "alerts/silences")
         page.get_by_role("button", name="New silence").click()
@@ -93,7 +93,7 @@ class AlertsPageTests(ConsoleCase):
 
     @in_browser()
     def test_rules(self, page: Page) -> None:
-        """A rule's threshold is set in the unit that people use, and set back."""
+        """A rule's threshold is edited in the unit that people use, and can be restored to the default."""
         self.go(page, "alerts/rules")
         page.get_by_role("button", name="Change Disk is nearly full").click()
         dialog = page.get_by_role("dialog", name="Disk is nearly full")
@@ -109,7 +109,7 @@ class AlertsPageTests(ConsoleCase):
 
     @in_browser()
     def test_history(self, page: Page) -> None:
-        """What was wrong is listed with how long it lasted."""
+        """Resolved alerts are listed with their duration."""
         self.do(self.fire, "broker-x")
         self.do(self.fire)
         self.go(page, "alerts/history")

@@ -1,4 +1,4 @@
-"""What docs/console-comparison.rst says of this console."""
+"""The claims of docs/console-comparison.rst about this console."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def read(path: str) -> str:
 
 
 class ComparisonTests(SynchronousTestCase):
-    """The column that is about ours."""
+    """The column about smartgo."""
 
     def test_named(self) -> None:
-        """Every "yes" names a test that there is: a function of this folder, or a whole module of tests."""
+        """Every "yes" names an existing test: a function in this folder, or a whole test module."""
         there = {"tests.ops.test_fuzz"}
         for name in os.listdir(HERE):
             if name.startswith("test_") and name.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Definitions in the console: written to a file, looked at, brought in."""
+"""Definitions in the console: export, preview, import."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class DefinitionsTests(ConsoleCase):
-    """The page of definitions."""
+    """The definitions page."""
 
     def choose(self, page: Page, content: Any, name: str = "definitions.json") -> None:
-        """Give the page a file."""
+        """Choose a file in the form."""
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         page.get_by_label("File").set_input_files({"name": name, "mimeType": "application/json", "buffer": data})
 
     @in_browser()
     def test_definitions(self, page: Page) -> None:
-        """They are written to a file, and brought in after a look at what would become of each."""
+        """Definitions are exported to a file, and imported after a preview of each item."""
         self.do(self.make_topic, "Orders", 3)
         self.press(page, "gi", page.get_by_role("heading", name="Definitions", level=1))
         with page.expect_download() as download:
@@ -51,7 +51,7 @@ class DefinitionsTests(ConsoleCase):
 
     @in_browser(errors=(400,))
     def test_bad_file(self, page: Page) -> None:
-        """What is no JSON is told at once; what is wrong in a file is told with the name of the item."""
+        """A file that is not JSON is refused at once; an error in a file is shown with the name of the item."""
         self.go(page, "definitions")
         self.choose(page, b"topics: {}", "d.yaml")
         page.get_by_text("d.yaml is not valid JSON").wait_for()

@@ -1,4 +1,4 @@
-"""The console's files: what is served where, that it needs nothing from elsewhere, and that its languages are equal."""
+"""The console's files: their paths, that none comes from another host, and that the language tables match."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _FILLED: Final = re.compile(r"\{(\w+)\}")
 
 
 def own() -> dict[str, str]:
-    """The files that are ours, by their path, as they are written."""
+    """Return the files of C{static} by path, as they are in the source tree."""
     root = files("smartgo.ops") / "console" / "static"
     return {path: content.decode() for path, (content, _) in collected(root, "static")}
 
 
 def table(language: str) -> dict[str, str]:
-    """The sentences of a language."""
+    """Return the texts of a language."""
     found: dict[str, str] = json.loads(own()[f"static/i18n/{language}.json"])
     return found
 
 
 class FilesTests(SynchronousTestCase):
-    """What is served."""
+    """The served files."""
 
     def setUp(self) -> None:
         self.front = Front()
         self.addCleanup(self.front.stop)
 
     def test_index(self) -> None:
-        """The page is asked for anew each time, and names files that are kept for good."""
+        """The page is never cached, and refers to files that are cached for good."""
         answer = self.front.ask("GET", "//")
         self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/html; charset=utf-8"))
         self.assertEqual(answer.headers["cache-control"], "no-cache")
@@ -52,7 +52,7 @@ class FilesTests(SynchronousTestCase):
             self.assertEqual(found.headers["cache-control"], "public, max-age=31536000, immutable", path)
 
     def test_types(self) -> None:
-        """Modules have a type that browsers run, and every file has the policy of the site."""
+        """Modules have a type that browsers run, and every file has the security policy of the site."""
         by_type = {path.rpartition(".")[2]: (path, page) for path, page in console_pages().items()}
         self.assertGreaterEqual(len(by_type), 7)
         for path, page in by_type.values():
@@ -63,17 +63,17 @@ class FilesTests(SynchronousTestCase):
                 self.assertEqual(page.content_type, "text/javascript; charset=utf-8")
 
     def test_etag(self) -> None:
-        """Who has the page already is told so."""
+        """A request for an unchanged page is answered with 304."""
         tag = self.front.ask("GET", "//").headers["etag"]
         self.assertEqual(self.front.ask("GET", "//", headers={"If-None-Match": tag}).status, 304)
 
     def test_nothing_inline(self) -> None:
-        """The page has no script and no style of its own: the policy allows none."""
+        """The page has no inline script and no inline style: the policy allows none."""
         page = console_pages()["/"].content.decode()
         self.assertNotRegex(page, r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:")
 
     def test_modules_are_there(self) -> None:
-        """Every module that one imports is served, or was joined, by a relative path: none is from another host."""
+        """Every imported module is served, or was joined, by a relative path: none is from another host."""
         pages = {path.split("/", 3)[3]: page for path, page in console_pages().items() if path != "/"}
         for path, page in pages.items():
             if not path.endswith((".js", ".mjs")):
@@ -89,7 +89,7 @@ class FilesTests(SynchronousTestCase):
                 self.assertIn("/".join(parts), pages, f"{path} imports {name}")
 
     def test_no_markup_from_data(self) -> None:
-        """No module of ours makes markup out of text, or runs text."""
+        """No module of the console creates markup from text, or runs text."""
         for path, text in own().items():
             if path.endswith(".js"):
                 unwanted = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerously|\beval\(|new Function"
@@ -97,7 +97,7 @@ class FilesTests(SynchronousTestCase):
 
 
 class LanguageTests(SynchronousTestCase):
-    """The sentences."""
+    """The language tables."""
 
     def test_equal_keys(self) -> None:
         """All languages have the same keys, none of them empty."""
@@ -106,7 +106,7 @@ class LanguageTests(SynchronousTestCase):
         self.assertEqual([key for key in english if not english[key].strip() or not chinese[key].strip()], [])
 
     def test_equal_blanks(self) -> None:
-        """A sentence has the same blanks to be filled in every language."""
+        """A text has the same placeholders in every language."""
         english, chinese = table("en"), table("zh")
         for key in english:
             self.assertEqual(sorted(_FILLED.findall(english[key])), sorted(_FILLED.findall(chinese[key])), key)
@@ -122,11 +122,11 @@ class LanguageTests(SynchronousTestCase):
                     self.assertIn(one, english, path)
 
     def test_said(self) -> None:
-        """The sentences of the server's explanations are in the tables, in English word by word."""
+        """The texts of the server's delivery checks are in the tables, in English word by word."""
         said = {key.removeprefix("said."): text for key, text in table("en").items() if key.startswith("said.")}
         self.assertEqual(said, SENTENCES)
 
     def test_translated(self) -> None:
-        """Chinese sentences are Chinese, besides names that are the same everywhere."""
+        """Chinese texts are Chinese, except names that are the same in every language."""
         same = [key for key, text in table("zh").items() if not re.search("[一-鿿]", text)]
         self.assertLess(len(same), 20, same)

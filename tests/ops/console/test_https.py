@@ -19,7 +19,7 @@ class HttpsTests(ConsoleCase):
     """A node with a certificate."""
 
     async def start(self) -> None:
-        """Start a node whose authority the browser does not know."""
+        """Start a node with a certificate authority that the browser does not know."""
         self.live = Live(self.folder, **certificates(self.folder, Authority()))
         await self.live.start()
         self.client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", "test")

@@ -1,4 +1,4 @@
-"""The console's modules as one."""
+"""Joining the console's modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODE: Final = which("node")
 
 
 class JoinedTests(SynchronousTestCase):
-    """What becomes of modules."""
+    """The joined module."""
 
     def run_joined(self, first: str, **modules: str) -> list[str]:
         """Join modules of the folder C{app}, run them, and return the lines that they wrote."""
@@ -29,7 +29,7 @@ class JoinedTests(SynchronousTestCase):
         return ran.stdout.splitlines()
 
     def test_forms(self) -> None:
-        """Every way in which modules import and export gives what it gives to a browser, each module run once."""
+        """Every form of import and export has the same effect as in a browser, and each module runs once."""
         lines = self.run_joined(
             "main",
             main=(
@@ -59,7 +59,7 @@ class JoinedTests(SynchronousTestCase):
         self.assertEqual(lines, ["Page 5"])
 
     def test_later(self) -> None:
-        """A module that is imported by a call is run when that is called, and what it raises is a rejection."""
+        """A module that is imported by a call runs when the call is made, and its exception is a rejection."""
         lines = self.run_joined(
             "main",
             main=(
@@ -73,12 +73,12 @@ class JoinedTests(SynchronousTestCase):
         self.assertEqual(lines, ["before", "run", "7", "broken"])
 
     def test_outside(self) -> None:
-        """What is not joined is imported by the browser, from where it lies as seen from the joined module."""
+        """A module that is not joined is imported by the browser, with a path relative to the joined module."""
         text = joined({"a/b/x.js": 'import("../big.mjs").then(show);\n'}, "a/b/x.js", "a/all.js")
         self.assertIn('import("../a/big.mjs")', text)
 
     def test_refused(self) -> None:
-        """What could not be joined faithfully is refused: missing modules, circles, other styles."""
+        """Modules that cannot be joined correctly are refused: missing modules, circles, other styles."""
         for wanted, modules in (
             ("a.js imports ./b.js, which is not joined", {"a.js": 'import { b } from "./b.js";\n'}),
             ("each other: a.js, b.js", {"a.js": 'import "./b.js";\n', "b.js": 'import "./a.js";\n', "c.js": "x();\n"}),

@@ -1,4 +1,4 @@
-"""The console before 10,000 topics and 100 groups with positions in 100 topics each, one of them in all."""
+"""The console with 10,000 topics and 100 groups with offsets in 100 topics each, one of them in all topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STALL: Final = 0.25  # seconds of its thread's time for which the reactor may be
 REQUESTS: Final = 14  # of a page that is opened by its address, with nothing kept from before
 SIZE: Final = 160_000  # bytes of all of them, as they are sent
 TIMED: Final = os.environ.get("SMARTGO_TIMES") == "1"
-"""Whether LIMIT and STALL are held, too: on an idle machine, and without coverage, which slows the broker down."""
+"""Whether LIMIT and STALL are checked too: on an idle machine, and without coverage, which slows the broker down."""
 
 PLACES: Final = (
     "overview",
@@ -45,12 +45,12 @@ READY: Final = """() => {
 
 
 def topic(name: str, perm: int = 6) -> dict[str, Any]:
-    """A topic as brokers keep it."""
+    """Return a topic as brokers store it."""
     return {"topicName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": perm}
 
 
 class ManyTests(ConsoleCase):
-    """A store with much in it."""
+    """A large store."""
 
     async def prepare(self) -> None:
         """Write the broker's tables before it starts."""
@@ -86,19 +86,19 @@ class ManyTests(ConsoleCase):
         self.beats.start(0.01, now=False)
 
     async def stop(self) -> None:
-        """Stop looking at the clock, too."""
+        """Stop measuring the reactor, too."""
         self.beats.stop()
         await super().stop()
 
     def beat(self) -> None:
-        """Note for how long the reactor did one thing, by the time that its thread was given."""
+        """Record the longest time for which the reactor was busy, in CPU time of its thread."""
         now = time.thread_time()
         self.longest = max(self.longest, now - self.seen)
         self.seen = now
 
     @in_browser()
     def test_pages(self, page: Page) -> None:
-        """Each page is there, within a second where that is looked at, and lists show fifty rows of all."""
+        """Each page is complete, within a second if that is checked, and lists show fifty rows."""
         took: dict[str, float] = {}
         for _ in range(3):
             for place in PLACES:
@@ -121,7 +121,7 @@ class ManyTests(ConsoleCase):
 
     @in_browser()
     def test_cold(self, page: Page) -> None:
-        """Who opens the console by an address asks for few things, and for little."""
+        """Opening the console by an address takes few requests and few bytes."""
         state = page.context.storage_state()
         for place in ("topics", "groups/group-000", "overview"):
             context = page.context.browser.new_context(storage_state=state)  # type: ignore[union-attr]  # it has one

@@ -47,13 +47,13 @@ EVIL: Final = f"<script>{MARK}</script><img src=x onerror='{MARK}'>"
 
 
 async def never(job: RestJob) -> None:
-    """A search that goes on until somebody cancels it."""
+    """Run a search that never ends until it is cancelled."""
     job.progress(7, 9, "reading")
     await Deferred()
 
 
 def shown_keys(page: Page) -> list[str]:
-    """Keys that stand on a page in place of their sentences."""
+    """Return the keys that a page shows instead of their texts."""
     text = page.inner_text("body")
     return [key for key in table("en") if "." in key and key in text.split()]
 
@@ -62,7 +62,7 @@ class PagesTests(ConsoleCase):
     """Pages."""
 
     async def register_slave(self, name: str) -> None:
-        """Tell the registry of a slave that does not answer, and of no master."""
+        """Register a slave that does not answer, and no master."""
         header = RegisterBrokerRequest(
             broker_name=name, broker_addr="127.0.0.1:1", cluster_name="DefaultCluster", ha_server_addr="", broker_id=1
         )
@@ -73,7 +73,7 @@ class PagesTests(ConsoleCase):
         self.ops.view.forget()
 
     async def fill(self) -> None:
-        """Put something onto every page."""
+        """Create content for every page."""
         await self.make_topic("Orders")
         await self.make_topic("Payments", 2)
         await self.send("Orders", *(b'{"order": %d}' % number for number in range(8)), tag="new", keys=["key-7"])
@@ -83,7 +83,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_every_page(self, page: Page) -> None:
-        """Each page shows itself in both languages, light and dark, without an error."""
+        """Each page is drawn in both languages, light and dark, without an error."""
         self.do(self.fill)
         for language in ("en", "zh"):
             names = table(language)
@@ -103,7 +103,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_every_detail(self, page: Page) -> None:
-        """Each page about one thing shows itself, and each of its tabs."""
+        """Each detail page is drawn, with each of its tabs."""
         self.do(self.fill)
         places = {
             "topics/Orders": ("queues", "groups", "route", "settings"),
@@ -138,7 +138,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_chart_moves(self, page: Page) -> None:
-        """The overview's chart gets a point a second, and shows what is sent."""
+        """The overview's chart gets a point per second, and shows the sends."""
         self.do(self.make_topic, "Orders")
         page.get_by_text("Live", exact=True).wait_for()
         chart = page.get_by_label("Messages per second")
@@ -160,7 +160,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_attention(self, page: Page) -> None:
-        """The overview says what somebody should look at: a group that waits without a member."""
+        """The overview shows a problem that needs attention: a group with lag and no members."""
         self.do(self.fill)
         self.do(self.send, "Orders", b"nobody takes it")
         page.reload()
@@ -169,7 +169,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_no_master(self, page: Page) -> None:
-        """The overview says which broker name has slaves alone, and not that all are up."""
+        """The overview shows which broker name has only slaves, and not that all brokers are up."""
         self.do(self.register_slave, "lonely")
         page.reload()
         page.locator(".stat", has_text="Brokers").get_by_text("without a master: 1").wait_for()
@@ -178,7 +178,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_slave_alone(self, page: Page) -> None:
-        """Without a master the bar does not say that all is well, nor the map that its slave is up to date."""
+        """Without a master, the bar does not report all brokers up, nor the cluster page the slave as up to date."""
 
         def alone(route: Any) -> None:
             answer = route.fetch()
@@ -221,7 +221,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_search_by_time(self, page: Page) -> None:
-        """A search through a span of time tells its progress, its rows can be narrowed, and its job is listed."""
+        """A search by time shows its progress, its results can be filtered, and its job is listed."""
         self.do(self.fill)
         self.go(page, "messages?by=time")
         page.get_by_label("Topic", exact=True).fill("Orders")
@@ -236,7 +236,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser(errors=(404, 409))  # what it says of itself may be asked for just when it is gone
     def test_close_a_client(self, page: Page) -> None:
-        """A client's connections are closed after a question, with a reason for the audit log."""
+        """A client's connections are closed after a confirmation, with a reason for the audit log."""
         self.do(self.fill)
         member = self.do(self.join, "audit", "Orders", [])
         try:
@@ -257,7 +257,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_found_into_a_file(self, page: Page) -> None:
-        """What a search found is saved as a file by the browser: a line of JSON for each message, with its body."""
+        """The browser saves the results of a search as a file: a line of JSON for each message, with its body."""
         self.do(self.fill)
         self.go(page, "messages?by=time")
         page.get_by_label("Topic", exact=True).fill("Orders")
@@ -272,14 +272,14 @@ class PagesTests(ConsoleCase):
 
     @in_browser(errors=(404,))
     def test_unknown_message(self, page: Page) -> None:
-        """A message that is not there is said so, and its topic asked for."""
+        """For an unknown message the page says so, and asks for the topic."""
         self.go(page, "messages/0123456789ABCDEF0123456789ABCDEF")
         page.get_by_text("Message not found").wait_for()
         page.get_by_text("To find a unique id, enter its topic too.").wait_for()
 
     @in_browser()
     def test_explain(self, page: Page) -> None:
-        """The way from a message to why a group did not get it is one click."""
+        """One click leads from a message to its delivery check for a group."""
         self.do(self.fill)
         (sent,) = self.do(self.send, "Orders", b"late")
         self.go(page, f"messages/{sent.message_id}?topic=Orders&tab=delivery")
@@ -290,7 +290,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_cancel_a_search(self, page: Page) -> None:
-        """A search that reads much tells how far it is, and ends when it is told to."""
+        """A long search shows its progress, and ends when it is cancelled."""
         self.ops.jobs.start("search", Principal("live", frozenset({"admin"})), never)
         (job,) = self.ops.jobs.all()
         self.go(page, f"messages?by=time&topic=Orders&job={job.id}")
@@ -301,7 +301,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_member(self, page: Page) -> None:
-        """A connected consumer tells of itself, and consumes a message once more when it is told to."""
+        """The page of a connected consumer shows its details, and the consumer consumes a message on request."""
         self.do(self.fill)
         got: list[bytes] = []
         client = self.do(self.join, "audit", "Orders", got)
@@ -322,11 +322,11 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_send_and_tail(self, page: Page) -> None:
-        """What is sent on one page arrives on another that follows the topic."""
+        """A message sent on one page arrives on another page that tails the topic."""
         self.do(self.make_topic, "Orders")
         self.go(page, "tail")
         page.get_by_label("Topic", exact=True).fill("Orders")
-        page.get_by_role("button", name="Follow").click()
+        page.get_by_role("button", name="Start tail").click()
         page.get_by_text("4 queues").wait_for()
         other = page.context.new_page()
         self.go(other, "send?topic=Orders")
@@ -342,7 +342,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_dead_letter(self, page: Page) -> None:
-        """A dead letter is mended and given out again; the group gets the mended one. All of them can be exported."""
+        """A dead letter is edited and resent; the group receives the edited one. All of them can be exported."""
         self.do(self.fill)
         self.go(page, "dlq")
         page.get_by_role("link", name="mailer").click()
@@ -363,7 +363,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_all_dead_letters(self, page: Page) -> None:
-        """Chosen dead letters, or all, are sent again by a job whose result is told."""
+        """Selected dead letters, or all, are resent by a job whose result is shown."""
         self.do(self.fill)
         self.go(page, "dlq/mailer")
         page.locator("tbody tr").nth(1).wait_for()
@@ -375,7 +375,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_positions(self, page: Page) -> None:
-        """A group is moved after a look at what that does, gets messages again, and is brought back."""
+        """Offsets of a group are reset after a preview, its messages are redelivered, and the reset is undone."""
         self.do(self.fill)
         before = self.positions()
         self.go(page, "groups/audit/positions")
@@ -393,7 +393,7 @@ class PagesTests(ConsoleCase):
         self.assertEqual(self.positions(), before)
 
     def positions(self) -> dict[int, int]:
-        """Where the group audit stands in Orders, by queue."""
+        """Return the consumer offsets of the group audit in Orders, by queue."""
         stats = self.do(self.ops.admin.groups.progress, "audit")
         return {
             queue.queue_id: one.consumer_offset for queue, one in stats.offset_table.items() if queue.topic == "Orders"
@@ -403,7 +403,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_topics(self, page: Page) -> None:
-        """Topics are made, changed, filtered and sorted by the server, and deleted after their name is typed."""
+        """Topics are created, edited, filtered and sorted by the server, and deleted after their name is typed."""
         for number in range(60):
             self.do(self.make_topic, f"Many{number:02d}", 1)
         self.go(page, "topics")
@@ -435,7 +435,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_groups(self, page: Page) -> None:
-        """Groups are made and changed."""
+        """Groups are created and edited."""
         self.go(page, "groups")
         page.get_by_role("button", name="New group").click()
         dialog = page.get_by_role("dialog")
@@ -453,7 +453,7 @@ class PagesTests(ConsoleCase):
 
     @in_browser()
     def test_tokens(self, page: Page) -> None:
-        """A token is made, shown once, good for what it says, and deleted."""
+        """A token is created, shown once, valid for its scope, and deleted."""
         self.go(page, "tokens")
         page.get_by_role("button", name="New token").click()
         page.get_by_label("Name").fill("robot")

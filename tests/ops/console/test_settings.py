@@ -1,4 +1,4 @@
-"""The page of settings: changing with a preview, what is kept, the history and taking back."""
+"""The settings page: changes with a preview, kept changes, history and undo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SettingsPageTests(ConsoleCase):
 
     @in_browser(errors=(400,))
     def test_change(self, page: Page) -> None:
-        """A setting is changed after a look at what that does; a wrong value is refused in words, on the server."""
+        """A setting is changed after a preview; the server refuses a wrong value with a reason."""
         self.go(page, "config?changeable=yes")
         page.get_by_role("button", name="Change brokerPermission").click()
         dialog = page.get_by_role("dialog", name="brokerPermission")
@@ -34,7 +34,7 @@ class SettingsPageTests(ConsoleCase):
 
     @in_browser()
     def test_history(self, page: Page) -> None:
-        """Changes are listed, by setting too, and taken back after a look that says whether restarts are concerned."""
+        """Changes are listed, also for one setting, and undone after a preview that names the effect on restarts."""
         self.do(self.change, "brokerPermission", "4", True)
         self.do(self.change, "autoCreateTopicEnable", "false", False)
         self.go(page, "config/history")
@@ -52,7 +52,7 @@ class SettingsPageTests(ConsoleCase):
 
     @in_browser(login=False, errors=(401, 403))
     def test_reader(self, page: Page) -> None:
-        """Who is no admin is told what the page needs, and shown nothing of it."""
+        """A user without the scope admin sees the required scope, and nothing of the page."""
         secret = self.do(self.make_reader)
         page.goto(self.live.url + "/")
         page.get_by_label("Token").fill(secret)
@@ -63,17 +63,17 @@ class SettingsPageTests(ConsoleCase):
         page.get_by_text("This page requires the scope admin").wait_for()
 
     def permission(self) -> int:
-        """What is in force."""
+        """Return the value in effect."""
         found: int = self.live.node._broker.settings.configuration.broker.broker_permission
         return found
 
     async def change(self, name: str, value: str, keep: bool) -> None:
-        """Change a setting otherwise than by the page."""
+        """Change a setting without the page."""
         from smartgo.broker.settings.changes import Who
 
         await self.live.node._broker.settings.change([(name, value)], Who("somebody", "127.0.0.1"), keep)
 
     async def make_reader(self) -> str:
-        """Make a token for reading; return it."""
+        """Create a token with the scope read; return it."""
         secret: str = self.ops.tokens.create("eyes", ["read"])[1]
         return secret

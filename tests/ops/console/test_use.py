@@ -1,4 +1,4 @@
-"""Using the console: logging in, keys, theme, language, search, what a restart leaves."""
+"""Using the console: login, keyboard shortcuts, theme, language, search, history after a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UseTests(ConsoleCase):
 
     @in_browser(login=False, errors=(401,))
     def test_login(self, page: Page) -> None:
-        """A wrong token is refused in words; a right one lets in; logging out ends it."""
+        """A wrong token is refused with a reason, a right one is accepted, and logging out ends the session."""
         page.goto(self.live.url + "/")
         page.get_by_label("Token").fill("wrong")
         page.get_by_role("button", name="Log in", exact=True).click()
@@ -31,7 +31,7 @@ class UseTests(ConsoleCase):
 
     @in_browser(login=False, errors=(401,))
     def test_login_link(self, page: Page) -> None:
-        """The link that is printed logs in once, and its code is not left in the address."""
+        """The printed link logs in once, and its code is removed from the address."""
         link = self.ops.login_url()
         page.goto(link)
         page.get_by_role("heading", name="Overview").wait_for()
@@ -45,7 +45,7 @@ class UseTests(ConsoleCase):
 
     @in_browser()
     def test_theme(self, page: Page) -> None:
-        """The theme is chosen by a button or a key, holds over a reload, and charts follow it."""
+        """The theme is chosen by a button or a key and kept over a reload, and charts follow it."""
         ground = "getComputedStyle(document.body).backgroundColor"
         light = page.evaluate(ground)
         page.locator("[data-test=theme]").click()  # light, whatever the system says
@@ -59,7 +59,7 @@ class UseTests(ConsoleCase):
 
     @in_browser()
     def test_language(self, page: Page) -> None:
-        """The language is chosen by a button, and holds over a reload."""
+        """The language is chosen by a button and kept over a reload."""
         page.locator("[data-test=language]").click()
         page.get_by_role("heading", name="概览").wait_for()
         page.reload()
@@ -68,13 +68,13 @@ class UseTests(ConsoleCase):
 
     @in_browser(login=False, locale="zh-CN")
     def test_language_of_the_browser(self, page: Page) -> None:
-        """Whose browser speaks Chinese is spoken to in Chinese."""
+        """A browser that prefers Chinese gets the Chinese texts."""
         page.goto(self.live.url + "/")
         page.get_by_role("heading", name="登录 smartgo").wait_for()
 
     @in_browser()
     def test_keys(self, page: Page) -> None:
-        """Everything can be done by keys: pages, the filter, rows, the search, help."""
+        """Pages, the filter, rows, the search and help can be used with the keyboard."""
         self.do(self.make_topic, "Alpha")
         self.do(self.make_topic, "Beta")
         self.press(page, "gt", page.get_by_role("heading", name="Topics", level=1))
@@ -97,11 +97,11 @@ class UseTests(ConsoleCase):
 
     @in_browser()
     def test_focus(self, page: Page) -> None:
-        """The first stop of Tab leaves the navigation out, and what has the focus is seen."""
+        """The first Tab stop skips the navigation, and the focus is visible."""
         page.reload()
         page.get_by_role("heading", name="Overview").wait_for()
         page.keyboard.press("Tab")
-        self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to the page")
+        self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to content")
         page.keyboard.press("Enter")
         self.until(page, "document.activeElement.id === 'main'")
         page.keyboard.press("Tab")
@@ -110,7 +110,7 @@ class UseTests(ConsoleCase):
 
     @in_browser()
     def test_names_for_everything(self, page: Page) -> None:
-        """Everything that can be pressed or filled in has a name for those who do not see it."""
+        """Every control has an accessible name."""
         self.do(self.make_topic, "Orders")
         for place in ("overview", "topics", "topics/Orders", "groups", "messages?by=time", "send", "config", "tokens"):
             self.go(page, place)
@@ -123,7 +123,7 @@ class UseTests(ConsoleCase):
             self.assertEqual(nameless, [], place)
 
     async def test_history(self) -> None:
-        """Charts remember what was before a restart."""
+        """Charts keep their history over a restart."""
         figures = ("putTps", "getTps", "putBytes", "getBytes", "diskRatio", "logBytes")
         now = self.live.env.clock.wall_ms()
         for minute in range(10, 2, -1):
@@ -133,5 +133,5 @@ class UseTests(ConsoleCase):
         await self.browse(self.look_at_history)
 
     def look_at_history(self, page: Page) -> None:
-        """Look whether the points are there."""
+        """Check that the points are present."""
         self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 7")

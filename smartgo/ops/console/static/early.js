@@ -1,4 +1,4 @@
-// Before anything is painted: the theme and the language that were chosen, so that nothing flashes.
+// Apply the chosen theme and language before the first paint, so that nothing flashes.
 (function () {
   "use strict";
   var root = document.documentElement;

@@ -1,4 +1,4 @@
-// How many alerts fire just now: heard as they come and go, while somebody sees the page.
+// The number of firing alerts, updated by events while the page is visible.
 import { html, signal, useEffect } from "./html.js";
 import { listen, may, session } from "./api.js";
 import { number } from "./format.js";
@@ -6,7 +6,7 @@ import { tn } from "./i18n.js";
 
 export const alarm = signal(null);
 
-// Hear of it from now on, as long as the shell is there and whoever sees it may read.
+// Subscribe to alert events, as long as the shell is shown and the user may read.
 export function useAlarm() {
   const who = session.value?.name;
   const allowed = may("read");

@@ -1,11 +1,11 @@
-// The one client of the API: sessions and their CSRF token, problems as errors, pages, jobs, live events.
+// The only client of the API: sessions and their CSRF token, problems as errors, pages, jobs, live events.
 import { signal } from "./html.js";
 
 const PREFIX = "/api/v1";
 
-// Who we are, as GET /session says; null until it has answered.
+// The session as GET /session returns it; null until it has answered.
 export const session = signal(null);
-// Whether somebody has to log in before anything more can be done.
+// Whether a login is required before any other request.
 export const loginWanted = signal(false);
 // Whether the last request reached the server.
 export const online = signal(true);
@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-// A path with its parts percent-encoded once: path`/topics/${name}/queues`.
+// Return a path with each part percent-encoded once: path`/topics/${name}/queues`.
 export function path(strings, ...parts) {
   return strings.reduce((whole, text, at) => whole + encodeURIComponent(parts[at - 1]) + text);
 }
@@ -76,7 +76,7 @@ export const put = async (where, body) => json(await ask("PUT", where, { body })
 export const patch = async (where, body) => json(await ask("PATCH", where, { body }));
 export const del = async (where, query) => json(await ask("DELETE", where, { query }));
 
-// Every row of a list, page by page, up to a limit: for exports and small lists only.
+// Return all rows of a list, page by page, up to a limit: for exports and small lists only.
 export async function all(where, query, limit = 2000) {
   const rows = [];
   let cursor = "";
@@ -88,10 +88,10 @@ export async function all(where, query, limit = 2000) {
   return rows;
 }
 
-// Where a link leads that has the browser save an answer by itself, as it comes: what is long has no room in a page.
+// Return a link with which the browser saves a long answer as it arrives, without keeping it in the page.
 export const addressOf = (where, query) => PREFIX + where + queryText(query);
 
-// What is no JSON: for downloads.
+// Fetch an answer that is not JSON, for downloads.
 export async function file(where, query) {
   const answer = await ask("GET", where, { query });
   return answer.blob();
@@ -121,7 +121,7 @@ export function may(scope) {
 
 // -- jobs --------------------------------------------------------------------------------------------------------
 
-// Follow a job until it ends; `told` hears of each state of it.
+// Follow a job until it ends; `told` is called with each state.
 export async function follow(id, told, abort) {
   for (let wait = 150; ; wait = Math.min(wait * 1.5, 1500)) {
     const job = await get(path`/jobs/${id}`, null, abort);
@@ -142,8 +142,8 @@ export async function follow(id, told, abort) {
 const EASY = 1000;
 const HARD = 30000;
 
-// Listen to server-sent events, and again after every break; returns what stops it.
-// `handlers` are by the event's name, besides `open` and `lost`. Unless it is to go on `unseen`, it rests while nobody
+// Listen to server-sent events and reconnect after every break; returns a function that stops it.
+// `handlers` are keyed by the event's name, `open` and `lost`. Without `unseen`, it pauses while nobody
 // sees the page: browsers allow six connections to a host, all tabs together.
 export function listen(where, query, handlers, unseen = false) {
   let source = null;
@@ -170,7 +170,7 @@ export function listen(where, query, handlers, unseen = false) {
       online.value = true;
       handlers.open?.();
     };
-    // The browser's own reconnecting gives up where the answer is an error; ours does not.
+    // The browser does not reconnect after an error answer; this code does.
     source.onerror = () => {
       close();
       handlers.lost?.();

@@ -1,6 +1,6 @@
-// What several pages say of brokers.
+// Facts about brokers that several pages show.
 
-// Names that have slaves alone: nothing can be stored there.
+// Return the names that have only slaves: they cannot store messages.
 export function masterless(brokers) {
   const led = new Set(brokers.filter((one) => one.id === 0).map((one) => one.name));
   return [...new Set(brokers.map((one) => one.name))].filter((name) => !led.has(name));

@@ -1,10 +1,10 @@
-// A line chart over time, by uPlot, in the colours of the theme, with a legend of our own that is text.
+// A line chart over time, by uPlot, in the colours of the theme, with a legend as text.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { clock } from "./format.js";
 import { t } from "./i18n.js";
 import { colour, isDark } from "./theme.js";
 
-// Bigger than all the rest of the console, and on few pages: it comes when the first of these does.
+// uPlot is larger than the rest of the console and few pages use it: it is loaded with the first chart.
 let Plot = null;
 const coming = import("../../vendor/uPlot.mjs").then((found) => {
   Plot = found.default;
@@ -19,7 +19,7 @@ function widest(_, labels) {
   return Math.max(40, ...(labels ?? []).map((one) => one.length * 6.5 + 14));
 }
 
-// Points with a hole wherever nobody looked: a time much longer than those before and after it.
+// Insert a gap where no points were recorded: where a time step is much longer than its neighbours.
 function holed(times, columns) {
   const holes = [];
   for (let at = 1; at < times.length - 1; at += 1) {
@@ -41,7 +41,7 @@ function holed(times, columns) {
 }
 
 // `series`: [{ name, colour (of the style sheet), values: [number or null] }]; `times`: seconds since 1970.
-// `binary`: they are bytes, whose round numbers are powers of two.
+// `binary`: the values are bytes, whose round numbers are powers of two.
 export function Chart({ times, series, format, height = 180, label, binary = false }) {
   const box = useRef(null);
   const plot = useRef(null);

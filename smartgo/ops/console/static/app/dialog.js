@@ -7,7 +7,7 @@ const shown = signal(null);
 const notices = signal([]);
 let serial = 0;
 
-// Show a dialog: `draw(close)` gives what is in it. Fires with what `close` was given; undefined where it was left.
+// Show a dialog with the content `draw(close)`. Resolves with the argument of `close`; undefined if it was dismissed.
 export function openDialog(title, draw, wide = false) {
   shown.value?.settle(undefined);
   return new Promise((resolve) => {
@@ -39,7 +39,7 @@ function dismiss(id) {
   notices.value = notices.value.filter((one) => one.id !== id);
 }
 
-// Do something that can fail; say so in a notice. Fires with whether it was done.
+// Run something that can fail, and show a notice if it does. Resolves with whether it succeeded.
 export async function attempt(work, said) {
   try {
     await work();
@@ -51,7 +51,7 @@ export async function attempt(work, said) {
   }
 }
 
-// Ask before something that cannot be taken back. With `typed`, that name has to be written first.
+// Ask for confirmation. With `typed`, the user must type that name first.
 export function confirm({ title, text, action, typed, danger = true }) {
   return openDialog(title, (close) => html`<${Confirmation} ...${{ text, action, typed, danger, close }} />`);
 }
@@ -114,7 +114,7 @@ function Shown({ one }) {
   </dialog>`;
 }
 
-// Where dialogs and notices are drawn.
+// The place where dialogs and notices are drawn.
 export function Overlays() {
   return html`${shown.value && html`<${Shown} key=${shown.value.title} one=${shown.value} />`}
     <div class="notices" role="status" aria-live="polite">

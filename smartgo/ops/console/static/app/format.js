@@ -1,4 +1,4 @@
-// Numbers, sizes and times as people read them, in the language that is shown.
+// Numbers, sizes and times, formatted in the current language.
 import { language, t } from "./i18n.js";
 
 const NONE = "–";
@@ -19,7 +19,7 @@ export function number(value) {
   return formatter(Intl.NumberFormat, "number", { maximumFractionDigits: 2 }).format(value);
 }
 
-// 12,345 stays, 1234567 becomes 1.23 M: for figures that are watched, not copied.
+// 12,345 stays, 1234567 becomes 1.23 M: for figures that are displayed, not copied.
 export function short(value) {
   if (value === null || value === undefined) return NONE;
   if (Math.abs(value) < 100000) return number(value);
@@ -48,7 +48,7 @@ export function percent(value) {
   return formatter(Intl.NumberFormat, "percent", { style: "percent", maximumFractionDigits: 1 }).format(value);
 }
 
-// A wall-clock time of this browser's zone, to the millisecond where asked.
+// A wall-clock time in this browser's zone, on request with milliseconds.
 export function time(ms, precise = false) {
   if (!ms || ms < 0) return NONE;
   const options = {

@@ -1,4 +1,4 @@
-// What every module draws with. All values become text nodes or properties; nothing here takes markup from data.
+// The drawing functions of every module. All values become text nodes or properties; none is parsed as markup.
 import { h, render, Fragment } from "../../vendor/preact.mjs";
 import htm from "../../vendor/htm.mjs";
 
@@ -7,7 +7,7 @@ export { useEffect, useLayoutEffect, useMemo, useRef, useState, useCallback } fr
 export { signal, computed, effect, batch, useSignal, useComputed } from "../../vendor/signals.mjs";
 export const html = htm.bind(h);
 
-// Join class names, leaving out what does not hold.
+// Join class names, leaving out false ones.
 export function cx(...names) {
   return names.filter(Boolean).join(" ");
 }

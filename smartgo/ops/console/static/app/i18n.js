@@ -1,4 +1,4 @@
-// Sentences in the languages there are. A table is one flat object; all tables have the same keys (a test says so).
+// Texts in all languages. A table is one flat object; all tables have the same keys (a test checks this).
 import { effect, signal } from "./html.js";
 import { keep, kept } from "./store.js";
 
@@ -24,7 +24,7 @@ async function load(language) {
 
 export const language = signal(preferred());
 
-// Nothing is drawn before the first table is there.
+// Nothing is drawn before the first table is loaded.
 export const ready = load(language.value);
 
 effect(() => {
@@ -37,14 +37,14 @@ export async function setLanguage(wanted) {
   language.value = wanted;
 }
 
-// The sentence of a key, with {names} replaced. An unknown key is shown as it is: better than nothing at all.
+// Return the text of a key, with {names} replaced. An unknown key is returned as it is.
 export function t(key, values) {
   const sentence = tables[language.value][key] ?? key;
   if (!values) return sentence;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-// As t, for a number of things: the key's ".one" or ".other", with {n} the number as people write it.
+// As t, for a count: uses the key's ".one" or ".other", with {n} as the formatted number.
 export function tn(key, count, values) {
   const rule = new Intl.PluralRules(language.value).select(count) === "one" ? "one" : "other";
   return t(`${key}.${rule}`, { n: new Intl.NumberFormat(language.value).format(count), ...values });

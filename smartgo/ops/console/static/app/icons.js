@@ -1,4 +1,4 @@
-// Line drawings on a grid of 24, each a path.
+// Line icons on a grid of 24, each a path.
 import { html } from "./html.js";
 
 const PATHS = {

@@ -1,4 +1,4 @@
-// Keys: g and a letter go to a page, / to the filter or the search, ? shows all of them.
+// Keyboard shortcuts: g and a letter open a page, / the filter or the search, ? lists all shortcuts.
 import { html } from "./html.js";
 import { closeDialog, openDialog } from "./dialog.js";
 import { t } from "./i18n.js";

@@ -1,4 +1,4 @@
-// Logging in with a token, or looking around without one where that is allowed.
+// The login with a token, or read-only access without one where that is allowed.
 import { html, useState } from "./html.js";
 import { logIn, loginWanted, session } from "./api.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
@@ -19,7 +19,7 @@ export function Login() {
     setBusy(true);
     setError("");
     try {
-      // A whole login link may be pasted too.
+      // The field also accepts a whole login link.
       const code = /#login=([\w-]+)$/.exec(written)?.[1];
       await logIn(code ? { code } : { token: written });
     } catch (problem) {

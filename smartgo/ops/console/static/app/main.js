@@ -1,4 +1,4 @@
-// The beginning: who we are, then the shell.
+// The entry point: load the session, then draw the shell.
 import { html, render } from "./html.js";
 import { logIn, whoAmI } from "./api.js";
 import { toast } from "./dialog.js";
@@ -28,7 +28,7 @@ async function begin() {
 
 const root = document.getElementById("root");
 
-// The page's module comes while the server says who we are; a failure is met where it is drawn.
+// The page's module loads while the session is requested; a failure is shown where the page is drawn.
 PAGES.find((one) => one.id === (place.value.parts[0] ?? "overview"))
   ?.load()
   .catch(() => {});

@@ -1,4 +1,4 @@
-// Small things that every page is made of.
+// Small components that every page uses.
 import { cx, html, useEffect, useState } from "./html.js";
 import { t } from "./i18n.js";
 import { Icon } from "./icons.js";
@@ -36,7 +36,7 @@ export function Card({ title, actions, children, flush = false, class: extra }) 
   </section>`;
 }
 
-// A figure that is watched.
+// One figure with its label.
 export function Stat({ label, value, note, tone, href }) {
   const inside = html`<span class="stat-label">${label}</span>
     <span class=${cx("stat-value", tone && `tone-${tone}`)}>${value}</span>
@@ -108,7 +108,7 @@ export function Code({ children, copy = false }) {
   return html`<span class="code-line"><code>${children}</code>${copy && html`<${Copy} text=${children} />`}</span>`;
 }
 
-// Names and values; rows are [name, value] pairs, those without a value are left out.
+// Names and values; rows are [name, value] pairs, and rows without a value are left out.
 export function Facts({ rows }) {
   return html`<dl class="facts">
     ${rows
@@ -143,14 +143,14 @@ export function Skeleton({ lines = 4 }) {
   </div>`;
 }
 
-// What `useResource` returned, shown as it is: bones, what went wrong, or the thing itself.
-// Which brokers an answer was made without.
+// The brokers that are missing in an answer.
 export function Missing({ from }) {
   return (from?.missing ?? []).map(
     (one) => html`<p key=${one.broker} class="hint hint-warn card-note" role="status" data-test="missing">${t("missing.one", one)}</p>`,
   );
 }
 
+// Draw the state of `useResource`: placeholders while loading, the error, or the content.
 export function Loaded({ from, lines, children }) {
   if (from.data !== null && !(from.stale && from.loading)) return html`<${Missing} from=${from.data} />${children(from.data)}`;
   if (from.error) return html`<${Failure} error=${from.error} again=${from.reload} />`;
@@ -184,7 +184,7 @@ export function Tabs({ tabs, chosen, label }) {
 
 let serial = 0;
 
-// A label with its field; `children` draws the field, given the id that ties both.
+// A label with its field; `children` draws the field with the id that connects both.
 export function Field({ label, hint, error, children, inline = false }) {
   const [id] = useState(() => `field-${(serial += 1)}`);
   const described = hint || error ? `${id}-hint` : undefined;
@@ -213,7 +213,7 @@ export function Progress({ done, total }) {
   return html`<progress class="progress" max=${total || undefined} value=${total ? done : undefined}></progress>`;
 }
 
-// A share of a whole, such as of a disk.
+// A ratio, such as the usage of a disk, as a bar.
 export function Meter({ ratio, label }) {
   const tone = ratio >= 0.9 ? "bad" : ratio >= 0.75 ? "warn" : "good";
   const width = `${Math.max(0, Math.min(1, ratio)) * 100}%`;

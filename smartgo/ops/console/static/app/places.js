@@ -1,4 +1,4 @@
-// The pages there are: their place in the navigation, their key after g, and who draws them, loaded when needed.
+// All pages: their place in the navigation, their shortcut after g, and their module, loaded on demand.
 export const PAGES = [
   { id: "overview", key: "o", section: "watch", load: () => import("../pages/overview.js") },
   { id: "alerts", key: "e", section: "watch", load: () => import("../pages/alerts.js") },

@@ -1,10 +1,10 @@
-// Answers of the API as state of a component: loading, data, error, again.
+// Answers of the API as component state: loading, data, error, reload.
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 
 const NOTHING = { data: null, error: null, loading: true };
 
-// Ask by `ask(abort)` now, whenever `deps` change, and every `every` milliseconds while the page is seen.
-// What was there before stays while the same question is asked again.
+// Call `ask(abort)` now, whenever `deps` change, and every `every` milliseconds while the page is visible.
+// The previous data stays while the same request is repeated.
 export function useResource(ask, deps, every = 0) {
   const [state, setState] = useState(NOTHING);
   const [round, setRound] = useState(0);

@@ -1,4 +1,4 @@
-// Places in the console, in the address's fragment: #/topics/NAME?q=text.
+// Places in the console, stored in the fragment of the address: #/topics/NAME?q=text.
 import { signal } from "./html.js";
 import { queryText } from "./api.js";
 
@@ -33,7 +33,7 @@ export function go(parts, query, replace = false) {
   }
 }
 
-// Change some parameters of this place, without another step in the browser's history.
+// Change some parameters of the current place, without a new entry in the browser's history.
 export function setQuery(changes) {
   const query = { ...place.value.query, ...changes };
   go(place.value.parts, query, true);

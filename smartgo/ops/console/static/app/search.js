@@ -1,4 +1,4 @@
-// The search of the bar: topics, groups and clients by a part of their name, messages by their id.
+// The search in the top bar: topics, groups and clients by part of their name, messages by their id.
 import { cx, html, useEffect, useRef, useState } from "./html.js";
 import { get } from "./api.js";
 import { t } from "./i18n.js";

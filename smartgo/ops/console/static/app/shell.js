@@ -1,4 +1,4 @@
-// What is around every page: navigation, the bar with cluster, health and search, the login.
+// The frame around every page: navigation, the top bar with cluster, health and search, and the login.
 import { AlarmBadge, useAlarm } from "./alarm.js";
 import { cx, html, signal, useEffect, useState } from "./html.js";
 import { get, loginWanted, logOut, may, online, session } from "./api.js";
@@ -141,7 +141,7 @@ function Bar() {
   </header>`;
 }
 
-// The page of a place, loaded the first time somebody goes there.
+// The page of a place, loaded when it is first opened.
 function Content({ page, parts, query }) {
   const [loaded, setLoaded] = useState({ id: null, Draw: null, error: null });
   useEffect(() => {
@@ -189,7 +189,7 @@ export function Shell() {
     <${Overlays} />`;
 }
 
-// The fragment is a place here, so that the link must not change it.
+// The fragment is a place in the console, so the link must not change it.
 function skip(event) {
   event.preventDefault();
   document.getElementById("main").focus();

@@ -1,4 +1,4 @@
-// What this browser keeps of a person's choices; nothing secret.
+// Choices that this browser stores for a person; nothing secret.
 const PREFIX = "smartgo.";
 
 export function kept(name, otherwise = null) {
@@ -14,6 +14,6 @@ export function keep(name, value) {
     if (value === null) localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, value);
   } catch {
-    // A browser that keeps nothing: the choice holds for this page.
+    // The browser stores nothing: the choice applies to this page view only.
   }
 }

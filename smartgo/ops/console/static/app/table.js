@@ -1,4 +1,4 @@
-// Tables: of rows that are at hand, and of lists that the server filters, sorts and cuts.
+// Tables: of given rows, and of lists that the server filters, sorts and pages.
 import { cx, html, useEffect, useRef, useState } from "./html.js";
 import { get } from "./api.js";
 import { number } from "./format.js";
@@ -10,7 +10,7 @@ import { go, place, setQuery } from "./router.js";
 
 const PAGE = 50;
 
-// One column: { id, title, cell(row), sort (a word of the API), num, tight, hide (on narrow screens) }.
+// One column: { id, title, cell(row), sort (the API's value), num, tight, hide (on narrow screens) }.
 export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = false, rowKey, chosen }) {
   function head(one) {
     if (!one.sort || !onSort) return one.title;
@@ -25,7 +25,7 @@ export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = fal
     if (!one.sort) return undefined;
     return sort === one.sort ? "ascending" : sort === `-${one.sort}` ? "descending" : "none";
   }
-  // Arrow keys go from row to row, Enter opens: without a mouse as with one.
+  // Arrow keys move from row to row, Enter opens a row.
   function key(event, row) {
     const rows_ = event.currentTarget.parentElement.children;
     const at = [...rows_].indexOf(event.currentTarget);
@@ -119,8 +119,8 @@ function Filter({ value, onChange, placeholder }) {
   </label>`;
 }
 
-// A list of the API. Its filter, order and page stand in the address, under names with `prefix`, so that a link to
-// what is seen can be given to somebody.
+// A list of the API. The address contains its filter, order and page, with names that begin with `prefix`, so that
+// a link to the current view can be shared.
 export function RemoteTable({
   where,
   query,

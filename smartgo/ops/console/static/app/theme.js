@@ -1,4 +1,4 @@
-// Light, dark, or as the system says.
+// Light theme, dark theme, or the system's.
 import { effect, signal } from "./html.js";
 import { keep, kept } from "./store.js";
 
@@ -6,7 +6,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 
 // "auto", "light" or "dark".
 export const theme = signal(kept("theme", "auto"));
-// What is shown: true where it is dark. Charts draw anew when it changes.
+// The effective theme: true for dark. Charts redraw when it changes.
 export const isDark = signal(false);
 
 function shown() {
@@ -28,7 +28,7 @@ export function nextTheme() {
   keep("theme", theme.value === "auto" ? null : theme.value);
 }
 
-// A colour of the style sheet, for what is drawn on a canvas.
+// A colour of the style sheet, for drawing on a canvas.
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

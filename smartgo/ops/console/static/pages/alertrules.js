@@ -1,4 +1,4 @@
-// What counts as wrong, and setting it.
+// Alert rules and their thresholds.
 import { html, useState } from "../app/html.js";
 import { get, may, path, put } from "../app/api.js";
 import { attempt, openDialog } from "../app/dialog.js";
@@ -59,7 +59,7 @@ export function AlertRules() {
   <//>`;
 }
 
-// Ratios are set in percent, bytes in MiB: as people say them.
+// Ratios are edited in percent, bytes in MiB.
 const SCALES = { ratio: 100, bytes: 1 / 1048576 };
 
 function RuleForm({ rule, close }) {

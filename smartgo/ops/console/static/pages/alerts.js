@@ -1,4 +1,4 @@
-// What is wrong, what was, what counts as wrong, and what is silenced.
+// Alerts: current alerts, history, rules, silences.
 import { html, useEffect, useState } from "../app/html.js";
 import { alarm } from "../app/alarm.js";
 import { del, get, may, path } from "../app/api.js";
@@ -31,7 +31,7 @@ function Now({ query }) {
   const now = alarm.value;
   const [version, setVersion] = useState(0);
   const changed = () => setVersion((before) => before + 1);
-  // What is shown follows what is heard.
+  // Reload the list when an alert event arrives.
   useEffect(changed, [now]);
   async function silence(one) {
     if (await openDialog(t("silence.title"), (close) => html`<${SilenceForm} rule=${one.rule} subject=${one.subject} close=${close} />`)) changed();

@@ -1,4 +1,4 @@
-// Alerts in words: what is wrong, with what, and by how much.
+// Texts of alerts: the rule, its subject, its value.
 import { html } from "../app/html.js";
 import { bytes, duration, number, percent } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -22,7 +22,7 @@ export function ruleName(rule) {
   return t(`alert.${rule}`);
 }
 
-// The page of what an alert is about: a broker, a group; a registry's is the cluster.
+// Return the page of an alert's subject: a broker or a group; for a registry, the cluster.
 export function Subject({ one }) {
   if (!one.subject) return html`<span class="soft">${t("alerts.process")}</span>`;
   const name = one.kind === "broker" ? one.subject.split("#")[0] : one.subject;

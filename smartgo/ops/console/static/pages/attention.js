@@ -1,4 +1,4 @@
-// What somebody should look at now, of what the overview knows anyway.
+// Problems that need attention, derived from the data of the overview.
 import { html } from "../app/html.js";
 import { masterless } from "../app/brokers.js";
 import { duration, number, percent } from "../app/format.js";

@@ -1,4 +1,4 @@
-// Who changed what, or tried to.
+// The audit log: all changes and attempts.
 import { html } from "../app/html.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Page, Select, Time } from "../app/parts.js";

@@ -1,4 +1,4 @@
-// Connected clients, and one of them: its groups, and what it tells about itself.
+// Connected clients; and one client: its groups, and the details that it reports.
 import { html, useState } from "../app/html.js";
 import { del, get, may, path } from "../app/api.js";
 import { attempt, openDialog, toast } from "../app/dialog.js";
@@ -82,7 +82,7 @@ function Client({ id, group }) {
   <//>`;
 }
 
-// Why a client's connections are closed, before they are.
+// The dialog that asks for a reason before it closes a client's connections.
 function CloseForm({ id, close }) {
   const [reason, setReason] = useState("");
   async function submit(event) {

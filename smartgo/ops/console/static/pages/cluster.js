@@ -1,4 +1,4 @@
-// The cluster's map: registries, brokers with their slaves; and one broker with all that it tells.
+// The cluster: registries, brokers with their slaves; and the details of one broker.
 import { html } from "../app/html.js";
 import { get, may, path, post, put } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";

@@ -1,4 +1,4 @@
-// The settings of the process that serves this console: each with where it comes from, changes of them, their record.
+// The settings of the process that serves this console: values with their source, changes, and their history.
 import { html, useState } from "../app/html.js";
 import { get, may } from "../app/api.js";
 import { openDialog } from "../app/dialog.js";
@@ -76,7 +76,7 @@ function Settings({ query }) {
   <//>`;
 }
 
-// Figures that no remoting request tells.
+// Figures of the process that no remoting request returns.
 function Process() {
   const figures = useResource((abort) => get("/process", null, abort), [], 5000);
   return html`<${Loaded} from=${figures}>

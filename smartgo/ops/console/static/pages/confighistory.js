@@ -1,4 +1,4 @@
-// What was changed of the settings, by whom, and taking it back.
+// The history of settings, with undo.
 import { html, useState } from "../app/html.js";
 import { may, path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";

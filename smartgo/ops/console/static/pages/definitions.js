@@ -1,4 +1,4 @@
-// Settings of topics and groups, out of the cluster as a file, and into it after a look at what that would do.
+// Export and import of the settings of topics and groups, with a preview before the import.
 import { html, useState } from "../app/html.js";
 import { del, file, get, path, post } from "../app/api.js";
 import { attempt, confirm, toast } from "../app/dialog.js";
@@ -102,7 +102,7 @@ function In() {
     ${job && html`<${Outcomes} key=${job.id} ...${job} onDone=${(found) => job.dryRun && setResult(found)} />`}`;
 }
 
-// What would become, or became, of each.
+// The outcome of each item, of a preview or an import.
 function Outcomes({ id, dryRun, onDone }) {
   const [over, setOver] = useState(false);
   const found = useResource(

@@ -1,4 +1,4 @@
-// Dead letters: which groups have some; those of one, to be looked at, mended, given out again, exported.
+// Dead letters: groups that have some; the dead letters of one group: view, edit, resend, export.
 import { html, useState } from "../app/html.js";
 import { del, file, get, may, path, post } from "../app/api.js";
 import { attempt, openDialog, toast } from "../app/dialog.js";
@@ -147,7 +147,7 @@ function Where({ count, group, close }) {
   </form>`;
 }
 
-// A job that sends many again.
+// The progress of a job that resends many.
 function Resending({ id, close }) {
   const job = useResource((abort) => get(path`/jobs/${id}`, null, abort), [id], 400);
   if (job.error) return html`<${Failure} error=${job.error} />`;
@@ -166,7 +166,7 @@ function Resending({ id, close }) {
   </div>`;
 }
 
-// One letter, changed before it is sent.
+// Edit one dead letter before it is resent.
 function Mend({ group, row, close }) {
   const message = useResource((abort) => get(path`/messages/${row.offsetId}`, { topic: row.topic, broker: row.broker }, abort), [row.offsetId]);
   if (message.error) return html`<${Failure} error=${message.error} />`;
@@ -174,7 +174,7 @@ function Mend({ group, row, close }) {
   return html`<${MendForm} group=${group} message=${message.data} close=${close} />`;
 }
 
-// Names that brokers and clients use themselves; the API lets nobody change them.
+// Property names that brokers and clients use themselves; the API does not allow changes of them.
 const SYSTEM = new Set(
   (
     "1ST_POP_TIME ARRIVE_TIME BORN_TIMESTAMP BUYER_ID CHECK_IMMUNITY_TIME_IN_SECONDS CLUSTER CONSUME_START_TIME " +
@@ -200,7 +200,7 @@ function MendForm({ group, message, close }) {
   const [busy, setBusy] = useState(false);
   const [checked, setChecked] = useState("");
 
-  // What differs from the letter, and nothing else; a property that is no longer there is removed.
+  // Return only the differences from the dead letter; a property that was deleted is removed.
   function mending() {
     const changed = {};
     if (editable && text !== message.body.text) changed.text = text;

@@ -1,4 +1,4 @@
-// Why a message did, or did not, reach a group.
+// The delivery check: why a message did or did not reach a group.
 import { html, useState } from "../app/html.js";
 import { get, path } from "../app/api.js";
 import { t } from "../app/i18n.js";

@@ -1,4 +1,4 @@
-// Making a group, or changing one.
+// The form that creates or edits a group.
 import { html, useState } from "../app/html.js";
 import { path, post, put } from "../app/api.js";
 import { attempt } from "../app/dialog.js";

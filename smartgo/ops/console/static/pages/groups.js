@@ -1,4 +1,4 @@
-// Consumer groups: the list, and one of them with lag over time, members, positions.
+// Consumer groups: the list, and one group with lag over time, members, offsets.
 import { html, useEffect, useState } from "../app/html.js";
 import { del, get, listen, may, path } from "../app/api.js";
 import { Chart } from "../app/chart.js";
@@ -24,7 +24,7 @@ function create() {
   openDialog(t("group.new"), (close) => html`<${GroupForm} close=${(name) => (close(name), name && go(["groups", name]))} />`);
 }
 
-// The time until nothing is left, in words.
+// Return the time until the lag is 0, as text.
 function drain(progress) {
   if (!progress) return "–";
   if (progress.lag === 0) return t("lag.none");
@@ -102,7 +102,7 @@ function Group({ name, tab, query }) {
 
 const NO_POINTS = { times: [], lag: [], seconds: [], consumed: [], put: [] };
 
-// The group's past, then each of its figures as it comes.
+// The group's history, extended by each new figure.
 function useLag(name, seconds) {
   const [points, setPoints] = useState(NO_POINTS);
   useEffect(() => {

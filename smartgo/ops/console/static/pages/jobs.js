@@ -1,4 +1,4 @@
-// Work that takes longer: what runs, what has ended within the hour.
+// Jobs: those that are running, and those that ended within the last hour.
 import { html } from "../app/html.js";
 import { del, get, may, path, session } from "../app/api.js";
 import { attempt } from "../app/dialog.js";

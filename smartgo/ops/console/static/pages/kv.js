@@ -1,4 +1,4 @@
-// Values that registries keep.
+// Registry values.
 import { html, useState } from "../app/html.js";
 import { del, may, path, put } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";

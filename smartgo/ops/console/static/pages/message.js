@@ -1,4 +1,4 @@
-// One message: its body in several forms, its properties, the bytes of its record, and what became of it.
+// One message: its body in several formats, its properties, the bytes of its record, and its delivery state.
 import { cx, html, useState } from "../app/html.js";
 import { file, get, may, path, post } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
@@ -93,7 +93,7 @@ function Missing({ id, query, error }) {
   <//>`;
 }
 
-// Of a compressed body that is longer than what is shown nobody knows how long it is.
+// The full length of a compressed body that is longer than the shown part is unknown.
 const size = (body) => (body.sizeBytes === null ? t("message.longer", { size: bytes(65536) }) : bytes(body.sizeBytes));
 
 function Body({ body }) {
@@ -117,7 +117,7 @@ function Body({ body }) {
 const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 const COLOURED = 100000; // characters
 
-// JSON with its parts coloured; numbers stay as they were written.
+// JSON with coloured tokens; numbers keep their original text.
 function Json({ text }) {
   const pieces = [];
   let at = 0;
@@ -145,7 +145,7 @@ function Properties({ message }) {
   <//>`;
 }
 
-// The bytes of the record, each field in a colour of its own; what is pointed at in one place shows in the other.
+// The bytes of the record, each field in its own colour; pointing at a field highlights its bytes and vice versa.
 function Record({ message }) {
   const [at, setAt] = useState("");
   const pairs = (hex) => hex.match(/../g)?.join(" ") ?? "";

@@ -1,4 +1,4 @@
-// Searching for messages: by key, by id, through a span of time, or at a place of a queue; and one of them.
+// Message search: by key, by id, by time, or from a queue offset.
 import { html, useEffect, useRef, useState } from "../app/html.js";
 import { addressOf, del, follow, get, may, path, post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";
@@ -102,7 +102,7 @@ function Form({ mode, query }) {
   </form>`;
 }
 
-// An offset id and a unique id can both have 32 digits; the first begins with the address of one of our brokers.
+// An offset id and a unique id can both have 32 digits; the first begins with the address of a known broker.
 async function isOffsetId(word) {
   try {
     const { items } = await get("/brokers", { limit: 200 });
@@ -118,7 +118,7 @@ async function isOffsetId(word) {
   }
 }
 
-// A search that runs, or has ended.
+// A search job that is running or has ended.
 function Found({ id }) {
   const [job, setJob] = useState(null);
   const [error, setError] = useState(null);
@@ -162,7 +162,7 @@ function Found({ id }) {
   <//>`;
 }
 
-// A piece of a queue.
+// A range of a queue.
 function Piece({ query }) {
   const { topic, broker, queue, offset } = query;
   const piece = useResource((abort) => get("/messages/peek", { topic, broker, queueId: queue, offset, count: 50 }, abort), [topic, broker, queue, offset]);

@@ -1,4 +1,4 @@
-// Messages in a table, wherever they were found.
+// A table of messages, used by all pages that list some.
 import { html } from "../app/html.js";
 import { bytes, number, time } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -9,7 +9,7 @@ export function messagePlace(one) {
   return [["messages", one.offsetId], { topic: one.topic, broker: one.broker }];
 }
 
-// Columns; `topic`: whether rows can be of several topics.
+// Return the columns; `topic`: whether rows can be of several topics.
 export function messageColumns({ topic = false, extra = [] } = {}) {
   return [
     ...extra,

@@ -1,4 +1,4 @@
-// The cluster at a glance: totals, live rates with their past, brokers, and the groups that are furthest behind.
+// The overview of the cluster: totals, live rates with history, brokers, and the groups with the highest lag.
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
 import { masterless } from "../app/brokers.js";
@@ -17,7 +17,7 @@ const POINTS = 300;
 const LOOKED_AT = 200; // groups
 const FIGURES = ["putTps", "getTps", "putBytes"];
 
-// Points of the cluster: what was, then what comes. While the page is shown it listens.
+// The cluster's figures: history, then live values while the page is visible.
 function useFigures(seconds) {
   const [points, setPoints] = useState({ times: [], columns: FIGURES.map(() => []) });
   const [now, setNow] = useState(null);
@@ -47,7 +47,7 @@ function useFigures(seconds) {
       setNow(figures);
       const last = known.times.at(-1) ?? 0;
       if (at <= last) return;
-      // Between two points of a long span the newest one only changes.
+      // In a long time range, the newest point is updated until the next step begins.
       const follows = known.times.length < 2 || at - known.times.at(-2) >= step;
       const from = known.times.findIndex((one) => one >= at - seconds);
       const cut = (list, value) => [...(follows ? list.slice(from) : list.slice(from, -1)), value];
@@ -155,7 +155,7 @@ function Brokers({ now }) {
   <//>`;
 }
 
-// The groups that are furthest behind, of the first two hundred.
+// The groups with the highest lag, among the first two hundred.
 function Behind({ groups }) {
   const rows = [...groups.values()]
     .filter((one) => one.progress?.lag > 0)

@@ -1,4 +1,4 @@
-// Moving a group: choose where to, see what that would do, do it, take it back.
+// Reset the offsets of a group: choose a target, preview the effect, apply it, undo it.
 import { html, useState } from "../app/html.js";
 import { all, del, get, may, path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";

@@ -1,10 +1,10 @@
-// How far groups are. Each costs brokers something, so they are asked for a few at a time, after the page is there.
+// The lag of groups. Computing it costs brokers CPU, so it is requested for a few groups at a time, after the page is drawn.
 import { useEffect, useState } from "../app/html.js";
 import { get } from "../app/api.js";
 
 const PIECE = 10;
 
-// Rows of groups by name, those at `from` and `count` more of a list; filled piece by piece, and anew after `every` ms.
+// Lag of groups by name, of `count` rows of a list from `from`; loaded in pieces, and reloaded after `every` ms.
 export function useProgress(query, from, count, every) {
   const [rows, setRows] = useState(() => new Map());
   const key = JSON.stringify([query, from, count]);
@@ -19,7 +19,7 @@ export function useProgress(query, from, count, every) {
           setRows((before) => new Map([...before, ...page.items.map((one) => [one.name, one])]));
         }
       } catch {
-        // What is known stays; the list itself says that the server does not answer.
+        // Known values stay; the list itself reports that the server does not answer.
       }
       if (!abort.signal.aborted) timer = setTimeout(again, every);
     }

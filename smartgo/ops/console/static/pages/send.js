@@ -1,4 +1,4 @@
-// Sending a message to try something.
+// The form that sends a message.
 import { html, useState } from "../app/html.js";
 import { may, post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";
@@ -10,7 +10,7 @@ import { NameField } from "./topicfield.js";
 
 const KEPT = 20;
 
-// Lines of name=value as an object.
+// Parse lines of name=value into an object.
 export function pairs(text) {
   return Object.fromEntries(
     text

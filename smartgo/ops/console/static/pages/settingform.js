@@ -1,4 +1,4 @@
-// Changing one setting: what is allowed, what it would do, and then doing it. The server alone says what is allowed.
+// The form that changes one setting, with a preview. Only the server knows the allowed values.
 import { html, useState } from "../app/html.js";
 import { patch } from "../app/api.js";
 import { attempt } from "../app/dialog.js";

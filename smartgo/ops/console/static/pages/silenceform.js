@@ -1,4 +1,4 @@
-// Silencing alerts for a time.
+// The form that silences alerts for a time.
 import { html, useState } from "../app/html.js";
 import { post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";

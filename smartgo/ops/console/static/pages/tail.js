@@ -1,4 +1,4 @@
-// Messages as they come: no group is joined, nothing moves.
+// The live tail: messages as they arrive, without joining a group or changing offsets.
 import { html, useEffect, useRef, useState } from "../app/html.js";
 import { listen } from "../app/api.js";
 import { number } from "../app/format.js";
@@ -72,7 +72,7 @@ function Stream({ query }) {
       {
         begun: (one) => (setState("live"), setNote(t("tail.queues", { n: number(one.queues) }))),
         message: (one) => {
-          // After a break the last ones come again.
+          // After a reconnect the server sends the last messages again.
           const name = rowName(one);
           if (waiting.names.has(name)) return;
           waiting.names.add(name);

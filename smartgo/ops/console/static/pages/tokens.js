@@ -1,4 +1,4 @@
-// Tokens: what programs show, and people log in with.
+// Access tokens for programs and people.
 import { html, useState } from "../app/html.js";
 import { del, path, post, session } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
@@ -61,7 +61,7 @@ function Form({ close }) {
   </form>`;
 }
 
-// The one time that the token is seen.
+// The dialog that shows a new token, this once.
 function Made({ made, close }) {
   return html`<div class="form">
     <p class="dialog-text">${t("token.made.text", { name: made.name })}</p>

@@ -1,4 +1,4 @@
-// A field for a topic's or a group's name, with those there are as suggestions of the server.
+// A field for the name of a topic or group, with existing names as suggestions.
 import { html, useEffect, useState } from "../app/html.js";
 import { get } from "../app/api.js";
 import { Field } from "../app/parts.js";

@@ -1,4 +1,4 @@
-// Topics: the list, and one of them.
+// Topics: the list, and one topic.
 import { html } from "../app/html.js";
 import { del, get, may, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
