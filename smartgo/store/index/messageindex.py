@@ -9,6 +9,9 @@ and a search waits for it, for some time.
 
 The index holds nothing that the log does not. So nobody waits for it to be durable: what an unclean stop leaves of the
 newest file is dropped and made anew, L{smartgo.store.index.recovery}.
+
+This module has somewhat more than 400 lines, as it is one state machine: what may be done next depends on the newest
+file, the bytes of the log at hand, the keys left over and the work in the lane, all of which each step changes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment, IMapping
-from smartgo.schema.columns import numpy_or_none
 from smartgo.schema.index import Geometry, IndexHeader, file_name, key_hash, key_text
 from smartgo.schema.indexkeys import Keys, keys_in, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
@@ -31,6 +33,8 @@ from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.checkpoint import IndexEntry
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.index.indexfile import IndexFile
+from smartgo.store.index.indexspace import IndexSpace
+from smartgo.store.index.positionwaiters import PositionWaiters
 from smartgo.store.index.recovery import KeptIndex
 from smartgo.store.index.search import LANE as SEARCH_LANE
 from smartgo.store.index.search import IndexSearch
@@ -44,8 +48,6 @@ _DELAY: Final = 0.1  # seconds from an append to its keys: what comes meanwhile 
 RECORDS: Final = 1024
 """In a slice, at most."""
 _SLICE: Final = 4 << 20  # bytes that are looked at, or read by the lane, at once
-_STEP: Final = 16 << 20  # bytes of blocks that a file gets at a time
-_SEARCH_WAIT: Final = 2.0  # seconds that a search gives the index to catch up
 _STOP_WAIT: Final = 3.0
 
 
@@ -101,6 +103,7 @@ class MessageIndex:
         self._end = log.end  # physical offset up to which records may be read
         self._changed = changed
         self._directory = posixpath.join(root, "index")
+        self._space = IndexSpace(env.files, self._directory, settings.index_geometry)
         self._index_files = kept.files
         self._mapping: IMapping | None = None  # of the newest file, while that is written to
         self._cold = log.end  # physical offset below which records are read by the lane
@@ -116,7 +119,7 @@ class MessageIndex:
         self._broken = False  # by a bug: what is in the files is not to be relied on
         self._taken = 0  # slices of records
         self._stopped = False
-        self._searching: list[tuple[int, Deferred[None]]] = []  # searches that wait for a position
+        self._waiters = PositionWaiters(env.clock)
         self.position = kept.position
         self.flushed_ms = flushed_ms
 
@@ -197,10 +200,7 @@ class MessageIndex:
             self._mapping.close()
             self._mapping = None
         self._chunk = memoryview(b"")
-        searching = self._searching
-        self._searching = []
-        for _, waiting in searching:
-            waiting.callback(None)
+        self._waiters.give_up()
 
     # -- following the log -------------------------------------------------------------------------------------
 
@@ -280,8 +280,8 @@ class MessageIndex:
             return
         self._left = None
         self.position = self._next
-        self._tell()
-        if newest.wants_room(_STEP // 2):
+        self._waiters.reached(self.position)
+        if self._space.is_little_left(newest):
             self._extend(mapping, newest)
 
     def _readable(self) -> memoryview | None:
@@ -319,7 +319,7 @@ class MessageIndex:
         if magic in BLANK_MAGICS and size == room:
             self.position = position + size
             self._wanted = 0
-            self._tell()
+            self._waiters.reached(self.position)
         elif (magic in MESSAGE_MAGICS or length < BLANK_SIZE) and max(length, self._wanted) < size <= room:
             self._wanted = size
         else:
@@ -331,7 +331,7 @@ class MessageIndex:
         """Go on at the next record that is one, or at C{end}."""
         self.position = end if position is None else min(position, end)
         self._skip = self._wanted = 0
-        self._tell()
+        self._waiters.reached(self.position)
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -343,37 +343,7 @@ class MessageIndex:
             name = f"{int(newest.name) + 1:017d}"
         since = self.position if self._left is None else int(self._left.offsets[0])
         file = IndexFile(posixpath.join(self._directory, name), self._geometry, IndexHeader(), since)
-        self._block(self._threads.run(LANE, self._create, file.path), self._begun, file)
-
-    def _create(self, path: str) -> IMapping:
-        """Make a file, blocks for its slots and its first entries included; in the lane."""
-        files = self._files
-        files.make_directories(self._directory)
-        files.create_sparse(path, self._geometry.size)
-        try:
-            mapping = self._map(path, 0)
-            files.sync_directory(self._directory)
-        except OSError:
-            files.remove(path)
-            raise
-        return mapping
-
-    def _map(self, path: str, count: int) -> IMapping:
-        """Map a file that is to be written to from entry number C{count} on; in the lane."""
-        numpy_or_none()  # imported here, as that takes a tenth of a second and more
-        mapping: IMapping = self._files.map(path, scattered=True)
-        try:
-            entries = self._geometry.entry_at(count)
-            mapping.reserve(0, self._step_after(entries))
-            mapping.populate(0, self._geometry.entry_at(0))
-            mapping.populate(entries, self._step_after(entries))
-        except OSError:
-            mapping.close()
-            raise
-        return mapping
-
-    def _step_after(self, at: int) -> int:
-        return min(at + _STEP, self._geometry.size)
+        self._block(self._threads.run(LANE, self._space.create, file.path), self._begun, file)
 
     def _begun(self, mapping: IMapping, file: IndexFile) -> None:
         before, old = self._newest(), self._mapping
@@ -387,13 +357,13 @@ class MessageIndex:
 
     def _open_file(self, file: IndexFile) -> None:
         """Go on in a file that was there when the store was opened."""
-        work = self._threads.run(LANE, self._map, file.path, file.header.index_count)
+        work = self._threads.run(LANE, self._space.map, file.path, file.header.index_count)
         self._block(work, self._opened, file)
 
     def _opened(self, mapping: IMapping, file: IndexFile) -> None:
         self._mapping = mapping
         file.open(mapping.view)
-        file.make_ready(self._step_after(self._geometry.entry_at(file.header.index_count)))
+        file.make_ready(self._space.step_after(self._geometry.entry_at(file.header.index_count)))
 
     def _sealed(self, _: None, file: IndexFile) -> None:
         """A full file is on the disk: RocketMQ may rely on it, and so may our next start."""
@@ -407,10 +377,9 @@ class MessageIndex:
             return
         self._extending = True
         begin = file.ready_end
-        end = self._step_after(begin)
-        self._lane.follow(self._threads.run(LANE, _make_ready, mapping, begin, end), self._extended, file, end).addBoth(
-            self._unblock
-        )
+        end = self._space.step_after(begin)
+        work = self._threads.run(LANE, self._space.extend, mapping, begin, end)
+        self._lane.follow(work, self._extended, file, end).addBoth(self._unblock)
 
     def _extended(self, _: None, file: IndexFile, end: int) -> None:
         file.make_ready(end)
@@ -454,37 +423,14 @@ class MessageIndex:
         return IndexMatches(sorted(search.found), last.end_ms, last.end_offset)
 
     async def _catch_up(self) -> None:
+        """Wait until all that can be read now is in the index; not for long."""
         target = self._end
         if self.position >= target or self._stopped:
             return
-        waiting: Deferred[None] = Deferred()
-        mine = (target, waiting)
-        self._searching.append(mine)
-        timer = self._clock.callLater(_SEARCH_WAIT, self._give_up, mine)
         if not self._blocked:
             self._cancel()
             self._soon()
-        await waiting
-        if timer.active():
-            timer.cancel()
-
-    def _give_up(self, one: tuple[int, Deferred[None]]) -> None:
-        if one in self._searching:
-            self._searching.remove(one)
-            one[1].callback(None)
-
-    def _tell(self) -> None:
-        """Let those searches go on whose messages are in the index now."""
-        if self._searching:
-            told = [one for one in self._searching if one[0] <= self.position]
-            self._searching = [one for one in self._searching if one[0] > self.position]
-            for _, waiting in told:
-                waiting.callback(None)
-
-
-def _make_ready(mapping: IMapping, begin: int, end: int) -> None:
-    mapping.reserve(begin, end)
-    mapping.populate(begin, end)
+        await self._waiters.wait(target)
 
 
 def _breathe() -> None:

@@ -24,6 +24,7 @@ from construct import Int32sb, Struct
 
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.fixed import fixed
+from smartgo.store.checkpoint import QueueTable
 from smartgo.store.storelayout import DELETED, deletion_marks, mark_name, mark_number
 
 _crc = fixed(Struct("crc" / Int32sb))
@@ -67,6 +68,26 @@ class DeletionMarks:
                 self.sync(path)
                 found[deletion.topic] = max(deletion.below, found.get(deletion.topic, 0))
         return found
+
+    def known(self, table: QueueTable | None) -> dict[str, int]:
+        """
+        Return what the table of queues says is deleted, and what was deleted after it was saved; that is durable then.
+
+        What the table says of the queues of such a topic is dropped from it: they are gone.
+
+        @raise OSError: as the system says.
+        """
+        marks = self.load()
+        if table is None:
+            return marks
+        deleted = table.deleted
+        newer = {
+            topic: below
+            for topic, below in marks.items()
+            if below > max(deleted.get(topic, 0), table.log_minimum)  # what the log begins behind is forgotten there
+        }
+        table.queues = [entry for entry in table.queues if entry.topic not in newer]
+        return {**deleted, **newer}
 
     def write(self, deletion: Deletion) -> str:
         """Write a deletion down, not durably yet; return the path. @raise OSError: it is not written."""

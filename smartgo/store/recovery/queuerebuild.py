@@ -5,9 +5,8 @@ While recovery reads the log's tail, the units that belong to it are planned; L{
 each queue really goes without that tail, and adds the planned units, writing only where other bytes stand. A queue that
 has not what it must have is wanted: L{QueueRebuild.make_anew} makes it from all of the log.
 
-How far a queue goes: after a clean stop the table of queues says so. Else the units below the checkpoint are durable
-and in order, so the last of them is found by bisection. That one, and the first of each file, must lead to the records
-they were made for.
+How far a queue goes: after a clean stop the table of queues says so. Else L{smartgo.store.recovery.queueends} finds
+out.
 
 Two things in a log look like faults and are none. A queue that begins again at a lower offset was deleted with its
 topic: the later records count. A queue whose first record in the log is not number 0 lost the ones before to deletion
@@ -17,20 +16,20 @@ of old files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles
-from smartgo.errors import BadRecord
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import stored_tag_code
-from smartgo.schema.record import SIZE_LIMIT, check
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import LONGEST_GAP, UnitSequence
+from smartgo.store.recovery.queueends import QueueEnds
 from smartgo.store.storelayout import StoreLayout
 
 _FLUSH_UNITS: Final = 4096
@@ -72,6 +71,7 @@ class QueueRebuild:
         self._deleted = deleted
         self._changing = changing
         self._keeps_offsets = keeps_offsets
+        self._ends = QueueEnds(files, layout.log_files)
         self._planned: dict[QueueKey, UnitSequence] = {}
         self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
         self._trusted: set[QueueKey] = set()
@@ -127,7 +127,7 @@ class QueueRebuild:
         """Return the physical offset after the newest record that any queue has; 0 without one."""
         newest = 0
         for queue in self._queues:
-            unit = self._last_unit(queue, self._bisect(queue, 1 << 62))
+            unit = self._ends.last_unit(queue, self._ends.bisect(queue, 1 << 62))
             if unit is not None and not unit.is_filler:
                 newest = max(newest, unit.commitlog_offset + unit.size)
         return newest
@@ -152,14 +152,14 @@ class QueueRebuild:
                 continue
             end: int | None
             if exact and entry is not None and self._covers(queue, entry.minimum, entry.next_offset):
-                end = entry.next_offset if self._is_borne_out(queue, entry.next_offset) else None
+                end = entry.next_offset if self._ends.is_borne_out(queue, entry.next_offset) else None
                 if same_log:
                     self._trusted.add(queue.key)
                     queue.minimum = entry.minimum
             else:
-                end = self._checked_end(queue, begin)
+                end = self._ends.find(queue, begin, partial(self._littered.add, queue.key))
             if end is None or not all(
-                self._is_borne_out(queue, file.base // UNIT_SIZE + 1)
+                self._ends.is_borne_out(queue, file.base // UNIT_SIZE + 1)
                 for file in queue.files.files
                 if queue.minimum * UNIT_SIZE <= file.base < (end - 1) * UNIT_SIZE
             ):
@@ -188,7 +188,7 @@ class QueueRebuild:
             below = self._deleted.get(queue.topic, 0)
             if not below or not queue.files.files:
                 continue
-            unit = self._last_unit(queue, self._bisect(queue, below))
+            unit = self._ends.last_unit(queue, self._ends.bisect(queue, below))
             if unit is not None and unit.size != PREFILL.size:
                 self._changing()
                 self._queues.discard_files(queue)
@@ -201,66 +201,6 @@ class QueueRebuild:
 
     def _set_end(self, queue: ConsumeQueue, end: int) -> None:
         queue.visible = queue.next_offset = queue.reserved = end
-
-    def _checked_end(self, queue: ConsumeQueue, below: int) -> int | None:
-        """Return the logical offset after the last unit that leads below C{below}; C{None}: not to be trusted."""
-        end = self._bisect(queue, below)
-        if self._is_borne_out(queue, end):
-            return end
-        self._littered.add(queue.key)
-        end = self._first_gap(queue, below)
-        return end if self._is_borne_out(queue, end) else None
-
-    def _bisect(self, queue: ConsumeQueue, below: int) -> int:
-        low, high = queue.files.begin // UNIT_SIZE, queue.files.end // UNIT_SIZE
-        while low < high:
-            middle = (low + high) // 2
-            if _is_used(queue.unit(middle), below):
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _first_gap(self, queue: ConsumeQueue, below: int) -> int:
-        """Find the end as RocketMQ does, unit by unit through the last files: leftovers may lie behind a gap."""
-        files = queue.files.files
-        number = files[max(0, len(files) - 3)].base // UNIT_SIZE
-        end = queue.files.end // UNIT_SIZE
-        while number < end:
-            for unit in map(Unit._make, unit_struct.iter_unpack(queue.view(number, end - number) or b"")):
-                if not _is_used(unit, below):
-                    return number
-                number += 1
-        return number
-
-    def _last_unit(self, queue: ConsumeQueue, end: int) -> Unit | None:
-        return queue.unit(end - 1) if end > queue.files.begin // UNIT_SIZE else None
-
-    def _is_borne_out(self, queue: ConsumeQueue, end: int) -> bool:
-        """Tell whether the last unit before C{end} leads to the record it was made for, or to one that is gone."""
-        place = queue.files.find((end - 1) * UNIT_SIZE)
-        if place is None:
-            return True
-        # Read, not mapped: when a store is opened each queue is looked at once, and they may be many.
-        unit = Unit.unpack(self._files.read_at(place.path, (end - 1) * UNIT_SIZE - place.base, UNIT_SIZE))
-        if unit.is_filler:
-            return True
-        log_files = self._layout.log_files
-        if not _is_used(unit, log_files.end) or unit.size > SIZE_LIMIT:
-            return False
-        if unit.commitlog_offset < log_files.begin:
-            return True
-        file = log_files.find(unit.commitlog_offset)
-        if file is None:
-            return False
-        raw = self._files.read_at(file.path, unit.commitlog_offset - file.base, unit.size)
-        try:
-            message = check(raw, 0, unit.commitlog_offset, verify_crc=False)
-        except BadRecord:
-            return False
-        return queue.shared or (
-            message.topic == queue.topic and message.queue_id == queue.queue_id and message.queue_offset == end - 1
-        )
 
     # -- adding ------------------------------------------------------------------------------------------------
 
@@ -434,7 +374,3 @@ class QueueRebuild:
     def _is_unused(self, queue: ConsumeQueue) -> bool:
         """Tell whether a queue has files, and no unit in them."""
         return queue.visible * UNIT_SIZE == queue.files.begin
-
-
-def _is_used(unit: Unit | None, below: int) -> bool:
-    return unit is not None and unit.size > 0 and 0 <= unit.commitlog_offset < below

@@ -35,7 +35,6 @@ from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
-from smartgo.store.filequeue import file_name
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile
@@ -43,7 +42,8 @@ from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.queues.deletions import DeletionMarks
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.recordbatch import CONTINUES
-from smartgo.store.recovery.logscan import LogScan, record_after, whole_records, written_end
+from smartgo.store.recovery.logscan import LogScan, record_after
+from smartgo.store.recovery.quarantine import Quarantine
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.recovery.recovered import RecoveredCheckpoint, RecoveredStore
 from smartgo.store.settings import StoreSettings
@@ -51,7 +51,6 @@ from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storelayout import StoreLayout
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
-_COPY: Final = 4 << 20
 _NEVER: Final = 1 << 62
 
 
@@ -75,13 +74,12 @@ class Recovery:
     _log = Logger()
 
     def __init__(self, env: IEnvironment, settings: StoreSettings, directory: StoreDirectory) -> None:
+        self._env = env
         self._files = env.files
-        self._wall_ms = env.clock.wall_ms
         self._root = root = directory.root
         self._settings = settings
         self._mappings = directory.mappings
         self._checkpoints = directory.checkpoints
-        self._quarantine = posixpath.join(root, "quarantine")
         self._index_directory = posixpath.join(root, "index")
         self._changing = False
         self.cancelled = False
@@ -101,7 +99,7 @@ class Recovery:
         table = None if own is None else checkpoints.load_table()
         if table is not None:
             table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
-        deleted = {} if own is None else self._deleted(table)
+        deleted = {} if own is None else DeletionMarks(self._files, self._root).known(table)
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = StoreLayout(self._files, self._root, settings, own, clean, durable)
         for path in layout.impossible:
@@ -124,7 +122,8 @@ class Recovery:
         tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
         self._judge(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
-            self._clear_behind(tail.end, tail.position)
+            quarantine = Quarantine(self._env, self._root, self._log_files, self._change, self._breathe)
+            quarantine.clear_behind(tail.end, tail.position, layout.aside)
         self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
         rebuild.settle(begin, self._minimum, exact)
@@ -134,24 +133,6 @@ class Recovery:
         if marked_from == _NEVER and not settings.replica:
             marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
         return self._conclude(queues, tail, marked_from, deleted)
-
-    def _deleted(self, table: QueueTable | None) -> dict[str, int]:
-        """
-        Return what L{QueueTable} says is deleted, and what was deleted after it was saved.
-
-        What the table says of the queues of such a topic is dropped from it: they are gone.
-        """
-        marks = DeletionMarks(self._files, self._root).load()  # durable, before the log becomes it here
-        if table is None:
-            return marks
-        deleted = table.deleted
-        newer = {
-            topic: below
-            for topic, below in marks.items()
-            if below > max(deleted.get(topic, 0), table.log_minimum)  # what the log begins behind is forgotten there
-        }
-        table.queues = [entry for entry in table.queues if entry.topic not in newer]
-        return {**deleted, **newer}
 
     # -- where to begin ----------------------------------------------------------------------------------------
 
@@ -246,66 +227,6 @@ class Recovery:
             return 0 if tail.position == self._dispatched else _NEVER
         flushed_ms = self._checkpoints.load_peer().log_ms
         return 0 if 0 < flushed_ms - _LAG_MS <= tail.stored_ms else _NEVER
-
-    def _clear_behind(self, end: int, torn: int) -> None:
-        """
-        Save and zero what lies behind the log's end, so that nothing there can be taken for a record later.
-
-        @param torn: physical offset at which no whole record begins.
-        """
-        files = self._log_files
-        keep = len(files.files)
-        for number, file in enumerate(files.files):
-            if file.end <= end:
-                continue
-            at = max(0, end - file.base)
-            last = written_end(self._files, file.path, at, file.size, self._breathe)
-            if file.base <= end:
-                if last > at:
-                    self._change()
-                    self._tell_whole(torn)
-                    self._save(file, at, last)
-                    self._files.zero(file.path, at, last)
-            elif last > at or number > keep:
-                self._change()
-                keep = min(keep, number)
-        while len(files.files) > keep:
-            self._set_aside(files.forget_newest().path)
-        for path in self._layout.aside:
-            self._change()
-            self._set_aside(path)
-
-    def _tell_whole(self, torn: int) -> None:
-        """Say how many whole records are cut with a torn one: their sends may have been acknowledged."""
-        count = whole_records(self._files, self._log_files, torn, self._breathe)
-        if count:
-            self._log.error(
-                "{count} whole records behind the torn one at {offset} are cut with it, as they may have been stored"
-                " after it was lost; the messages of a killed process are among them if its disk or memory is faulty",
-                count=count,
-                offset=torn,
-            )
-
-    def _save(self, file: MappedFile, begin: int, end: int) -> None:
-        self._files.make_directories(self._quarantine)
-        path = posixpath.join(self._quarantine, f"{file_name(file.base + begin)}-{self._wall_ms()}")
-        self._log.warn(
-            "{size} B behind the end of the log, at {offset}, were not whole; they are saved as {path}",
-            size=end - begin,
-            offset=file.base + begin,
-            path=path,
-        )
-        while begin < end:
-            self._breathe()
-            data = self._files.read_at(file.path, begin, min(_COPY, end - begin))
-            self._files.append(path, data)
-            begin += len(data)
-
-    def _set_aside(self, path: str) -> None:
-        self._files.make_directories(self._quarantine)
-        target = posixpath.join(self._quarantine, f"{posixpath.basename(path)}-{self._wall_ms()}")
-        self._log.warn("{path} lies behind the end of the log; it is now {target}", path=path, target=target)
-        self._files.rename(path, target)
 
     # -- the index ---------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from smartgo.schema.index import FIRST_ENTRY, HEADER_SIZE, Geometry, IndexHeader
 from smartgo.schema.message import ROLLBACK, NewMessage
 from smartgo.schema.properties import encode
 from smartgo.schema.record import decode
-from smartgo.store.index import indexfile
+from smartgo.store.index import indexfile, indexspace
 from smartgo.store.index import messageindex as index
 from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.opening import open_store
@@ -337,7 +337,7 @@ class FollowTests(IndexTestCase):
 
     def test_no_more_room(self) -> None:
         """The same where an existing file gets no further blocks: what was found waits, and nothing is put twice."""
-        self.patch(index, "_STEP", 64)
+        self.patch(indexspace, "STEP", 64)
         store = self.opened(self.env, indexed())
         offsets = self.put(store, [1])
         self.settle()
