@@ -25,7 +25,6 @@ REASON: Final = "Longer than 400 lines because"
 KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = set()
 
 KNOWN_CONSTRUCTORS: Final = {
-    "smartgo.ha.master.Master",
     "smartgo.net.tls.ServerTLS",
 }
 
@@ -34,7 +33,6 @@ KNOWN_LONG: Final = {
     "smartgo.cli.commands.topic",
     "smartgo.config.kinds",
     "smartgo.config.settings",
-    "smartgo.ha.slave",
     "smartgo.schema.properties",
     "smartgo.store.index.messageindex",
     "smartgo.store.recovery.queuerebuild",
@@ -48,8 +46,6 @@ KNOWN_TWICE: Final = {
     "BrokerRow",
     "Client",
     "GroupRow",
-    "Owner",
-    "RateLimitedLog",
     "TopicRow",
 }
 
@@ -85,11 +81,7 @@ IMAGES: Final = {
 
 KNOWN_WORDS: Final = {
     "smartgo.client.administration.positions.undone",
-    "smartgo.ha.feed.complaints",
-    "smartgo.ha.master._Door",
-    "smartgo.ha.master.complaints",
     "smartgo.net.limits.farewell",
-    "smartgo.net.sweeper.complaints",
     "smartgo.node.loglimit._sentences",
     "smartgo.ops.reading.explain.facts",
     "smartgo.remoting.dispatch._faults",

@@ -173,14 +173,13 @@ class Broker(Service):
     def _build_replication(self) -> Replication:
         if not self.is_slave:
             self.store.subscribe(self.delay)
-            warnings = self._sweeper.complaints
-            return MasterReplication(self.env, self._configuration, self.store, warnings, self._tls.server)
+            return MasterReplication(self.env, self._configuration, self.store, self._sweeper, self._tls.server)
         tables = CopiedTables(self.topics, self.groups, self.offsets, self.delay.offsets, self.progress.changed)
         return SlaveReplication(
             self.env,
             self._configuration,
             self.store,
-            self._client.ask,
+            self._client,
             tables,
             self.address,
             self._tls.client,

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
-from twisted.internet.interfaces import IAddress, IListeningPort
-from twisted.internet.protocol import Factory
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.confirmations import Confirmations
-from smartgo.ha.feed import Feed, RateLimitedLog, Refused
+from smartgo.ha.feed import LIMITS, Feed, Refused
 from smartgo.ha.interfaces import IReplicating, SlaveSeen
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, MasterEnd
 from smartgo.net.alarm import NEVER, Alarm
-from smartgo.net.tls import HandshakeFailed, ServerTLS
+from smartgo.net.endpoints import PeerAddress
+from smartgo.net.link import Link
+from smartgo.net.listener import Listener
+from smartgo.net.ratelimitedlog import RateLimitedLog
+from smartgo.net.session import ISession
+from smartgo.net.sweeper import Sweeper
+from smartgo.net.tls import ServerTLS
 from smartgo.schema.hatransfer import TRANSFER_BATCH
-from smartgo.schema.message import host_text, pack_host, unpack_host
 from smartgo.store.interfaces import IReplicatedLog, PutStatus
 
 FALLBEHIND_MAX: Final = 256 * 1024 * 1024
@@ -31,7 +36,31 @@ SLAVE_TIMEOUT: Final = 3.0
 """How long a send waits for a slave (C{slaveTimeout}), in seconds."""
 
 _SLAVES: Final = 256  # connections
-_PENITENTS: Final = 256  # connections
+_HELD: Final = 256  # connections of peers that were not let in
+_HELD_FOR: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed is back within a millisecond
+
+
+@dataclass(frozen=True)
+class MasterSettings:
+    """
+    How a master treats its slaves.
+
+    @ivar sync: a SYNC_MASTER; else L{Master.durable} never asks for anything.
+    @ivar allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
+    @ivar batch: the longest piece of the log that is sent at once, in bytes.
+    @ivar heartbeat: seconds without a word of ours before a heartbeat.
+    @ivar housekeeping: seconds without a word of a slave's before its connection is ended.
+    @ivar fallbehind_max: a slave that is further behind does not count, in bytes.
+    @ivar slave_timeout: how long a send waits for a slave, in seconds.
+    """
+
+    sync: bool = False
+    allow: Collection[str] = ()
+    batch: int = TRANSFER_BATCH
+    heartbeat: float = HEARTBEAT
+    housekeeping: float = HOUSEKEEPING
+    fallbehind_max: int = FALLBEHIND_MAX
+    slave_timeout: float = SLAVE_TIMEOUT
 
 
 @implementer(IReplicating)
@@ -39,11 +68,11 @@ class Master(Service):
     """
     Serves slaves from a log.
 
-    It is made as C{Master(env, log, "tcp:10912:interface=127.0.0.1", complaints, sync=..., allow=..., ...)}, given to
+    It is made as C{Master(env, log, "tcp:10912:interface=127.0.0.1", sweeper, MasterSettings(...))}, given to
     C{IMessageStore.demand} where C{sync} is true, opened by L{open} when the store is open, and stopped before it.
 
     @ivar log: what is replicated.
-    @ivar tls: how TLS is spoken, if it is.
+    @ivar sweeper: timers, and where sentences about slaves go.
     @ivar confirmed: the highest physical offset that any slave has reported, 0 for none.
     @ivar turned_away: connections that were not let in.
     """
@@ -55,53 +84,44 @@ class Master(Service):
         env: IEnvironment,
         log: IReplicatedLog,
         description: str,
-        complaints: RateLimitedLog,
-        *,
-        sync: bool = False,
-        allow: Collection[str] = (),
-        admits: Callable[[bytes], bool] | None = None,
+        sweeper: Sweeper,
+        settings: MasterSettings | None = None,
         tls: ServerTLS | None = None,
-        batch: int = TRANSFER_BATCH,
-        heartbeat: float = HEARTBEAT,
-        housekeeping: float = HOUSEKEEPING,
-        fallbehind_max: int = FALLBEHIND_MAX,
-        slave_timeout: float = SLAVE_TIMEOUT,
+        admits: Callable[[bytes], bool] | None = None,
     ) -> None:
         """
         @param description: a server endpoint, such as C{tcp:10912:interface=127.0.0.1}; port 0 takes a free one.
-        @param complaints: such as C{smartgo.net.sweeper.Sweeper.complaints}.
-        @param sync: a SYNC_MASTER; else L{durable} never asks for anything.
-        @param allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
+        @param sweeper: timers and the memory budget, shared with all links of the process.
+        @param settings: C{None}: the defaults.
+        @param tls: certificate and key, loaded; its mode says whether slaves may do without TLS.
         @param admits: whether a ticket with this word is good, such as L{smartgo.ha.guard.Guard.admits}: slaves have to
             begin with one before a byte of the log is sent (reliability X6). C{None}: they need none.
-        @param tls: certificate and key, loaded; its mode says whether slaves may do without TLS.
-        @raise ValueError: one of C{allow} is no network.
+        @raise ValueError: one of C{settings.allow} is no network.
         """
-        self._env = env
         self.clock = env.clock
         self.log = log
-        self._description = description
-        self.complaints = complaints
-        self.tls = tls
-        self._sync = sync
-        self._allow = [ipaddress.ip_network(one, strict=False) for one in allow]
+        self.sweeper = sweeper
+        self._settings = settings = MasterSettings() if settings is None else settings
+        self._allow = [ipaddress.ip_network(one, strict=False) for one in settings.allow]
         self._admits = admits
-        self._batch = batch
-        self._heartbeat = heartbeat
-        self._housekeeping = housekeeping
-        self._fallbehind_max = fallbehind_max
-        self._waiting = Confirmations(env.clock, slave_timeout)
-        self._alarm = Alarm(env.clock, self._due, self._look)
-        self._feeds: dict[Feed, None] = {}
-        self._links: dict[Feed | Refused, None] = {}  # those that are being ended, too
-        self._listening: IListeningPort | None = None
+        self._waiting = Confirmations(env.clock, settings.slave_timeout)
+        self._alarm = Alarm(env.clock, self._due, self._check)
+        self._listener = Listener(env, sweeper, LIMITS, tls)
+        self._listener.add_screened(description, self._screen)
         self._opened = False
+        self._feeds: dict[Feed, None] = {}
+        self._held: dict[Link, float] = {}  # who is not let in -> when it is ended
         self._best = -1  # the highest offset confirmed by a slave that is connected
         self._confirmed_from = 0  # the slave that reported C{confirmed} has the log from here on
         self._beginnings: set[int] = set()  # where slaves began that had nothing; each a log file's first offset
         self.confirmed = 0
         self.turned_away = 0
         log.follow(self._moved)
+
+    @property
+    def peer_warnings(self) -> RateLimitedLog:
+        """Where sentences about slaves go."""
+        return self.sweeper.peer_warnings
 
     # -- starting and stopping -----------------------------------------------------------------------------------
 
@@ -112,20 +132,12 @@ class Master(Service):
         @raise twisted.internet.error.CannotListenError: through the Deferred: the address is taken or not ours.
         """
         self._opened = True
-        return Deferred.fromCoroutine(self._open())
-
-    async def _open(self) -> None:
-        listening = await self._env.network.listen(self._description, _Door(self))
-        if self._opened:
-            self._listening = listening
-        else:
-            await maybeDeferred(listening.stopListening)
+        return self._listener.open()
 
     @property
     def port(self) -> int:
         """The port number; 0 while it does not listen."""
-        address: Any = None if self._listening is None else self._listening.getHost()
-        return 0 if address is None else int(address.port)
+        return self._listener.ports[0]
 
     def startService(self) -> None:
         """Begin to listen, unless L{open} was called before."""
@@ -143,35 +155,31 @@ class Master(Service):
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
-        self._opened = False
-        listening, self._listening = self._listening, None
-        if listening is not None:
-            await maybeDeferred(listening.stopListening)
         self._alarm.stop()
-        for link in list(self._links):
-            if isinstance(link, Feed) and link in self._feeds:
-                link.finish()
-            else:
-                link.hurry()
-        for link in list(self._links):
-            await link.lost
+        for link in list(self._held):
+            link.abort()
+        await self._listener.stopService()
+        self._alarm.stop()
         self._waiting.stop()
 
     # -- slaves --------------------------------------------------------------------------------------------------
 
-    def accept(self, address: Any) -> Feed | Refused | None:
-        """Let one in, or wait in vain; C{None} where too many do that."""
-        raw = pack_host(address.host, address.port)
-        ip = unpack_host(raw)[0]
-        if not self.allows(ip):
+    def _screen(self, slave: PeerAddress) -> Callable[[Link], ISession] | None:
+        """Let one in, or have it wait in vain; C{None} where too many do that."""
+        if not self.allows(slave.ip):
             why = "haAllow does not name it"
         elif len(self._feeds) >= _SLAVES and not self._make_room():
             why = f"there are {_SLAVES} already"
         else:
-            now = self.clock.seconds()
-            end = MasterEnd(self.log, now, self._batch, self._heartbeat, self._housekeeping, self._admits)
-            return Feed(self, ip, host_text(raw), end)
-        return Refused(self) if self.turn_away(ip, ip, why) else None
+            return self._feed
+        return partial(Refused, master=self) if self.turn_away(slave.ip, slave.ip, why) else None
+
+    def _feed(self, link: Link) -> Feed:
+        settings = self._settings
+        end = MasterEnd(
+            self.log, self.clock.seconds(), settings.batch, settings.heartbeat, settings.housekeeping, self._admits
+        )
+        return Feed(link, self, end)
 
     def _make_room(self) -> bool:
         """Let the one go that has had most time to show its ticket, if there is one."""
@@ -183,20 +191,28 @@ class Master(Service):
     def turn_away(self, ip: str, slave: str, why: str) -> bool:
         """Count one that is not let in, and say why; false where so many wait in vain that this one cannot."""
         self.turned_away += 1
-        self.complaints.warn(ip, "not replicating to {slave}: {why}", slave=slave, why=why)
-        return len(self._links) - len(self._feeds) < _PENITENTS
+        self.peer_warnings.warn(ip, "not replicating to {slave}: {why}", slave=slave, why=why)
+        return len(self._held) < _HELD
+
+    def hold(self, link: Link) -> None:
+        """Let a link wait in vain, and end it after a while."""
+        link.hold()
+        self._held[link] = until = self.clock.seconds() + _HELD_FOR
+        self._alarm.set_by(until)
+
+    def released(self, link: Link) -> None:
+        """Forget a link that waited in vain and is gone."""
+        self._held.pop(link, None)
 
     def allows(self, ip: str) -> bool:
         """Whether C{allow} lets in who comes from an IP address."""
         place = ipaddress.ip_address(ip)
         return not self._allow or any(place in network for network in self._allow)
 
-    def connected(self, link: Feed | Refused) -> None:
-        """It is connected."""
-        self._links[link] = None
-        if isinstance(link, Feed):
-            self._feeds[link] = None
-            self._alarm.set()
+    def connected(self, feed: Feed) -> None:
+        """Count a slave that is connected."""
+        self._feeds[feed] = None
+        self._alarm.set()
 
     def begun(self, feed: Feed) -> None:
         """
@@ -209,7 +225,7 @@ class Master(Service):
             self._beginnings.add(feed.end.position)
         reached = feed.end.position
         feed.holds_from = max((begin for begin in self._beginnings if begin <= reached), default=0)
-        self._log.info("replicating to {slave} from {offset}", slave=feed.address, offset=feed.end.position)
+        self._log.info("replicating to {slave} from {offset}", slave=feed.link.address, offset=feed.end.position)
 
     def reported(self, feed: Feed) -> None:
         """It has said how far it is."""
@@ -227,16 +243,13 @@ class Master(Service):
             del self._feeds[feed]
             self._best = max((one.end.confirmed for one in self._feeds), default=-1)
 
-    def gone(self, link: Feed | Refused, reason: Failure) -> None:
-        """Its connection is gone."""
-        del self._links[link]
-        if isinstance(link, Feed) and link in self._feeds:
-            if link.admitted:
+    def gone(self, feed: Feed, reason: Failure) -> None:
+        """Forget a slave whose connection is gone."""
+        if feed in self._feeds:
+            if feed.admitted:
                 why = reason.getErrorMessage()
-                self._log.info("no longer replicating to {slave}: {why}", slave=link.address, why=why)
-            elif reason.check(HandshakeFailed):
-                self.turn_away(link.ip, link.address, reason.getErrorMessage())
-            self.left(link)
+                self._log.info("no longer replicating to {slave}: {why}", slave=feed.link.address, why=why)
+            self.left(feed)
 
     def bug(self, failure: Failure) -> None:
         """Log what should not have happened."""
@@ -246,7 +259,7 @@ class Master(Service):
         """Those connected now that were let in."""
         now = self.clock.seconds()
         return [
-            SlaveSeen(feed.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)
+            SlaveSeen(feed.link.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)
             for feed in self._feeds
             if feed.admitted
         ]
@@ -260,11 +273,15 @@ class Master(Service):
                 feed.fail("cannot be sent the log")
 
     def _due(self) -> float:
-        return min((feed.end.due for feed in self._feeds), default=NEVER)
+        held = next(iter(self._held.values()), NEVER)  # the one that was held first ends first
+        return min([held, *(feed.end.due for feed in self._feeds)])
 
-    def _look(self, now: float) -> None:
+    def _check(self, now: float) -> None:
+        for link in [link for link, until in self._held.items() if until <= now]:
+            self._held.pop(link)
+            link.abort()
         for feed in list(self._feeds):
-            feed.look(now)
+            feed.check(now)
 
     # -- the second condition of a send --------------------------------------------------------------------------
 
@@ -275,21 +292,8 @@ class Master(Service):
         Only a slave that has reported counts as there, and only for the part of the log that it has. When the last one
         leaves, those that wait go on waiting for it until their time is over.
         """
-        if not self._sync or self._confirmed_from < end <= self.confirmed:
+        if not self._settings.sync or self._confirmed_from < end <= self.confirmed:
             return None
-        if self._best < 0 or end - self._best >= self._fallbehind_max:
+        if self._best < 0 or end - self._best >= self._settings.fallbehind_max:
             return succeed(PutStatus.SLAVE_NOT_AVAILABLE)
         return self._waiting.wait(end)
-
-
-class _Door(Factory):
-    """Makes connections for a master."""
-
-    noisy = False
-
-    def __init__(self, master: Master) -> None:
-        self._master = master
-
-    def buildProtocol(self, addr: IAddress | None) -> Feed | Refused | None:
-        """Let a slave in; C{None} makes Twisted close the socket at once."""
-        return self._master.accept(addr)

@@ -3,145 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, cast
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import IAddress, IDelayedCall
-from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.env.interfaces import IClock, IEnvironment
-from smartgo.errors import CallFailed, LogsDiffer, LogTorn, NotConnected, PeerRefused, ServiceNotAvailable, SmartgoError
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import (
+    CallFailed,
+    LogsDiffer,
+    LogTorn,
+    NotConnected,
+    PeerRefused,
+    ServiceNotAvailable,
+    SmartgoError,
+)
 from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
-from smartgo.ha.link import ReplicationLink
+from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
-from smartgo.net.alarm import NEVER, Alarm
-from smartgo.net.tls import ClientTLS, HandshakeFailed, readable
+from smartgo.net.dial import Dial
+from smartgo.net.link import Link
+from smartgo.net.observer import ObserverList
+from smartgo.net.sweeper import Sweeper
+from smartgo.net.tls import ClientTLS
 from smartgo.schema.address import parse_address
 from smartgo.schema.codes import ResponseCode
 from smartgo.store.interfaces import IReplicatedLog
 
 _CONNECT: Final = 5.0  # seconds to make a connection
-_HANDSHAKE: Final = 10.0  # seconds to agree on TLS
 _GOOD: Final = 10.0  # seconds; a stream that lasted so long, or brought something, was a good one
 _ASK_AGAIN: Final = 60.0  # seconds between two looks at a log that differs
 _REFRESH: Final = 5.0  # seconds between two questions for the master's end
 _NEAR: Final = 1024 * 1024  # bytes; further behind than this we are catching up
 
 
-class Stream(ReplicationLink):
+@dataclass(frozen=True)
+class SlaveSettings:
     """
-    One connection to a master: what comes is appended, and reported.
+    How a slave follows.
 
-    @ivar end: the logic of it.
-    @ivar over: fires when it is over, with why.
+    @ivar ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush after
+        each run of appends then, or the master waits for its half second.
+    @ivar heartbeat: seconds without a word of ours before the last report is sent again.
+    @ivar housekeeping: seconds without a word of the master's before the connection is ended.
     """
 
-    def __init__(
-        self, clock: IClock, end: SlaveEnd, heard: Callable[[], None], tls: TLSMemoryBIOFactory | None = None
-    ) -> None:
-        """
-        @param heard: called after each chunk.
-        @param tls: makes a layer of TLS; C{None}: there is none.
-        """
-        super().__init__(clock)
-        self.end = end
-        self._heard = heard
-        self._tls = tls
-        self._handshake: IDelayedCall | None = None  # when it has taken too long
-        self._alarm = Alarm(clock, self._due, self._look)
-        self.over: Deferred[SmartgoError] = Deferred()
-
-    def connectionMade(self) -> None:
-        """Begin, with TLS where we have to."""
-        super().connectionMade()
-        if self._tls is None:
-            self.secured()
-        else:
-            error = NotConnected(f"there is no TLS within {_HANDSHAKE:g} s")
-            self._handshake = self.clock.callLater(_HANDSHAKE, self._too_slow, error)
-            self.secure(self._tls)
-
-    def _too_slow(self, error: SmartgoError) -> None:
-        self._handshake = None
-        self.fail(error)
-
-    def _no_handshake(self) -> bool:
-        """Wait for TLS no more; return whether we did until now."""
-        waited, self._handshake = self._handshake, None
-        if waited is not None:
-            waited.cancel()
-        return waited is not None
-
-    def secured(self) -> None:
-        """Say where we stand."""
-        self._no_handshake()
-        if not self.open:
-            return
-        self.write(self.end.begin(self.clock.seconds()))
-        self._alarm.set()
-
-    def dataReceived(self, data: bytes) -> None:
-        """Append all of it, then report once."""
-        if not self.open:
-            return
-        try:
-            self.end.receive(data, self.clock.seconds())
-        except SmartgoError as error:
-            self.fail(error)
-            return
-        self.report()
-        self._heard()
-
-    def report(self) -> None:
-        """Tell how far we are, if that is farther than before."""
-        if self.open:
-            self.write(self.end.report(self.clock.seconds()))
-
-    def fail(self, error: SmartgoError) -> None:
-        """End it for this reason."""
-        self._alarm.stop()
-        self._no_handshake()
-        self.abort()
-        self._over(error)
-
-    def leave(self) -> None:
-        """End it in peace."""
-        self._alarm.stop()
-        self._no_handshake()
-        self.close()
-
-    def ended(self, reason: Failure) -> None:
-        """Set no more timers, and tell why the stream is over."""
-        self._alarm.end()
-        during = self._no_handshake()
-        super().ended(reason)
-        reason = readable(reason)
-        why = f"the connection was lost: {reason.getErrorMessage()}"
-        if during and not reason.check(HandshakeFailed):
-            why = "the connection was lost before TLS was agreed on; does the master speak TLS (tls.server.certPath)?"
-        self._over(NotConnected(why))
-
-    def _over(self, error: SmartgoError) -> None:
-        if not self.over.called:
-            self.over.callback(error)
-
-    def _due(self) -> float:
-        return self.end.due if self.open else NEVER
-
-    def _look(self, now: float) -> None:
-        try:
-            self.write(self.end.check(now))
-        except SmartgoError as error:
-            self.fail(error)
+    ack_flushed: bool = False
+    heartbeat: float = HEARTBEAT
+    housekeeping: float = HOUSEKEEPING
 
 
 @implementer(IFollowing)
@@ -149,8 +67,8 @@ class Slave(Service):
     """
     Follows a master.
 
-    It is made as C{Slave(env, log, tail, ack_flushed=..., ...)}, started when the store is open, told whom to follow by
-    L{follow} (before or after that), and stopped before the store.
+    It is made as C{Slave(env, log, tail, sweeper, SlaveSettings(...))}, started when the store is open, told whom to
+    follow by L{follow} (before or after that), and stopped before the store.
 
     @ivar state: L{SlaveState}.
     @ivar reason: one sentence on why we are not following; empty while we are.
@@ -164,38 +82,35 @@ class Slave(Service):
         env: IEnvironment,
         log: IReplicatedLog,
         tail: IMasterTail,
-        *,
-        ack_flushed: bool = False,
-        heartbeat: float = HEARTBEAT,
-        housekeeping: float = HOUSEKEEPING,
+        sweeper: Sweeper,
+        settings: SlaveSettings | None = None,
         tls: ClientTLS | None = None,
     ) -> None:
         """
         @param tail: asks a master's main port.
+        @param sweeper: timers and the memory budget, shared with all links of the process.
+        @param settings: C{None}: the defaults.
         @param tls: how masters are spoken to, where that is by TLS. A master that does not know the question, a
             RocketMQ broker, has none at its port for slaves: it is followed without.
-        @param ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush
-            after each run of appends then, or the master waits for its half second.
         """
         self._env = env
         self._replicated = log
         self._tail = tail
-        self._ack_flushed = ack_flushed
-        self._heartbeat = heartbeat
-        self._housekeeping = housekeeping
+        self._sweeper = sweeper
+        self._settings = SlaveSettings() if settings is None else settings
         self._tls = tls
         self._main: str | None = None
         self._master_end = -1
         self._task: Deferred[None] | None = None
         self._turn = 0  # of the task; another than the present one has nothing more to do
         self._stream: Stream | None = None
-        self._links: set[Stream] = set()  # those that are not gone yet
+        self._streams: set[Stream] = set()  # those that are not gone yet
         self._all_flushed: Deferred[None] | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._changes: ObserverList[[]] = ObserverList("the state of replication")
         self.master: str | None = None
         self.state = SlaveState.STOPPED
         self.reason = "not started"
-        if ack_flushed:
+        if self._settings.ack_flushed:
             log.follow_flushes(self._flushed)
 
     # -- for the broker ------------------------------------------------------------------------------------------
@@ -218,7 +133,7 @@ class Slave(Service):
 
     def when_changed(self, callback: Callable[[], None]) -> None:
         """Call back after each change of C{state} or C{reason}; not the place to call L{follow}."""
-        self._callbacks.append(callback)
+        self._changes.add(callback)
 
     def startService(self) -> None:
         """Begin to follow."""
@@ -232,19 +147,15 @@ class Slave(Service):
 
     async def _stop(self) -> None:
         self._end()
-        for stream in list(self._links):
-            await stream.lost
+        for stream in list(self._streams):
+            await stream.gone.when()
         self._set(SlaveState.STOPPED, "stopped")
 
     def _set(self, state: SlaveState, reason: str = "") -> None:
         if (state, reason) != (self.state, self.reason):
             self.state = state
             self.reason = reason
-            for callback in self._callbacks:
-                try:
-                    callback()
-                except Exception:  # it is the callback's own bug
-                    self._log.failure("a callback failed at {state}", state=state)
+            self._changes.tell()
 
     def _begin(self) -> None:
         self._end()
@@ -304,7 +215,9 @@ class Slave(Service):
             host, port = parse_address(address)
         except ValueError as no_address:
             raise NotConnected(str(no_address)) from None
-        while self._ack_flushed and log.flushed < log.log_bounds()[1]:  # the first report is a confirmation, too
+        while (
+            self._settings.ack_flushed and log.flushed < log.log_bounds()[1]
+        ):  # the first report is a confirmation, too
             self._all_flushed = Deferred()
             await self._all_flushed
         asked = main
@@ -321,18 +234,28 @@ class Slave(Service):
         end = SlaveEnd(
             log,
             clock.seconds(),
-            self._ack_flushed,
-            self._heartbeat,
-            self._housekeeping,
+            self._settings.ack_flushed,
+            self._settings.heartbeat,
+            self._settings.housekeeping,
             verdict.ticket,
             verdict.master_minimum,
         )
         if self.state is SlaveState.DIVERGED and end.doubt is None:
             self._set(SlaveState.CONNECTING, "connecting")
-        stream = Stream(clock, end, self._heard, self._layers(host, main is not None and asked is None, address))
-        await self._env.network.connect(host, port, _Dial(stream), _CONNECT)
-        self._links.add(stream)
-        stream.lost.addCallback(lambda _: self._links.discard(stream))
+        sessions = partial(Stream, clock=clock, end=end, heard=self._heard)
+        link = Link(
+            sessions, LIMITS, self._sweeper, self, self._tls_for(main is not None and asked is None, address), address
+        )
+        stream = cast("Stream", link.session)
+        factory = Dial(link)
+        try:
+            await self._env.network.connect(host, port, factory, _CONNECT)
+        except BaseException:
+            factory.forget()
+            link.missed(Failure())
+            raise
+        self._streams.add(stream)
+        stream.gone.when().addCallback(lambda _: self._streams.discard(stream))
         self._stream = stream
         asking = LoopingCall(self._ask_end, asked)
         asking.clock = clock
@@ -360,17 +283,21 @@ class Slave(Service):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
 
-    def _layers(self, host: str, rocketmq: bool, address: str) -> TLSMemoryBIOFactory | None:
-        """Return what makes TLS towards a master; C{None} for none."""
-        if self._tls is None:
-            return None
-        if rocketmq:
+    def _tls_for(self, rocketmq: bool, address: str) -> ClientTLS | None:
+        """Return how TLS is spoken to a master; C{None}: not at all."""
+        if self._tls is not None and rocketmq:
             self._log.warn(
                 "following {master} without TLS: it is a RocketMQ broker, which has none at its port for slaves",
                 master=address,
             )
             return None
-        return self._tls.factory(host)
+        return self._tls
+
+    def leaving(self, link: Link) -> None:
+        """Wait: its stream says why."""
+
+    def ended(self, link: Link) -> None:
+        """Wait: its stream says so."""
 
     # -- while it goes on ----------------------------------------------------------------------------------------
 
@@ -404,17 +331,3 @@ class Slave(Service):
             self._master_end = max(self._master_end, tail.end)
             if self.state is SlaveState.FOLLOWING and self.behind > _NEAR:
                 self._set(SlaveState.CATCHING_UP)
-
-
-class _Dial(Factory):
-    """Makes the one protocol of an attempt to connect."""
-
-    noisy = False
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream: Stream | None = stream
-
-    def buildProtocol(self, addr: IAddress | None) -> Stream | None:
-        """Hand the stream over: Twisted keeps the factory longer than the connection lasts."""
-        stream, self._stream = self._stream, None
-        return stream

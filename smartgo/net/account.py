@@ -31,14 +31,14 @@ class Account:
     """
 
     __slots__ = (
-        "_answers", "_budget", "_dialled", "_granted", "_polls", "_reader", "_requests", "_waiting", "holds", "paused",
+        "_answers", "_budget", "_granted", "_polls", "_reader", "_reads_on", "_requests", "_waiting", "holds", "paused",
         "unfinished",
     )  # fmt: skip
 
-    def __init__(self, budget: MemoryBudget, reader: Reader, dialled: bool) -> None:
+    def __init__(self, budget: MemoryBudget, reader: Reader, reads_on: bool) -> None:
         """
-        @param dialled: we made the connection. What the peer has not taken is no reason then to read no more: two ends
-            that each wait for the other to read would wait for ever.
+        @param reads_on: what the peer has not taken is no reason to read no more, as on each connection that we made:
+            two ends that each wait for the other to read would wait for ever.
         """
         self._budget = budget
         self._reader: Reader | None = reader
@@ -49,7 +49,7 @@ class Account:
         self._polls = 0
         self._answers = 0
         self.paused = False
-        self._dialled = dialled
+        self._reads_on = reads_on
         self._granted = False  # it was paused and may read on until its frame is whole
 
     # -- counting ------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Account:
             return
         budget.take(kind, by)
         reader = self._reader
-        if reader is None or (self._dialled and kind is Kind.ANSWERS):
+        if reader is None or (self._reads_on and kind is Kind.ANSWERS):
             return
         if budget.must_close(self):
             budget.refused += 1

@@ -32,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar unsent_resume: unsent bytes at which reading goes on (L13).
     @ivar unsent_seconds: how long more than C{unsent_pause} may be unsent (L13).
     @ivar unsent_close: unsent bytes at which the connection is given up (L13).
+    @ivar slice: bytes that are handed to the transport at a time.
+    @ivar reads_on: read the peer however much it has not taken, as is done with every link that we dialled.
     @ivar calls: requests of ours on one connection that wait for their answers.
     @ivar silence: seconds; a call of at least this time-out that ends without a byte read condemns the connection.
     @ivar connect: seconds for a connection to be made.
@@ -54,6 +56,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_resume: int = 256 * KIB
     unsent_seconds: float = 60.0
     unsent_close: int = 32 * MIB
+    slice: int = 256 * KIB
+    reads_on: bool = False
     calls: int = 65_535
     silence: float = NEVER
     connect: float = 3.0

@@ -20,14 +20,13 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from twisted.internet import protocol
-from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from smartgo.errors import FramingError, NoRoom, NotConnected, PeerTooSlow
+from smartgo.errors import FramingError, NoRoom, PeerTooSlow
 from smartgo.net.account import Account
 from smartgo.net.deadlines import AT_ONCE, Deadlines
 from smartgo.net.endpoints import peer_address, port_number
@@ -39,7 +38,6 @@ from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import (
     CLIENT_HELLO,
     ClientTLS,
-    HandshakeFailed,
     Mode,
     PlainRefused,
     ServerTLS,
@@ -88,6 +86,7 @@ class Link(protocol.Protocol):
     @ivar at_work: set by a session around work in which it puts much: what it ends or puts takes effect afterwards,
         when it calls L{settle}.
     @ivar chunks: how many chunks were read.
+    @ivar tls: how TLS is spoken or taken; C{None}: not at all.
     @ivar dialled: whether we made it.
     @ivar secure: whether there is TLS on it.
     @ivar address: the remote address as C{host:port}; of a dialled link what was dialled.
@@ -124,11 +123,11 @@ class Link(protocol.Protocol):
         self._sweeper = sweeper
         self._turns = sweeper.turns
         self._owner = owner
-        self._tls = tls
+        self.tls = tls
         self._layer: Any = None  # TLS, once it is there
-        self._send_buffer = SendBuffer(self._moved)
+        self._send_buffer = SendBuffer(self._moved, limits.slice)
         self._deadlines = Deadlines(limits)
-        self.account = Account(sweeper.budget, self, bool(dial))
+        self.account = Account(sweeper.budget, self, bool(dial) or limits.reads_on)
         self.state = State.DIALLING if dial else State.HANDSHAKING
         self.dialled = bool(dial)
         self.address = dial
@@ -187,7 +186,7 @@ class Link(protocol.Protocol):
 
     def connectionMade(self) -> None:
         """Greet the session, and find out whether the peer wants TLS."""
-        transport, tls = self.transport, self._tls
+        transport, tls = self.transport, self.tls
         if ITCPTransport.providedBy(transport):
             transport.setTcpNoDelay(True)
         remote = peer_address(transport.getPeer())
@@ -353,6 +352,12 @@ class Link(protocol.Protocol):
             self._soon()
         return size
 
+    def send(self, data: bytes) -> None:
+        """Send bytes now, with what was put before: for whole messages that somebody waits for."""
+        self.out.append(data)
+        self._size += len(data)
+        self.flush()
+
     def _soon(self) -> None:
         if self._size > self._limits.unsent_pause:
             self.flush()
@@ -408,7 +413,7 @@ class Link(protocol.Protocol):
             out.clear()
             buffer.write(data)
         # A dialled link reads on: two ends that each wait for the other to read would wait for ever.
-        if buffer.unsent > limits.unsent_pause and not self.dialled and not self.state.over:
+        if buffer.unsent > limits.unsent_pause and not (self.dialled or limits.reads_on) and not self.state.over:
             if self._deadlines.full_since == NEVER:
                 self._deadlines.full_since = self._sweeper.stamp
                 self._deadlines.look_at = AT_ONCE
@@ -463,11 +468,11 @@ class Link(protocol.Protocol):
             pass  # the budget counts them
         elif failure.check(FramingError):
             counts.broken += 1
-        if failure.check(FramingError):
-            self._complain("closing {peer}: {error}", failure)
-        else:
-            self._log.failure("closing {peer}", failure=failure, peer=self.address)
-        self.session.failed(failure)
+        if not self.session.failed(failure):
+            if failure.check(FramingError):
+                self._complain("closing {peer}: {error}", failure)
+            else:
+                self._log.failure("closing {peer}", failure=failure, peer=self.address)
         self.end()
 
     def drain(self) -> None:
@@ -511,6 +516,17 @@ class Link(protocol.Protocol):
             self._part()
         return True
 
+    def hold(self) -> None:
+        """
+        Take and send nothing any more, and let the peer wait: it would be back at once if it were closed.
+
+        Whoever calls this ends the link later, by L{abort}.
+        """
+        if self._go(Event.CLOSE):
+            self.session.ending()
+            self._owner.leaving(self)
+            self.transport.pauseProducing()
+
     def settle(self) -> None:
         """Go through with an end that was decided while the session was at work."""
         if self.state is State.CLOSING:
@@ -551,7 +567,7 @@ class Link(protocol.Protocol):
         What leads in a circle is cut here, so that link, session and buffers are freed now and not when the garbage
         collector comes by.
         """
-        reason = self._explained(readable(reason))
+        reason = self.session.explained(readable(reason))
         left = not self.state.over
         unagreed = self._layer is not None and self.state is State.HANDSHAKING
         if not self._go(Event.GONE):
@@ -572,8 +588,8 @@ class Link(protocol.Protocol):
             self._owner.leaving(self)
         if unagreed:
             self._sweeper.counts.broken += 1
-            self._complain("{peer}: {error}", reason)
-            session.failed(reason)
+            if not session.failed(reason):
+                self._complain("{peer}: {error}", reason)
         session.lost(reason)
         self._owner.ended(self)
         self.session = OVER
@@ -581,18 +597,8 @@ class Link(protocol.Protocol):
         self._layer = None
         vars(self).pop("dataReceived", None)
 
-    def _explained(self, reason: Failure) -> Failure:
-        """Guess why a peer that we dialled has closed the connection before it said anything."""
-        if not self.dialled or self.state.over or not reason.check(ConnectionDone, ConnectionLost):
-            return reason
-        if self._tls is not None and not self.secure:
-            return Failure(HandshakeFailed("it was closed before TLS was agreed on; does the port speak TLS?"))
-        if self._tls is None and not self.session.frames:
-            return Failure(NotConnected("it was closed before anything was answered; does the port want TLS?"))
-        return reason
-
     def _complain(self, sentence: str, failure: Failure) -> None:
-        self._sweeper.complaints.warn(self.ip, sentence, peer=self.address, error=failure.getErrorMessage())
+        self._sweeper.peer_warnings.warn(self.ip, sentence, peer=self.address, error=failure.getErrorMessage())
 
     # -- time ------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.net.endpoints import peer_address, port_number
+from smartgo.net.endpoints import PeerAddress, peer_address, port_number
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.link import Link
 from smartgo.net.observer import OneShotObserver
@@ -27,6 +27,10 @@ from smartgo.schema.address import is_loopback
 
 _MEASURE_LEAST: Final = 16  # links between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over
+
+
+Screen = Callable[[PeerAddress], Callable[[Link], ISession] | None]
+"""Looks at the address of a peer: returns what makes its session, or C{None} to turn it away."""
 
 
 class ListeningPort(Factory):
@@ -40,10 +44,10 @@ class ListeningPort(Factory):
 
     noisy = False
 
-    def __init__(self, server: Listener, description: str, sessions: Callable[[Link], ISession]) -> None:
+    def __init__(self, server: Listener, description: str, screen: Screen) -> None:
         self._server = server
         self.description = description
-        self._sessions = sessions
+        self._screen = screen
         self.port: IListeningPort | None = None
         self.links: dict[Link, str] = {}
         self._by_ip: dict[str, int] = {}
@@ -57,19 +61,23 @@ class ListeningPort(Factory):
         """Let a peer in; C{None} makes Twisted close the socket at once."""
         server = self._server
         limits = server.limits
-        ip = peer_address(addr).ip
+        remote = peer_address(addr)
+        ip = remote.ip
         if (
             len(self.links) >= limits.connections
             or (self._by_ip.get(ip, 0) >= limits.per_address and not is_loopback(ip))
             or not server.may_accept()
         ):
             server.sweeper.counts.turned_away += 1
-            server.sweeper.complaints.warn(
+            server.sweeper.peer_warnings.warn(
                 ip, "turned {peer} away: {count} connections on {door}", peer=ip, count=len(self.links),
                 door=self.description,
             )  # fmt: skip
             return None
-        link = Link(self._sessions, limits, server.sweeper, self, server.tls)
+        sessions = self._screen(remote)
+        if sessions is None:
+            return None
+        link = Link(sessions, limits, server.sweeper, self, server.tls)
         self.links[link] = ip
         self._by_ip[ip] = self._by_ip.get(ip, 0) + 1
         return link
@@ -125,7 +133,11 @@ class Listener(Service):
         @param description: a server endpoint, such as C{tcp:10911:interface=127.0.0.1}; port 0 takes a free one.
         @param sessions: makes the session of each link.
         """
-        self._ports.append(ListeningPort(self, description, sessions))
+        self.add_screened(description, lambda _: sessions)
+
+    def add_screened(self, description: str, screen: Screen) -> None:
+        """As L{add_port}, where who comes from where has which session, or is turned away."""
+        self._ports.append(ListeningPort(self, description, screen))
 
     @property
     def ports(self) -> list[int]:
@@ -154,7 +166,11 @@ class Listener(Service):
     async def _open(self) -> None:
         try:
             for port in self._ports:
-                port.port = await self._env.network.listen(port.description, port)
+                listening = await self._env.network.listen(port.description, port)
+                if self._stopped is not None:  # meanwhile
+                    await maybeDeferred(listening.stopListening)
+                    return
+                port.port = listening
         except BaseException:
             await self._close_ports()
             raise

@@ -35,7 +35,7 @@ class RateLimitedLog:
         """
         Log a sentence about a peer, unless there was one in the last minute.
 
-        @param ip: the address that complaints are counted by; a port would change with each connection.
+        @param ip: the address that warnings are counted by; a port would change with each connection.
         @param sentence: a fixed log format; C{fields} are its names.
         """
         now = self._clock.seconds()

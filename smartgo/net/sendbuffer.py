@@ -69,15 +69,17 @@ class SendBuffer:
     """
 
     __slots__ = (
-        "_clogged", "_direct", "_finished", "_finishing", "_handed", "_moved", "_queue", "_transport", "opened",
-        "unsent",
+        "_clogged", "_direct", "_finished", "_finishing", "_handed", "_moved", "_queue", "_slice", "_transport",
+        "opened", "unsent",
     )  # fmt: skip
 
-    def __init__(self, moved: Callable[[], None]) -> None:
+    def __init__(self, moved: Callable[[], None], slice_size: int = SLICE) -> None:
         """
         @param moved: called whenever C{unsent} has become less.
+        @param slice_size: bytes handed to the transport at a time.
         """
         self._moved = moved
+        self._slice = slice_size
         self._transport: Any = None
         self._direct = False
         self._queue: deque[memoryview] = deque()
@@ -191,13 +193,14 @@ class SendBuffer:
     def _hand_over(self) -> None:
         queue = self._queue
         first = queue.popleft()
-        if len(first) > SLICE:
-            queue.appendleft(first[SLICE:])
-            piece = bytes(first[:SLICE])
+        limit = self._slice
+        if len(first) > limit:
+            queue.appendleft(first[limit:])
+            piece = bytes(first[:limit])
         else:
             pieces = [first]
             size = len(first)
-            while queue and size + len(queue[0]) <= SLICE:
+            while queue and size + len(queue[0]) <= limit:
                 size += len(queue[0])
                 pieces.append(queue.popleft())
             piece = b"".join(pieces)

@@ -51,8 +51,15 @@ class ISession(Interface):
     def ending() -> None:
         """The end was decided: keep nothing of what came. Called once, before L{lost}; what is put still leaves."""
 
-    def failed(failure: Failure) -> None:
-        """Something went wrong (a broken stream, a limit passed, a failed handshake); L{lost} follows."""
+    def failed(failure: Failure) -> bool:
+        """
+        Something went wrong (a broken stream, a limit passed, a failed handshake); L{lost} follows.
+
+        @return: whether the session has put it in the log; else the link does.
+        """
+
+    def explained(reason: Failure) -> Failure:
+        """Return why the transport is gone, in better words where the session has them; before L{lost}."""
 
     def idle(seconds: float) -> None:
         """Nothing was read or written for so long; the link is closed next."""
@@ -101,8 +108,13 @@ class NullSession:
     def ending(self) -> None:
         """Do nothing."""
 
-    def failed(self, failure: Failure) -> None:
-        """Do nothing."""
+    def failed(self, failure: Failure) -> bool:
+        """Leave it to the link to log it."""
+        return False
+
+    def explained(self, reason: Failure) -> Failure:
+        """Return it as it is."""
+        return reason
 
     def idle(self, seconds: float) -> None:
         """Do nothing."""

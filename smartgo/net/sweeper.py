@@ -55,7 +55,7 @@ class Sweeper:
     @ivar budget: the memory that peers may make the process keep.
     @ivar turns: whose turn it is.
     @ivar slow: what held the reactor up.
-    @ivar complaints: rate-limited warnings about peers.
+    @ivar peer_warnings: rate-limited warnings about peers.
     @ivar counts: what happened since the start.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
         never thought older than it is.
@@ -70,7 +70,7 @@ class Sweeper:
         self.budget = budget
         self.turns = TurnScheduler(clock)
         self.slow = SlowTurns(clock) if slow is None else slow
-        self.complaints = RateLimitedLog(clock)
+        self.peer_warnings = RateLimitedLog(clock)
         self.counts = Counts()
         self.stamp = clock.seconds() + INTERVAL
         self.overdue = NEVER

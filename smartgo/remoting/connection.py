@@ -13,17 +13,19 @@ from functools import partial
 from typing import Final
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.errors import BadHeader, FramingError
+from smartgo.errors import BadHeader, FramingError, NotConnected
 from smartgo.net.limits import Limits
 from smartgo.net.link import BACKLOG, IN_FLIGHT, Link
 from smartgo.net.session import ISession
 from smartgo.net.slowturns import LIMIT
 from smartgo.net.states import State
 from smartgo.net.sweeper import Sweeper
+from smartgo.net.tls import HandshakeFailed
 from smartgo.net.turns import FRAMES_A_TURN
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.dispatch import Dispatcher
@@ -79,25 +81,8 @@ class Connection:
     _log = Logger()
 
     __slots__ = (
-        "__weakref__",
-        "_decoder",
-        "_dispatcher",
-        "_limits",
-        "_listener",
-        "_sweeper",
-        "_turns",
-        "_waiting",
-        "address",
-        "calls",
-        "dialled",
-        "frames",
-        "host",
-        "in_flight",
-        "ip",
-        "link",
-        "local_ip",
-        "local_port",
-        "outstanding",
+        "__weakref__", "_decoder", "_dispatcher", "_limits", "_listener", "_sweeper", "_turns", "_waiting", "address",
+        "calls", "dialled", "frames", "host", "in_flight", "ip", "link", "local_ip", "local_port", "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -279,7 +264,7 @@ class Connection:
     def unreadable(self, error: BadHeader) -> None:
         """Note a frame whose header could not be read."""
         self._sweeper.counts.unreadable += 1
-        self._sweeper.complaints.warn(
+        self._sweeper.peer_warnings.warn(
             self.ip, "unreadable header from {peer}: {error}", peer=self.address, error=str(error)
         )
 
@@ -357,9 +342,21 @@ class Connection:
         frames, self._waiting = self._waiting, []
         self.link.account.take_out(frames)
 
-    def failed(self, failure: Failure) -> None:
-        """Tell the listener."""
+    def failed(self, failure: Failure) -> bool:
+        """Tell the listener; the link logs it."""
         self._tell("failed", failure)
+        return False
+
+    def explained(self, reason: Failure) -> Failure:
+        """Guess why a peer that we dialled has closed the connection before it said anything."""
+        link = self.link
+        if not self.dialled or not self.open or not reason.check(ConnectionDone, ConnectionLost):
+            return reason
+        if link.tls is not None and not link.secure:
+            return Failure(HandshakeFailed("it was closed before TLS was agreed on; does the port speak TLS?"))
+        if link.tls is None and not self.frames:
+            return Failure(NotConnected("it was closed before anything was answered; does the port want TLS?"))
+        return reason
 
     def idle(self, seconds: float) -> None:
         """Tell the listener."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartgo.ha.slave import Stream
+from smartgo.ha.stream import Stream
 from tests.broker.cluster.test_replication import Pair
 from tests.cli.case import CommandCase
 

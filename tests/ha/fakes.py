@@ -6,10 +6,12 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from smartgo.errors import NoSuchMessage, NotConnected, OutOfPlace
 from smartgo.ha.interfaces import IMasterTail, Tail
+from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.store.interfaces import IReplicatedLog
 
 
@@ -187,10 +189,11 @@ class FakeTail:
         return log.crc(begin, end).addCallback(tell)
 
 
-class Said:
-    """Complaints, kept."""
+class Said(RateLimitedLog):
+    """Sentences about peers, kept."""
 
     def __init__(self) -> None:
+        super().__init__(Clock())
         self.sentences: list[str] = []
 
     def warn(self, ip: str, sentence: str, **fields: object) -> None:

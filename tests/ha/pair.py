@@ -7,11 +7,13 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.ha.master import Master
-from smartgo.ha.slave import Slave
+from smartgo.ha.master import Master, MasterSettings
+from smartgo.ha.slave import Slave, SlaveSettings
+from smartgo.net.link import Link
 from smartgo.store.interfaces import IReplicatedLog
 from tests.fakes import FakeEnvironment
 from tests.ha.fakes import FakeLog, FakeTail, Said
+from tests.remoting.doubles import sweeper_of
 
 PORT = 10912
 HERE = f"127.0.0.1:{PORT}"
@@ -21,6 +23,11 @@ MAIN = "127.0.0.1:10911"
 def noise(size: int, seed: int = 1) -> bytes:
     """Bytes that differ from place to place."""
     return Random(seed).randbytes(size)
+
+
+def accept(master: Master, address: Any) -> Link | None:
+    """Let a peer come to the port of a master."""
+    return master._listener._ports[0].buildProtocol(address)
 
 
 class PairCase(SynchronousTestCase):
@@ -37,6 +44,8 @@ class PairCase(SynchronousTestCase):
         self.env = FakeEnvironment()
         self.clock = self.env.clock
         self.said = Said()
+        self.sweeper = sweeper_of(self.clock)
+        self.sweeper.peer_warnings = self.said
         self.there = FakeLog(noise(1000), file_size=400)
         self.here = FakeLog()
         self.tail = FakeTail({MAIN: self.there})
@@ -44,14 +53,18 @@ class PairCase(SynchronousTestCase):
 
     def make_master(self, log: IReplicatedLog | None = None, **options: Any) -> Master:
         """Start a master that listens at L{HERE}, of C{there} unless told otherwise."""
-        master = Master(self.env, self.there if log is None else log, f"tcp:{PORT}", self.said, **options)
+        tls, admits = options.pop("tls", None), options.pop("admits", None)
+        log = self.there if log is None else log
+        master = Master(self.env, log, f"tcp:{PORT}", self.sweeper, MasterSettings(**options), tls, admits)
         master.startService()
         self._services.append(master)
         return master
 
     def make_slave(self, log: IReplicatedLog | None = None, **options: Any) -> Slave:
         """Start a slave of the master at L{HERE}, of C{here} unless told otherwise."""
-        slave = Slave(self.env, self.here if log is None else log, self.tail, **options)
+        tls = options.pop("tls", None)
+        log = self.here if log is None else log
+        slave = Slave(self.env, log, self.tail, self.sweeper, SlaveSettings(**options), tls)
         slave.startService()
         slave.follow(HERE, MAIN)
         self._services.append(slave)

@@ -7,7 +7,6 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import FramingError, NoPermission
-from smartgo.ha.feed import Refused
 from smartgo.ha.guard import CHALLENGE_LIFE, TICKET_LIFE, Guard, Words
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master
@@ -186,7 +185,7 @@ class DoorTests(MasterCase):
         master = self.make()
         slave = self.wire(master)
         self.assertEqual(master.slaves(), [])
-        slave.feed.dataReceived(ticket())
+        slave.link.dataReceived(ticket())
         self.assertEqual((slave.take(), len(master.slaves())), (b"", 1))
         slave.say(400)
         self.assertEqual(b"".join(body for _, body in pieces(slave.take())), self.there.data[400:])
@@ -198,11 +197,11 @@ class DoorTests(MasterCase):
         for number, said in enumerate((report(400), ticket(bytes(24)))):
             master = self.make_master(admits=WORD.__eq__)
             slave = self.wire(master, address=IPv4Address("TCP", f"10.1.2.{number}", 5000))
-            slave.feed.dataReceived(said)
+            slave.link.dataReceived(said)
             self.assertTrue(
                 self.said.sentences[-1].startswith(f"not replicating to 10.1.2.{number}:5000: {reasons[number]}")
             )
-            slave.feed.dataReceived(ticket() + report(400))
+            slave.link.dataReceived(ticket() + report(400))
             self.there.append(b"new")
             self.assertEqual((master.slaves(), master.turned_away, slave.cut), ([], 1, False))
             self.clock.advance(5)
@@ -226,19 +225,19 @@ class DoorTests(MasterCase):
         """Those who show no ticket keep nobody out: the first of them goes when there are too many, at once then."""
         master = self.make()
         slave = self.wire(master)
-        slave.feed.dataReceived(ticket() + report(400))
+        slave.link.dataReceived(ticket() + report(400))
         crowd = [self.wire(master) for _ in range(600)]
         self.assertEqual([wired.cut for wired in crowd].count(True), 600 - 255 - 256)
         late = self.wire(master)
-        late.feed.dataReceived(ticket() + report(400))
+        late.link.dataReceived(ticket() + report(400))
         self.assertEqual((len(master.slaves()), slave.cut, late.cut), (2, False, False))
 
     def test_full(self) -> None:
         """Slaves that were let in make no room."""
         master = self.make()
         for _ in range(256):
-            self.wire(master).feed.dataReceived(ticket())
-        self.assertIsInstance(master.accept(IPv4Address("TCP", "10.0.0.2", 4000)), Refused)
+            self.wire(master).link.dataReceived(ticket())
+        self.assert_refused(master, IPv4Address("TCP", "10.0.0.2", 4000))
 
     def test_stops(self) -> None:
         """Those who wait in vain do not keep a master from stopping."""

@@ -10,24 +10,25 @@ from twisted.internet.defer import Deferred
 
 from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
-from smartgo.ha.master import Master
+from smartgo.ha.master import Master, MasterSettings
 from smartgo.ha.slave import Slave
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.schema.hatransfer import report_struct
 from tests.ha.fakes import FakeLog, FakeTail, Said
 from tests.ha.pair import MAIN, noise
 from tests.remoting.certificates import Authority
+from tests.remoting.doubles import sweeper_of
 from tests.remoting.lifetime import LifetimeCase, cut, dial
 
 MIB = 1 << 20
 
 
-class Links(dict[Any, None]):
+class Links(dict[Any, str]):
     """The connections of a master, and how many there were ever: one may come and go between two looks."""
 
     ever = 0
 
-    def __setitem__(self, link: Any, value: None) -> None:
+    def __setitem__(self, link: Any, value: str) -> None:
         self.ever += 1
         super().__setitem__(link, value)
 
@@ -47,8 +48,11 @@ class Case(LifetimeCase):
     async def serve(self, **options: Any) -> None:
         """Listen."""
         tls = ServerTLS(self.env, self.paths[0], self.paths[1])
-        self.master = Master(self.env, self.there, "tcp:0:interface=127.0.0.1", Said(), tls=tls, **options)
-        self.links = self.master._links = Links()
+        self.sweeper = sweeper_of(self.env.clock)
+        self.sweeper.peer_warnings = Said()
+        settings = MasterSettings(**options)
+        self.master = Master(self.env, self.there, "tcp:0:interface=127.0.0.1", self.sweeper, settings, tls)
+        self.links = self.master._listener._ports[0].links = Links()
         await self.master.open()
         self.master.startService()
 
@@ -111,7 +115,7 @@ class SlaveTests(Case):
         await self.serve()
         here = FakeLog(bytes(self.there.data), file_size=16 * MIB)
         for tls in (None, ClientTLS(self.env, trust=self.paths[2])):
-            slave = Slave(self.env, here, FakeTail({MAIN: self.there}), tls=tls)
+            slave = Slave(self.env, here, FakeTail({MAIN: self.there}), self.sweeper, tls=tls)
             address = f"127.0.0.1:{self.master.port}"
             for again in (False, True):
                 if again:
@@ -120,7 +124,7 @@ class SlaveTests(Case):
                 slave.follow(address, MAIN)
                 await self.until(lambda one=slave: one.state is SlaveState.FOLLOWING, "not following")  # type: ignore[misc]
                 for feed in list(self.master._feeds):
-                    feed.abort()
+                    feed.link.abort()
                 del feed
                 await self.until(self.nobody, "it is still there")
                 await slave.stopService()

@@ -109,7 +109,7 @@ class FollowingTests(SlaveCase):
     def test_broken_callback(self) -> None:
         """A callback that fails is logged, and disturbs nothing."""
         self.make_master()
-        slave = Slave(self.env, self.here, self.tail)
+        slave = Slave(self.env, self.here, self.tail, self.sweeper)
         self._services.append(slave)
         slave.when_changed(lambda: 1 / 0)  # type: ignore[arg-type]
         slave.startService()
@@ -117,7 +117,7 @@ class FollowingTests(SlaveCase):
         self.settle()
         self.assertEqual(slave.state, SlaveState.FOLLOWING)
         self.assertGreater(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
-        slave._callbacks.clear()
+        slave._changes._observers.clear()
 
     def test_master_restarts(self) -> None:
         """When the master comes back, what was written meanwhile is made up."""
@@ -479,7 +479,7 @@ class ChangingTests(SlaveCase):
 
     def test_no_master(self) -> None:
         """Without a master it waits for one; the same one twice changes nothing; none ends it."""
-        slave = Slave(self.env, self.here, self.tail)
+        slave = Slave(self.env, self.here, self.tail, self.sweeper)
         self._services.append(slave)
         self.assertEqual((slave.state, slave.behind), (SlaveState.STOPPED, -1))
         slave.startService()
@@ -500,7 +500,7 @@ class ChangingTests(SlaveCase):
     def test_before_start(self) -> None:
         """A master told before the start is followed from the start on."""
         self.make_master()
-        slave = Slave(self.env, self.here, self.tail)
+        slave = Slave(self.env, self.here, self.tail, self.sweeper)
         self._services.append(slave)
         slave.follow(HERE, MAIN)
         self.settle()

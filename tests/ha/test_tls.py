@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -14,10 +14,11 @@ from twisted.test.iosim import FakeTransport
 from smartgo.ha.feed import Feed
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master
+from smartgo.net.link import Link
 from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
 from smartgo.schema.hatransfer import report_struct
 from tests.ha.fakes import FakeLog
-from tests.ha.pair import MAIN, PORT, PairCase, noise
+from tests.ha.pair import MAIN, PORT, PairCase, accept, noise
 from tests.remoting.certificates import Authority, place
 
 AUTHORITY = Authority()
@@ -238,10 +239,10 @@ class PlainTests(TLSCase):
 class DoorTests(TLSCase):
     """What may be done before it is known who is there."""
 
-    def wire(self, master: Master) -> tuple[Feed, StringTransport]:
+    def wire(self, master: Master) -> tuple[Link, StringTransport]:
         """Connect."""
-        feed = master.accept(IPv4Address("TCP", "10.1.2.3", 5000))
-        assert isinstance(feed, Feed)
+        link = accept(master, IPv4Address("TCP", "10.1.2.3", 5000))
+        assert link is not None
 
         class Wire(StringTransport):
             def setTcpNoDelay(self, enabled: bool) -> None:
@@ -251,31 +252,32 @@ class DoorTests(TLSCase):
                 self.producer = None
 
         wire = Wire()
-        feed.makeConnection(wire)
-        return feed, wire
+        link.makeConnection(wire)
+        return link, wire
 
     def test_silent(self) -> None:
         """Who says nothing, or begins a handshake and does not end it, counts for nothing and is let go."""
         master = self.make_master(tls=self.server_tls(), sync=True)
         for said in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01"):
-            feed, wire = self.wire(master)
+            link, wire = self.wire(master)
+            feed = cast("Feed", link.session)
             if said:
-                feed.dataReceived(said)
+                link.dataReceived(said)
             self.assertEqual((master.slaves(), feed.admitted), ([], False))
             self.there.append(b"more")
             self.settle(26)
             self.assertEqual(wire.value(), b"")
             self.assertTrue(wire.disconnecting)
-            feed.connectionLost()
+            link.connectionLost()
 
     def test_rubbish(self) -> None:
         """Rubbish behind the first byte of TLS ends the connection, and is no bug."""
         master = self.make_master(tls=self.server_tls())
         for said in (b"\x16" * 50, b"\x16\x03\x01\0\x05hello", b"\x16\xff\xff\xff\xff" + bytes(300)):
-            feed, wire = self.wire(master)
-            feed.dataReceived(said)
+            link, wire = self.wire(master)
+            link.dataReceived(said)
             self.assertTrue(wire.disconnecting)
-            feed.connectionLost()
+            link.connectionLost()
             self.assertEqual((master.slaves(), self.flushLoggedErrors()), ([], []))
 
     def test_makes_room(self) -> None:
@@ -286,8 +288,8 @@ class DoorTests(TLSCase):
         self.assertTrue(newest.open)
         self.assertFalse(waiting[0][0].open)
         self.assertTrue(waiting[1][0].open)
-        for feed, _ in [*waiting, (newest, None)]:
-            feed.connectionLost()
+        for link, _ in [*waiting, (newest, None)]:
+            link.connectionLost()
 
     def test_nothing_stays(self) -> None:
         """A connection that is gone keeps neither its layer of TLS nor what was replaced for it."""
@@ -296,5 +298,5 @@ class DoorTests(TLSCase):
         (feed,) = list(master._feeds)
         self.stop(master)
         self._services.remove(master)
-        self.assertIsNone(feed._layer)
-        self.assertNotIn("dataReceived", vars(feed))
+        self.assertIsNone(feed.link._layer)
+        self.assertNotIn("dataReceived", vars(feed.link))

@@ -222,32 +222,32 @@ class ComplaintTests(SynchronousTestCase):
     def test_one_a_minute(self) -> None:
         """An address is complained about once a minute, the rest is counted (reliability L1)."""
         clock = Clock()
-        complaints = RateLimitedLog(clock)
+        peer_warnings = RateLimitedLog(clock)
         said: list[object] = []
-        complaints._log = type("Log", (), {"warn": lambda _, sentence, **fields: said.append(fields["peer"])})()
+        peer_warnings._log = type("Log", (), {"warn": lambda _, sentence, **fields: said.append(fields["peer"])})()
         for _ in range(60):
-            complaints.warn("10.0.0.1", "{peer}", peer="a")
+            peer_warnings.warn("10.0.0.1", "{peer}", peer="a")
             clock.advance(1)
-        complaints.warn("10.0.0.2", "{peer}", peer="b")
-        self.assertEqual((said, complaints.suppressed), (["a", "b"], 59))
-        complaints.warn("10.0.0.1", "{peer}", peer="a")
+        peer_warnings.warn("10.0.0.2", "{peer}", peer="b")
+        self.assertEqual((said, peer_warnings.suppressed), (["a", "b"], 59))
+        peer_warnings.warn("10.0.0.1", "{peer}", peer="a")
         self.assertEqual(said, ["a", "b", "a"])
 
     def test_one_line(self) -> None:
         """What a peer had a hand in is shown as one line of 256 characters (reliability B9)."""
-        complaints = RateLimitedLog(Clock())
+        peer_warnings = RateLimitedLog(Clock())
         with capturedLogs() as logs:
-            complaints.warn("10.0.0.1", "{error} {count}", error="a\nb\x1b[31m\0" + "c" * 500, count=5)
+            peer_warnings.warn("10.0.0.1", "{error} {count}", error="a\nb\x1b[31m\0" + "c" * 500, count=5)
         self.assertEqual(logs[0]["error"], "a\\x0ab\\x1b[31m\\x00" + "c" * 247)
         self.assertEqual(logs[0]["count"], 5)
 
     def test_bounded(self) -> None:
         """The memory of addresses is bounded; those complained about longest ago are forgotten first."""
         clock = Clock()
-        complaints = RateLimitedLog(clock)
-        complaints._log = type("Log", (), {"warn": lambda *_, **__: None})()
+        peer_warnings = RateLimitedLog(clock)
+        peer_warnings._log = type("Log", (), {"warn": lambda *_, **__: None})()
         for number in range(10_000):
-            complaints.warn(f"address {number}", "x")
-        self.assertLessEqual(len(complaints._logged), 4096)
-        complaints.warn("address 9999", "x")
-        self.assertEqual(complaints.suppressed, 1)
+            peer_warnings.warn(f"address {number}", "x")
+        self.assertLessEqual(len(peer_warnings._logged), 4096)
+        peer_warnings.warn("address 9999", "x")
+        self.assertEqual(peer_warnings.suppressed, 1)

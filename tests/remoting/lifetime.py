@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.feed import Feed, Refused
-from smartgo.ha.slave import Stream
+from smartgo.ha.stream import Stream
 from smartgo.net.account import Account
 from smartgo.net.link import Link
 from smartgo.net.sendbuffer import SendBuffer

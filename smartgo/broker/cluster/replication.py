@@ -13,7 +13,6 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from smartgo.broker.cluster.registrar import Ask
 from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
@@ -23,12 +22,13 @@ from smartgo.config.settings import HaConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import SlaveState
-from smartgo.ha.master import Master
-from smartgo.ha.slave import Slave
+from smartgo.ha.master import Master, MasterSettings
+from smartgo.ha.slave import Slave, SlaveSettings
 from smartgo.net.endpoints import endpoint
 from smartgo.net.observer import ObserverList
-from smartgo.net.ratelimitedlog import RateLimitedLog
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.signature import AccessKey
@@ -63,11 +63,11 @@ class MasterReplication:
         env: IEnvironment,
         configuration: Configuration,
         store: OpenStore,
-        warnings: RateLimitedLog,
+        sweeper: Sweeper,
         tls: ServerTLS | None,
     ) -> None:
         """
-        @param warnings: rate-limited warnings about peers.
+        @param sweeper: timers, the memory budget, and rate-limited warnings about peers.
         @param tls: certificate and key of our ports, loaded.
         """
         config, ha = configuration.broker, configuration.ha
@@ -79,20 +79,24 @@ class MasterReplication:
             env,
             store,
             endpoint(ha.ha_bind_address, configuration.ha_port),
-            warnings,
-            sync=sync,
-            allow=allowed(ha),
-            admits=None if guard is None else guard.admits,
-            tls=tls,
-            batch=ha.ha_transfer_batch_size,
-            heartbeat=ha.ha_send_heartbeat_interval,
-            housekeeping=ha.ha_housekeeping_interval,
-            fallbehind_max=ha.ha_slave_fallbehind_max,
-            slave_timeout=ha.slave_timeout,
+            sweeper,
+            MasterSettings(
+                sync=sync,
+                allow=allowed(ha),
+                batch=ha.ha_transfer_batch_size,
+                heartbeat=ha.ha_send_heartbeat_interval,
+                housekeeping=ha.ha_housekeeping_interval,
+                fallbehind_max=ha.ha_slave_fallbehind_max,
+                slave_timeout=ha.slave_timeout,
+            ),
+            tls,
+            None if guard is None else guard.admits,
         )
         if sync:
             store.demand(self._master)
-        self.processors: Sequence[IRequestProcessor] = (TailProcessor(store, warnings, self._master.allows, guard),)
+        self.processors: Sequence[IRequestProcessor] = (
+            TailProcessor(store, sweeper.peer_warnings, self._master.allows, guard),
+        )
 
     @property
     def is_without_master(self) -> bool:
@@ -132,13 +136,13 @@ class SlaveReplication:
         env: IEnvironment,
         configuration: Configuration,
         store: OpenStore,
-        ask: Ask,
+        client: RemotingClient,
         tables: CopiedTables,
         address: str,
         tls: ClientTLS | None,
     ) -> None:
         """
-        @param ask: asks other brokers.
+        @param client: asks other brokers; its sweeper is the process's.
         @param tables: those of this broker that are copies of the master's.
         @param address: C{host:port} of our main port: whoever that is said to be is not our master.
         @param tls: how masters are spoken to, where that is by TLS.
@@ -154,16 +158,15 @@ class SlaveReplication:
         self._slave = Slave(
             env,
             store,
-            RemoteTail(ask, credentials(ha)),
-            ack_flushed=ha.ha_ack_mode == "flush",
-            heartbeat=ha.ha_send_heartbeat_interval,
-            housekeeping=ha.ha_housekeeping_interval,
-            tls=tls,
+            RemoteTail(client.ask, credentials(ha)),
+            client.sweeper,
+            SlaveSettings(ha.ha_ack_mode == "flush", ha.ha_send_heartbeat_interval, ha.ha_housekeeping_interval),
+            tls,
         )
         self._slave.when_changed(self._changed)
         self.replicator = TableReplicator(
             env.clock,
-            ask,
+            client.ask,
             store,
             tables,
             lambda: self._slave.state in _FOLLOWED,

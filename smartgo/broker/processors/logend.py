@@ -17,9 +17,9 @@ from zope.interface import implementer
 
 from smartgo.broker.cluster.registrar import Ask
 from smartgo.errors import BadHeader, CallFailed, NoPermission, NoSuchMessage, PeerRefused, RequestRefused
-from smartgo.ha.feed import RateLimitedLog
 from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import IMasterTail, Tail
+from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.codes import RequestCode, ResponseCode

@@ -13,7 +13,7 @@ from smartgo.broker.cluster.replication import THIS_MACHINE, SlaveReplication, a
 from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
-from smartgo.ha.slave import Stream
+from smartgo.ha.stream import Stream
 from smartgo.schema.batch import encode_items
 from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
