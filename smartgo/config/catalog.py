@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from smartgo.config import known
 from smartgo.config.fields import SettingDefault
 from smartgo.config.kinds import Path, SettingKind
 from smartgo.config.settings import TABLES
@@ -102,6 +103,8 @@ def with_settings(table: str, config: Any, changes: Iterable[tuple[str, str]], s
 
 def unknown(key: str, tables: Iterable[str]) -> str:
     """Return the sentence for a setting that nobody knows."""
+    if key in known.WITHOUT_MEANING:
+        return f"{as_text(key)} is a setting of RocketMQ that smartgo does not have"
     names = [name for table in tables for name in _SETTINGS[table]]
     return f"unknown setting {as_text(key)}{nearest(key, names)}"
 

@@ -93,8 +93,14 @@ WITHOUT_MEANING = frozenset(_TAKEN.split())
 """Settings of RocketMQ that have no effect here; taken without a word, so that its files can be used unchanged."""
 
 MUST_BE = {
-    "enableDLegerCommitLog": ("false", "the Raft log of RocketMQ is not part of smartgo; use brokerRole"),
-    "enableControllerMode": ("false", "RocketMQ's controller is not part of smartgo; use brokerRole"),
+    "enableDLegerCommitLog": (
+        "false",
+        "it switches on RocketMQ's Raft log (DLedger), which smartgo does not have; use brokerRole for replication",
+    ),
+    "enableControllerMode": (
+        "false",
+        "it switches on RocketMQ's controller, which smartgo does not have; use brokerRole for replication",
+    ),
     "fetchNamesrvAddrByAddressServer": ("false", "registries are not looked up over HTTP; list them in namesrvAddr"),
     "fetchNameSrvAddrByDnsLookup": ("false", "registries are not looked up by name; list them in namesrvAddr"),
     "storeType": ("default", "the RocksDB queues of RocketMQ 5 are not part of smartgo"),

@@ -127,6 +127,9 @@ def from_flags(flags: Mapping[str, str], tables: Sequence[str]) -> Iterator[Give
         table, dot, name = key.partition(".")
         setting = find(name, (table,)) if dot and table in tables else None
         setting = setting or find(key, tables)
+        if setting is None and key in known.MUST_BE:
+            _must_be(key, value, f"flag {key}")
+            continue
         if setting is None:
             raise SettingError(f"flag {key}: {unknown(key, tables)}")
         yield GivenSetting(setting, value, Origin("flag", key))
@@ -153,7 +156,7 @@ def _find_in_table(table: str, ours: str, key: str) -> Setting | None:
 def _must_be(key: str, value: str, place: str) -> None:
     wanted, reason = known.MUST_BE[key]
     if value.lower() != wanted:
-        raise SettingError(f"{place}: {key}={as_text(value)} is not possible: {reason}")
+        raise SettingError(f"{place}: {key}={as_text(value)} is not supported: {reason}")
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.node.notify import Notifier
 from smartgo.node.options import NodeOptions, configure
-from smartgo.node.process import PortTaken, Process, check_tables, checked, probe_log, probe_ports
+from smartgo.node.process import PortTaken, Process, check_tables, checked, probe_log, probe_pid_file, probe_ports
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
@@ -159,6 +159,8 @@ def make_service(
     process = Process(reactor, options.program, notifier)
     if options.parent is not None and not options.parent.get("nodaemon"):
         checked(options.program, probe_log, env, options.parent.get("logfile"))
+    if options.parent is not None:
+        checked(options.program, probe_pid_file, env, options.parent.get("pidfile"), options.parent.get("rundir"))
     configuration: Configuration = checked(options.program, configure, env, options)
     prepared = checked(options.program, prepare, env, configuration)
     node = NodeService(env, configuration)
@@ -172,6 +174,8 @@ def make_service(
         services.append(ops)
     tables = [table for service in services for table in service.tables]
     checked(options.program, check_tables, env, tables, options["reset-broken"])
+    if ops is not None:
+        checked(options.program, ops.check_address)
     for warning in configuration.warnings:
         sys.stderr.write(f"{options.program}: warning: {warning}\n")
     stalls.setServiceParent(node)

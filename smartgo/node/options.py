@@ -102,6 +102,22 @@ class NodeOptions(usage.Options):
 
     opt_s = opt_set
 
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """
+        Parse the command line.
+
+        twistd would print its whole help above a usage error, and exit with status 0 or 1.
+
+        @raise usage.UsageError: the command line is wrong.
+        @raise SystemExit: the same below twistd: status 2, after one sentence on standard error.
+        """
+        try:
+            super().parseOptions(options)
+        except usage.UsageError as error:
+            if self.parent is None:
+                raise
+            end(self.program, f"{error}; see: twistd {self.program} --help", 2)
+
     def postOptions(self) -> None:
         """Give pid and log file the command's own name, so that several start from one directory; keep them private."""
         if self["log-format"] not in (None, *FORMATS):

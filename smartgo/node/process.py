@@ -232,6 +232,27 @@ def probe_log(env: IEnvironment, path: str | None) -> None:
         raise SettingError(f"the log file {path} cannot be written: {error.strerror}; --logfile says another") from None
 
 
+def probe_pid_file(env: IEnvironment, path: str | None, directory: str | None) -> None:
+    """
+    Check that the pid file can be written, before twistd makes the process a daemon.
+
+    The check writes a file beside it: twistd takes an empty pid file for a broken one.
+
+    @param directory: twistd's C{--rundir}; a relative path is below it.
+    @raise SettingError: it cannot be written.
+    """
+    if not path:
+        return
+    probe = os.path.join(directory or ".", f"{path}.{os.getpid()}")
+    try:
+        env.files.create(probe, b"")
+        env.files.remove(probe)
+    except OSError as error:
+        raise SettingError(
+            f"the pid file {path} cannot be written: {error.strerror}; use --pidfile to give another path"
+        ) from None
+
+
 class PortTaken(SettingError):
     """A port is in use: another try may succeed."""
 

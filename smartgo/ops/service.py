@@ -201,12 +201,20 @@ class Ops(Service):
         self.audit.load()
         self.alerts.load()
         self.sampler.load()
-        check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
+        self.check_address()
         self._port = await self._env.network.listen(endpoint(*self._place), self.factory)
         self.sampler.start()
         self._sampling = True
         self._log.info("REST API and console at {url}", url=self.url)
         return self
+
+    def check_address(self) -> None:
+        """
+        Refuse an address that needs a token or TLS; the tokens must have been loaded.
+
+        @raise SettingError: see L{check_place}.
+        """
+        check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, cut what is still asked, save; fires when nothing is left."""

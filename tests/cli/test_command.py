@@ -177,7 +177,7 @@ class ProcessTests(SynchronousTestCase):
         output = result.stdout.decode()
         self.assertEqual((result.returncode, result.stderr), (0, b""), output)
         self.assertIn("1,000", output)
-        self.assertIn("Everything was there", output)
+        self.assertIn("Every message arrived", output)
         store = next(word for word in output.split() if "smartgo-demo-" in word)
         self.assertFalse(os.path.exists(store))
 

@@ -70,7 +70,7 @@ class TLSTests(SynchronousTestCase):
         self.run_it("context", "set", "safe", "--registry", self.registry, "--ca", self.made.authority, "--use")
         self.assertIn('"topic": "T"', self.run_it("topic", "ls", "-o", "json"))
         self.assertIn("No problem", self.run_it("doctor"))
-        self.assertIn("it wants TLS: try --tls", self.run_it("doctor", "-r", self.registry, status=1))
+        self.assertIn("the port requires TLS: try --tls", self.run_it("doctor", "-r", self.registry, status=1))
         for words in (("topic", "ls"), ("send", "T", "x")):
             self.assertIn("TLS is enforced here", self.run_it(*words, "-r", self.registry, status=1))
         self.run_it("topic", "ls", "-r", self.registry, "--tls", status=75)  # the system does not trust it

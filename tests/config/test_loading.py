@@ -224,7 +224,7 @@ class PropertiesFileTests(SynchronousTestCase):
     def test_dangerous(self) -> None:
         """A setting of RocketMQ that must not be ignored stops the start, unless it is at its harmless value."""
         error = self.assertRaises(SettingError, read, "enableDLegerCommitLog=true")
-        self.assertIn("broker.conf, line 1: enableDLegerCommitLog=true is not possible", str(error))
+        self.assertIn("broker.conf, line 1: enableDLegerCommitLog=true is not supported", str(error))
         self.assertEqual(read("enableDLegerCommitLog=false\nreadOnlyCommitLogStorePaths=").warnings, [])
 
     def test_empty(self) -> None:
@@ -530,7 +530,7 @@ class TomlTests(SynchronousTestCase):
     def test_dangerous(self) -> None:
         """A setting of RocketMQ that must not be ignored is refused here too."""
         error = self.assertRaises(SettingError, self.read, "[store]\nenableDLegerCommitLog = true")
-        self.assertIn("smartgo.toml, [store]: enableDLegerCommitLog=true is not possible", str(error))
+        self.assertIn("smartgo.toml, [store]: enableDLegerCommitLog=true is not supported", str(error))
         self.assertEqual(self.read("[store]\nenableDLegerCommitLog = false").warnings, [])
 
     def test_empty(self) -> None:

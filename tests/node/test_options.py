@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 from twisted.python.usage import UsageError
@@ -174,6 +176,30 @@ class OptionsTests(SynchronousTestCase):
             ["/b.conf, line 1: fileReservedTime has no effect yet"],
         )
         self.assertEqual(self.parse(BrokerOptions()).warnings, ())
+
+    def test_usage_error(self) -> None:
+        """Below twistd a usage error is one sentence on standard error, with a hint at --help, and status 2."""
+        for words in (["--lisen", "1"], ["--set", "x"], ["surplus"], ["--log-format", "xml"]):
+            options: Any = BrokerOptions()
+            options.parent = {}
+            written = StringIO()
+            with redirect_stderr(written):
+                error = self.assertRaises(SystemExit, options.parseOptions, words)
+            self.assertEqual(error.code, 2)
+            self.assertEqual(written.getvalue().count("\n"), 1)
+            self.assertTrue(written.getvalue().startswith("smartgo-broker: "))
+            self.assertTrue(written.getvalue().endswith("; see: twistd smartgo-broker --help\n"))
+
+    def test_settings_of_rocketmq(self) -> None:
+        """A setting that only RocketMQ has is named as such, without a guess at a similar name."""
+        for given, words in (
+            ("enableDLegerCommitLog=true", "RocketMQ's Raft log (DLedger), which smartgo does not have"),
+            ("dLegerGroup=g", "dLegerGroup is a setting of RocketMQ that smartgo does not have"),
+        ):
+            error = self.assertRaises(SettingError, self.parse, BrokerOptions(), "--set", given)
+            self.assertIn(words, str(error))
+            self.assertNotIn("did you mean", str(error))
+        self.parse(BrokerOptions(), "--set", "enableDLegerCommitLog=false")
 
     def test_empty_store(self) -> None:
         """An empty --store, as of a variable that is not set, is refused."""

@@ -13,11 +13,13 @@ from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.contextfile import ClusterContext, choose
 from smartgo.cli.support.output import printable
-from smartgo.cli.support.running import INTERRUPTED, USAGE, CommandError, Work, run
+from smartgo.cli.support.running import INTERRUPTED, UNSUPPORTED, USAGE, CommandError, Work, run
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock, IEnvironment
-from smartgo.errors import CallFailed
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
 
 T = TypeVar("T")
 
@@ -53,6 +55,19 @@ class ClusterSession:
         self.admin = Admin(client, _missing)
 
 
+async def _refuse_brokers(client: Client) -> None:
+    """Check that no configured registry is a broker. @raise CommandError: one is."""
+    for address in client.registries:
+        try:
+            answer = await client.ask(address, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
+        except CallFailed:
+            continue
+        if answer.code == ResponseCode.SUCCESS:
+            raise CommandError(
+                f"{address} is a broker, not a registry; give the address of a registry, usually port 9876", UNSUPPORTED
+            )
+
+
 def _missing(broker: str, error: CallFailed) -> None:
     click.echo(f"smartgo: skipping broker {broker}: {printable(str(error))}", err=True)
 
@@ -77,6 +92,10 @@ class ClusterOptions:
             client = context.client(env)
             try:
                 await work(ClusterSession(env, context, client))
+            except PeerRefused as error:
+                if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    await _refuse_brokers(client)
+                raise
             finally:
                 await client.stop()
 
