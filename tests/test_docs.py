@@ -47,6 +47,18 @@ class PageTests(SynchronousTestCase):
         taken = {"genindex.rst", "modindex.rst", "py-modindex.rst", "search.rst"}
         self.assertEqual(taken.intersection(os.listdir(os.path.join(ROOT, "docs"))), set())
 
+    def test_listed(self) -> None:
+        """The index lists each page of its tables of contents, that of the decisions each decision."""
+        page = read(os.path.join("docs", "index.rst"))
+        listed = set(re.findall(r":doc:`(?:[^`<]*<)?([\w/-]+)>?`", page))
+        contents = set(re.findall(r"^   ([\w/-]+)$", page, re.MULTILINE))
+        self.assertEqual(listed, contents - {"changelog"})
+        decisions = {name.removesuffix(".rst") for name in os.listdir(os.path.join(ROOT, "docs", "decisions"))}
+        listed = set(
+            re.findall(r"^- :doc:`([\w-]+)`: \S", read(os.path.join("docs", "decisions", "index.rst")), re.MULTILINE)
+        )
+        self.assertEqual(listed, decisions - {"index"})
+
 
 class ExampleTests(SynchronousTestCase):
     def test_inline(self) -> None:
