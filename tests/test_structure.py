@@ -35,8 +35,6 @@ KNOWN_LONG: Final = {
     "smartgo.config.settings",
     "smartgo.schema.properties",
     "smartgo.store.index.messageindex",
-    "smartgo.store.recovery.queuerebuild",
-    "smartgo.store.recovery.recovery",
 }
 
 TWO_MEANINGS: Final[dict[str, str]] = {}
@@ -44,7 +42,6 @@ TWO_MEANINGS: Final[dict[str, str]] = {}
 
 KNOWN_TWICE: Final = {
     "BrokerRow",
-    "Client",
     "GroupRow",
     "TopicRow",
 }

@@ -121,21 +121,21 @@ class Broker(Service):
         self.ready: Deferred[Broker] = Deferred()
         self._stopping: Deferred[None] = Deferred()
         self._starting: Deferred[None] = succeed(None)
-        self._place = AdvertisedAddress(env, configuration)
-        self.address = self._place.address
+        self._advertised = AdvertisedAddress(env, configuration)
+        self.address = self._advertised.address
         config = configuration.broker
         self.identity = Identity(
             config.broker_cluster_name,
             config.broker_name,
             config.broker_id,
             self.address,
-            self._place.ha_address,
+            self._advertised.ha_address,
             config.advertised_addresses,
             configuration.ha.ha_advertised_addresses,
-            self._place.store_host,
+            self._advertised.store_host,
         )
         self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
-        self.settings = LiveSettings(env.clock, configuration, self._place.settled(), self._changed)
+        self.settings = LiveSettings(env.clock, configuration, self._advertised.settled(), self._changed)
         self._store = MessageStore(env, configuration.store.store_path_root_dir, self.store_settings)
         self.store_opened = self._store.opened
         tables = self._tables = BrokerTables(env, self.settings.current, self.store_settings, self._log_end)

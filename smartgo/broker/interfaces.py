@@ -34,7 +34,7 @@ class IBroker(Interface):
     One broker of this process. Everything is asked on the reactor thread; no attribute is ever set from outside.
 
     The tables are there from the beginning, but empty until C{opened}; the store, and what works on it (C{delay},
-    C{group_progress}, C{facts}, C{replication}), are there from then on.
+    C{group_progress}, C{runtime_info}, C{replication}), are there from then on.
     """
 
     env = cast(IEnvironment, Attribute("Clock, random numbers, files, network and threads."))

@@ -64,7 +64,7 @@ class MasterLease:
         self._serving_until: float | None = None
 
     def begin(self, registries: Collection[str]) -> None:
-        """These registries are asked for the first time now."""
+        """Begin: these registries are asked for the first time now."""
         self._ask(registries)
 
     def _ask(self, registries: Collection[str]) -> None:
@@ -74,7 +74,7 @@ class MasterLease:
         self.state = LeaseState.ASKING if registries else LeaseState.SERVING
 
     def only(self, registries: Collection[str]) -> None:
-        """There are no other registries than these now."""
+        """Forget all registries but these."""
         for known in (self._taken, self._refusals):
             for gone in known.keys() - set(registries):
                 del known[gone]
@@ -82,7 +82,7 @@ class MasterLease:
 
     @property
     def reason(self) -> str | None:
-        """Why no messages are taken; C{None} while they are."""
+        """Why the broker takes no messages; C{None} while it takes them."""
         if self.state is LeaseState.SERVING:
             return None
         for registry, (_, why) in self._refusals.items():
@@ -95,12 +95,12 @@ class MasterLease:
         return "this broker takes no messages before it is registered"
 
     def may_ask(self, registry: str) -> bool:
-        """Whether to register with a registry: after stepping down only with those that refuse us."""
+        """Tell whether to register with a registry: after stepping down only with those that refuse us."""
         return self.state is not LeaseState.STEPPED_DOWN or registry in self._refusals
 
     def lapsed(self, seconds: float) -> bool:
         """
-        The process stood still for so long: whether a registry may have given our name away meanwhile.
+        Note that the process stood still; tell whether a registry may have given our name away meanwhile.
 
         All of them are to be asked then. A registry that had us no more before the standstill, as it is down, does not
         matter: without it we went on. Where one refuses us the grace time is over.
@@ -119,7 +119,7 @@ class MasterLease:
 
     def taken(self, registry: str, asked: float) -> None:
         """
-        A registry has us as the master.
+        Note that a registry has us as the master.
 
         @param asked: when it was asked, in seconds of the clock. An answer may have waited for the end of a standstill.
         """
@@ -130,7 +130,7 @@ class MasterLease:
         self._heard(registry)
 
     def refused(self, registry: str, why: str) -> None:
-        """A registry has another master of our name, or does not want us as one."""
+        """Note that a registry has another master of our name, or does not want us as one."""
         now = self._seconds()
         self._taken.pop(registry, None)
         self._refusals[registry] = (now, why)
@@ -143,7 +143,7 @@ class MasterLease:
         self._heard(registry)
 
     def missed(self, registry: str) -> None:
-        """A registry did not answer; its refusal stands for as long as the one it spoke for would be kept there."""
+        """Note that a registry did not answer; its refusal counts as long as it would keep the other master."""
         refusal = self._refusals.get(registry)
         if refusal is not None and self._seconds() - refusal[0] > LEASE:
             del self._refusals[registry]
@@ -158,7 +158,7 @@ class MasterLease:
         return left
 
     def again(self, registries: Collection[str]) -> bool:
-        """Whether nobody refuses us any more, after we stepped down: these registries are to be asked then."""
+        """Begin anew, with these registries, where we stepped down and none refuses us any more; tell whether so."""
         if self.state is not LeaseState.STEPPED_DOWN or self._refusals:
             return False
         self._ask(registries)

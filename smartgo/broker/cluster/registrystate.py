@@ -14,7 +14,7 @@ from smartgo.remoting.listeners import NullListener
 
 
 class Registered(NamedTuple):
-    """What a registry answered; of use to slaves."""
+    """Which master a registry's answer names."""
 
     master_address: str | None
     ha_address: str | None
@@ -67,9 +67,9 @@ class LostRegistries(NullListener):
         self._lost = lost
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """The registry forgets us."""
+        """Tell the registrar: the registry forgets us."""
         self._lost(peer.address)
 
     def closed(self, peer: IPeer) -> None:
-        """The registry forgets us."""
+        """Tell the registrar: the registry forgets us."""
         self._lost(peer.address)

@@ -193,7 +193,7 @@ class TableReplicator(Service):
             self._timer = self._clock.callLater(PERIOD if copied else AGAIN, self._begin_copy)
 
     def _note(self, reason: str) -> None:
-        """Remember why there is no copy; say so where that is new."""
+        """Remember why there is no copy; log it where that is new."""
         if reason != self.reason:
             if reason:
                 self._log.warn("the master's tables are not copied: {reason}", reason=reason)
@@ -202,14 +202,14 @@ class TableReplicator(Service):
         self.reason = reason
 
     async def _ask(self, master: str, request: Command) -> Command:
-        """@raise CallFailed: the master cannot be asked, or does not do it."""
+        """@raise CallFailed: the master cannot be asked, or refuses."""
         answer = await self._ask_at(master, request, TIMEOUT)
         if answer.code != ResponseCode.SUCCESS:
             raise PeerRefused(answer.code, answer.remark or "")
         return answer
 
     async def _end_of(self, master: str) -> int:
-        """Ask how far the master's log goes; -1 where it does not say."""
+        """Ask the master where its log ends; -1 where it does not say."""
         answer = await self._ask(master, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
         told = KVTable.decode(answer.body).table.get("commitLogMaxOffset", "")
         return int(told) if told.isdecimal() else -1
@@ -288,7 +288,7 @@ class TableReplicator(Service):
                 self._read[_OFFSETS] = body, self._offsets.changes
 
     async def _give(self, master: str, owed: Owed, theirs: ConsumerOffsetTable) -> None:
-        """Let the master know an offset, unless its own is larger; C{theirs} is kept as the master's then are."""
+        """Send the master an offset, unless its own is larger, and note it in C{theirs}."""
         queues = theirs.offset_table.setdefault(f"{owed.topic}@{owed.group}", {})
         if owed.offset > queues.get(owed.queue_id, -1):
             header = UpdateOffsetRequest(

@@ -23,7 +23,7 @@ _DIGITS: Final = 9  # of a queue id, at most
 
 
 class QueueStats:
-    """Counts by looking."""
+    """Counts the messages of queues by their store times."""
 
     def __init__(self, clock: IClock, topics: TopicTable, store: IMessageStore) -> None:
         self._clock = clock

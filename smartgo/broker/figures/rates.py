@@ -82,7 +82,7 @@ class Ring:
         return self._window(now, _AT_DAY, _END, _DAY, 24)
 
     def windows(self, now: float) -> Windows:
-        """All three."""
+        """Return minute, hour and day."""
         return Windows(self.minute(now), self.hour(now), self.day(now))
 
     def _window(self, now: float, begin: int, end: int, width: int, count: int) -> Window:
@@ -148,12 +148,12 @@ class Flow:
         return self._nums.windows(now)
 
     def bytes(self, now: float) -> Windows:
-        """Their bytes."""
+        """The bytes of the last minute, hour and day."""
         self._settle(now)
         return self._bytes.windows(now)
 
     def requests(self, now: float) -> Windows:
-        """The requests that they came or went by."""
+        """The requests of the last minute, hour and day."""
         self._settle(now)
         return self._calls.windows(now)
 

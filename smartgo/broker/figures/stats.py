@@ -57,7 +57,7 @@ class Total(NamedTuple):
 
 class BrokerStats:
     """
-    All counters of one broker. Count once a run of messages rather than once a message where that is as easy.
+    All counters of one broker; those of sends are counted once a run of messages.
 
     @ivar put_failures: sends that the store refused.
     @ivar overflowed: messages of topics and groups that were not counted one by one, because C{limit} others are.

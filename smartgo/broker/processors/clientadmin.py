@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.tables.consumers import ConsumerTable
-from smartgo.broker.tables.producers import Client
+from smartgo.broker.tables.producers import ClientMember
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, ConsumerNotOnline, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -148,7 +148,9 @@ class ClientAdmin(Processor):
             _check_version(member, Version.V3_0_7_SNAPSHOT)
         return Deferred.fromCoroutine(self._ask_members(request, header, members))
 
-    async def _ask_members(self, request: Command, header: ConsumerStatusRequest, members: list[Client]) -> Answer:
+    async def _ask_members(
+        self, request: Command, header: ConsumerStatusRequest, members: list[ClientMember]
+    ) -> Answer:
         asked = [
             member.peer.ask(
                 Command.request(
@@ -212,6 +214,6 @@ async def _hand_on(request: Command, asked: Deferred[Command], group: str, clien
     return request.answer(answer.code, answer.remark, body=answer.body)
 
 
-def _check_version(member: Client, oldest: Version) -> None:
+def _check_version(member: ClientMember, oldest: Version) -> None:
     if member.version < oldest:
         raise RequestRefused(f"the client does not support this feature. version={member.version}")

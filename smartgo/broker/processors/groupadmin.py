@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
-from smartgo.broker.tables.producers import Client
+from smartgo.broker.tables.producers import ClientMember
 from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -165,7 +165,7 @@ class GroupAdmin(Processor):
             raise RequestRefused("can't modify subscription groups on a slave, ask the master")
 
 
-def _connections(members: Iterable[Client]) -> list[ConnectedClient]:
+def _connections(members: Iterable[ClientMember]) -> list[ConnectedClient]:
     return [
         ConnectedClient(
             client_id=member.client_id,

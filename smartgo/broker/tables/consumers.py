@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from smartgo.broker.tables.producers import MEMBERS, Client
+from smartgo.broker.tables.producers import MEMBERS, ClientMember
 from smartgo.broker.tables.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -32,7 +32,7 @@ class ConsumerGroup:
     """
     One group that has members.
 
-    @ivar members: connection -> L{Client}, in the order they joined.
+    @ivar members: connection -> L{ClientMember}, in the order they joined.
     @ivar subscriptions: topic -> L{SubscriptionData}; read it, do not change it.
     @ivar consume_type: of the last heartbeat, as are the next two.
     """
@@ -46,7 +46,7 @@ class ConsumerGroup:
         self.source = source
         self.weighed: tuple[str, int] = source, 0  # whose share its subscriptions take, and how many bytes
         self.name = data.group_name
-        self.members: dict[IPeer, Client] = {}
+        self.members: dict[IPeer, ClientMember] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.consume_type: ConsumeType = data.consume_type
         self.message_model: MessageModel = data.message_model
@@ -176,7 +176,9 @@ class ConsumerTable:
             if joined:
                 self._member_shares.give_back(source)
             raise
-        group.members[peer] = Client(peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms())
+        group.members[peer] = ClientMember(
+            peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms()
+        )
         self._memberships.setdefault(peer, set()).add(name)
         changed = group.update(data, subscriptions) or joined
         if changed:

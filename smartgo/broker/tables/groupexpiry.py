@@ -33,7 +33,7 @@ _AT_ONCE: Final = 500  # groups looked at in one turn of the reactor
 
 
 class GroupExpiry:
-    """Looks at unused groups from time to time; without any there is no timer."""
+    """Deletes groups that stay unused; sets no timer while there are none."""
 
     _log = Logger()
 
@@ -58,7 +58,7 @@ class GroupExpiry:
         self._deleted = 0  # in this round
 
     def start(self) -> None:
-        """Look at the groups from now on."""
+        """Begin to check the unused groups."""
         self._running = True
         self._groups.when_unused(self._begin)
         self._begin()

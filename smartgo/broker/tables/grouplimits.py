@@ -22,7 +22,7 @@ _RESERVE: Final = 10  # administrators elsewhere leave a tenth of the room for g
 
 class GroupRoom:
     """
-    Counts the groups of one broker.
+    The limits on the groups of one broker, in all and by address.
 
     An address may bring about as many groups by their mere use as are still free, half of all at most; they count
     until they are deleted or the broker is started again.
@@ -39,7 +39,7 @@ class GroupRoom:
 
     def admit_use(self, group: str, count: int, peer: IPeer | None) -> None:
         """
-        Let a group come about by its use.
+        Admit a group that its first use creates.
 
         @param count: how many groups there are.
         @param peer: who uses it; C{None}: the broker itself.
@@ -65,7 +65,7 @@ class GroupRoom:
 
     def admit(self, groups: Collection[str], count: int, peer: IPeer | None) -> None:
         """
-        Let new groups of an administrator come about, all or none.
+        Admit new groups of an administrator, all or none.
 
         @param count: how many groups there are.
         @param peer: who asks; C{None}: the broker itself.
@@ -93,6 +93,6 @@ class GroupRoom:
                 self._by_source[source] = left
 
     def clear(self) -> None:
-        """Count no group for anybody."""
+        """Forget which addresses created which groups."""
         self._sources.clear()
         self._by_source.clear()

@@ -110,7 +110,7 @@ class GroupTable:
 
     @property
     def auto_create(self) -> bool:
-        """Whether a group comes into being when it is first used."""
+        """Whether the first use of a group creates it."""
         return self._settings.broker.auto_create_subscription_group
 
     def __contains__(self, name: object) -> bool:
@@ -128,7 +128,7 @@ class GroupTable:
         return SubscriptionGroupWrapper(subscription_group_table=dict(self._table), data_version=self.version)
 
     def when_unused(self, callback: Callable[[], object]) -> None:
-        """Call C{callback} whenever a group came into being by its use."""
+        """Call C{callback} whenever the first use of a group has created it."""
         self._when_unused = callback
 
     def find(self, name: str, peer: IPeer | None = None) -> SubscriptionGroupConfig:
@@ -159,7 +159,7 @@ class GroupTable:
         return config
 
     def keep(self, name: str) -> None:
-        """Let a group stay that came into being by its use."""
+        """Keep a group that its first use created, from now on without a condition."""
         if self.unused.pop(name, None) is not None:
             self._saving.changed()
 
@@ -201,7 +201,7 @@ class GroupTable:
             raise RequestRefused(f"retryQueueNums {config.retry_queue_nums} of group[{name}] is outside 0..1024")
 
     def _settle(self, config: SubscriptionGroupConfig) -> None:
-        """Take over what an administrator wants."""
+        """Put the settings that an administrator wants into the table."""
         self._room.release(config.group_name)
         self.unused.pop(config.group_name, None)
         self._put(config)
@@ -216,7 +216,7 @@ class GroupTable:
         return True
 
     def set_consume_enabled(self, name: str, enabled: bool) -> None:
-        """Let a group consume, or stop it; an unknown one is left alone."""
+        """Allow or forbid a group to consume; leave an unknown group alone."""
         known = self._table.get(name)
         if known is not None and known.consume_enable != enabled:
             self._put(msgspec.structs.replace(known, consume_enable=enabled))
@@ -244,7 +244,7 @@ class GroupTable:
             self.unused = {name: Unused(now) for name in saved.unused_group_list if name in self._table}
 
     def create_built_in(self) -> None:
-        """Bring about the groups that are always there, after L{load}."""
+        """Create the groups that every master has, after L{load}."""
         for name in BUILT_IN:
             if name not in self._table:
                 self._put(SubscriptionGroupConfig(group_name=name))

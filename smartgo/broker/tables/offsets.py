@@ -38,7 +38,7 @@ class _OffsetsFile(ConsumerOffsetTable):
 
 
 class Owed(NamedTuple):
-    """What a slave has to tell its master."""
+    """An offset that a slave has to send to its master."""
 
     group: str
     topic: str
@@ -95,7 +95,7 @@ class OffsetTable:
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """
-        Set how far a group has come in a queue, forwards or back. Names and ranges are the caller's affair.
+        Set a group's offset in a queue, forwards or back; the caller has checked names and ranges.
 
         @raise RequestRefused: it has no offset there, and there are as many as there may be.
         """
@@ -118,7 +118,7 @@ class OffsetTable:
                 self._back(group, topic, queue_id, offset, old)
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
-        """How far a group has come in a queue; C{None}: it never committed there."""
+        """Return a group's offset in a queue; C{None}: it never committed there."""
         try:
             return self._table[group][topic].get(queue_id)
         except KeyError:
@@ -227,12 +227,12 @@ class OffsetTable:
             self._saving.changed()
 
     def owed(self) -> list[Owed]:
-        """What the master has to be told, oldest first."""
+        """Return the offsets that the master has to be sent, oldest first."""
         entries = ((key, self.query(*key)) for key in self._owed)
         return [Owed(*key, offset) for key, offset in entries if offset is not None]
 
     def settle(self, owed: Owed) -> None:
-        """Owe this no more, unless the group has gone on since: the master has it, or will never take it."""
+        """Note that the master has an offset, or will never take it; a newer one of the group is still owed."""
         key = owed[:3]
         if key in self._owed and self.query(*key) == owed.offset:
             del self._owed[key]

@@ -15,7 +15,7 @@ MEMBERS: Final = 10
 """Times as many as groups: how many members all groups may have."""
 
 
-class Client(NamedTuple):
+class ClientMember(NamedTuple):
     """A member of a group: one connection, as its last heartbeat described it."""
 
     peer: IPeer
@@ -41,7 +41,7 @@ class ProducerTable:
         self._shares = Shares(lambda: limit)
         self._member_shares = Shares(lambda: limit * MEMBERS)
         self._sources: dict[str, str] = {}  # group -> the address whose share it takes
-        self._groups: dict[str, dict[IPeer, Client]] = {}
+        self._groups: dict[str, dict[IPeer, ClientMember]] = {}
         self._memberships: dict[IPeer, set[str]] = {}
         self._by_id: dict[str, IPeer] = {}
         self._turn = 0
@@ -53,7 +53,7 @@ class ProducerTable:
         """The groups that have a member, sorted."""
         return sorted(self._groups)
 
-    def members(self, group: str) -> list[Client]:
+    def members(self, group: str) -> list[ClientMember]:
         """The members of a group in the order they joined; empty where there is no such group."""
         return list(self._groups.get(group, {}).values())
 
@@ -62,7 +62,7 @@ class ProducerTable:
         return self._by_id.get(client_id)
 
     def pick(self, group: str) -> IPeer | None:
-        """One open connection of a group, another each time; C{None}: it has none."""
+        """Return an open connection of a group, another each time; C{None}: the group has none."""
         members = [peer for peer in self._groups.get(group, {}) if peer.open]
         if not members:
             return None
@@ -86,14 +86,14 @@ class ProducerTable:
                 raise RequestRefused(f"there are too many producer groups with members already, {len(self)} in all")
             self._groups[group] = members
             self._sources[group] = source
-        members[peer] = Client(peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms())
+        members[peer] = ClientMember(peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms())
         self._memberships.setdefault(peer, set()).add(group)
         self._by_id[client_id] = peer
         if old is not None and old.client_id != client_id:
             self._release_id(peer, old.client_id)
 
     def unregister(self, group: str, peer: IPeer) -> None:
-        """C{peer} leaves C{group}; an empty group is gone."""
+        """Remove C{peer} from C{group}; a group without members is removed."""
         members = self._groups.get(group, {})
         member = members.pop(peer, None)
         if member is None:
@@ -106,15 +106,15 @@ class ProducerTable:
         self._release_id(peer, member.client_id)
 
     def disconnected(self, peer: IPeer) -> None:
-        """C{peer} leaves all its groups."""
+        """Remove C{peer} from all its groups."""
         for group in self._memberships.pop(peer, ()):
             members = self._groups[group]
             member = members.pop(peer)
             self._left(group, members, peer)
             self._release_id(peer, member.client_id)
 
-    def _left(self, group: str, members: dict[IPeer, Client], peer: IPeer) -> None:
-        """Give back the room of a member that has left, and of its group where it was the last."""
+    def _left(self, group: str, members: dict[IPeer, ClientMember], peer: IPeer) -> None:
+        """Release the share of a member that has left, and of its group where it was the last."""
         self._member_shares.give_back(source_of(peer.address))
         if not members:
             del self._groups[group]

@@ -31,7 +31,7 @@ _Consumed = tuple[
 
 
 class GroupProgress:
-    """Measures how far groups are, and how old is what they have not read."""
+    """Measures the lag of groups, and the age of what they have not consumed."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class GroupProgress:
         return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
 
     def reads(self, group: str, topic: str) -> bool:
-        """Whether a group counts as a reader of a topic: not, where it is connected and reads others only."""
+        """Tell whether a group consumes a topic; a connected group consumes only what it subscribes to."""
         online = self._consumers.get(group)
         return online is None or not online.subscriptions or topic in online.subscriptions
 
@@ -115,13 +115,13 @@ class GroupProgress:
         return stats
 
     async def _date(self, consumed: list[_Consumed]) -> None:
-        """Say when the last messages that were consumed had been stored."""
+        """Look up when the last consumed messages were stored."""
         times = await self._store.stored_times([place for place, _ in consumed])
         for (_, one), stored_ms in zip(consumed, times, strict=True):
             one.last_timestamp = max(0, stored_ms)
 
     def turn(self) -> Deferred[None]:
-        """Let the reactor do what waits; fires then."""
+        """Give the reactor a turn; fires after it."""
         turn: Deferred[None] = Deferred()
         self._clock.callLater(0, turn.callback, None)
         return turn

@@ -19,7 +19,7 @@ LIMIT: Final = 20_000
 
 class Removed(NamedTuple):
     """
-    What was taken away of one topic.
+    The queues that one topic lost.
 
     @ivar queues: how many queues the topic had.
     @ivar at: physical offset of the log's end when it lost some or all of them.
@@ -30,7 +30,7 @@ class Removed(NamedTuple):
 
 
 class RemovedQueues:
-    """What was taken away, by topic; of more than L{LIMIT} topics the oldest are forgotten."""
+    """The removed queues, by topic; of more than L{LIMIT} topics the oldest are forgotten."""
 
     def __init__(self, log_end: Callable[[], int]) -> None:
         """@param log_end: returns the physical offset at which the store's log ends."""
@@ -57,7 +57,7 @@ class RemovedQueues:
         return {topic: one.at for topic, one in self._table.items()}
 
     def remember(self, config: TopicConfig) -> None:
-        """Note that a topic of these settings loses queues now."""
+        """Note that a topic with these settings loses queues now."""
         topic = config.topic_name
         before = self._table.pop(topic, None)
         had = max(0 if before is None else before.queues, config.read_queue_nums, config.write_queue_nums)
@@ -82,7 +82,7 @@ class RemovedQueues:
 
     def keep_within_log(self) -> bool:
         """
-        Bring places behind the log's end back to it: a power failure cut the log, and what is stored next is new.
+        Move log ends behind the end of the log back to it: a power failure cut the log, and what is stored next is new.
 
         @return: whether anything changed.
         """

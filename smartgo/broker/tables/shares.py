@@ -34,7 +34,7 @@ def source_of(address: str) -> str:
 
 class Shares:
     """
-    One limit, shared by many.
+    One limit on entries, shared by many sources.
 
     Everybody may have as many entries as are still free. So one address gets half of the table at most, two get a third
     each, and whoever comes next finds room: the dynamic threshold by which switches share a buffer among their ports.

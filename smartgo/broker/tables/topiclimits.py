@@ -31,7 +31,7 @@ def of_group(topic: str) -> bool:
 
 class TopicRoom:
     """
-    Counts the topics of one broker.
+    The limits on the topics of one broker, in all and by address.
 
     @ivar explicit: the topics that administrators created.
     """
@@ -66,13 +66,13 @@ class TopicRoom:
             self.explicit.pop(topic, None)
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Forget all counts."""
         self._ordinary = self._of_groups = 0
         self.explicit.clear()
 
     def admit_send(self, topic: str, peer: IPeer) -> None:
         """
-        Let a topic come about by a send.
+        Admit a topic that a send creates.
 
         @raise RequestRefused: too many topics, or too many at once from this address.
         """
@@ -84,7 +84,7 @@ class TopicRoom:
             raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
 
     def admit_group(self, topic: str) -> None:
-        """Let a retry or dead letter topic come about. @raise RequestRefused: there are too many."""
+        """Admit a new retry or dead letter topic. @raise RequestRefused: there are too many."""
         if self._of_groups >= self.group_limit:
             raise RequestRefused(f"topic[{topic}] is not created: more than {self.group_limit} topics of groups")
 
@@ -95,7 +95,7 @@ class TopicRoom:
 
     def admit(self, topics: Collection[str], peer: IPeer | None) -> None:
         """
-        Let new topics of an administrator come about, all or none; they count from now on.
+        Admit new topics of an administrator, all or none; they count from now on.
 
         @param peer: who asks; C{None}: the broker itself.
         @raise RequestRefused: too many topics, or too many at once from this address.

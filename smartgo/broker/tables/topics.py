@@ -133,7 +133,7 @@ class TopicTable:
         self, topic: str, template: str | None, queue_nums: int, sys_flag: int, peer: IPeer
     ) -> TopicConfig:
         """
-        Bring about an unknown topic that is sent to, or return the known one (docs/spec/broker#topics).
+        Create an unknown topic that is sent to, or return the known one (docs/spec/broker#topics).
 
         @param template: the topic to take permission and filter type from; it must have the inherit bit.
         @param queue_nums: how many queues the sender would like; the template's number is the limit.
@@ -168,7 +168,7 @@ class TopicTable:
 
     def create_for_group(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
         """
-        Bring about a retry or dead letter topic, or return the known one.
+        Create a retry or dead letter topic, or return the known one.
 
         @raise BadName: the group's name is too long to make a topic of it.
         @raise RequestRefused: there are too many such topics.
@@ -181,7 +181,7 @@ class TopicTable:
         return self._put(topic_config(topic, min(queues, QUEUE_LIMIT), perm, sys_flag))
 
     def create_system(self, name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
-        """Bring about a topic of the broker's own, or return the known one; clients may not change it from now on."""
+        """Create a topic of the broker's own, or return the known one; clients may not change it from now on."""
         known = self._table.get(name)
         if known is not None and not self.is_system(name):
             self.room.count(name, -1)  # it was counted as others when the file was read
@@ -312,7 +312,7 @@ class TopicTable:
             self.room.explicit.update((name, None) for name in saved.explicit_topic_list if self._counts(name))
 
     def keep_within_log(self) -> None:
-        """Fit what is known of removed queues to a log that a power failure cut."""
+        """Correct the log ends of removed queues after a power failure cut the log."""
         if self.removed.keep_within_log():
             self._saving.changed()
 

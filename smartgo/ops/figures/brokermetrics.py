@@ -22,8 +22,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from smartgo.broker.broker import Broker
 from smartgo.broker.figures.stats import Total
+from smartgo.broker.interfaces import IBroker
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.codes import LANGUAGE_NAMES
@@ -66,7 +66,7 @@ class BrokerMetrics(Collector):
 
     _log = Logger()
 
-    def __init__(self, env: IEnvironment, broker: Broker, series: int = SERIES) -> None:
+    def __init__(self, env: IEnvironment, broker: IBroker, series: int = SERIES) -> None:
         """@param series: how many topics, and pairs of group and topic, are told one by one."""
         self._env = env
         self._broker = broker
@@ -121,7 +121,7 @@ class BrokerMetrics(Collector):
             ("rocketmq_broker_qps", "Messages given out a second, over the last 10 s.", got_rate),
         ):
             family = GaugeMetricFamily(name, about, labels=("cluster", "brokerIP", "broker"))
-            family.add_metric((self._exported[0], self._broker.address, self._exported[1]), rate)
+            family.add_metric((self._exported[0], self._broker.identity.address, self._exported[1]), rate)
             yield family
         yield self._counter("smartgo_messages_in", "Messages stored, all topics.", stats.put.total)
         yield self._counter("smartgo_bytes_in", "Bytes of the records stored, all topics.", stats.put_size)
