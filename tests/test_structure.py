@@ -81,10 +81,10 @@ KNOWN_WORDS: Final = {
     "smartgo.net.limits.farewell",
     "smartgo.node.loglimit._sentences",
     "smartgo.ops.reading.explain.facts",
-    "smartgo.remoting.dispatch._faults",
     "smartgo.schema.headers.send.recall_handle",
     "smartgo.spark.bodies.faults",
     "smartgo.store.interfaces.demand",
+    "smartgo.store.openstore.demand",
 }
 
 

@@ -21,6 +21,7 @@ from smartgo.net.turns import Run
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IOutstanding, IPeer, IRequestHook, IRequestProcessor
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
+from smartgo.schema.headertemplates import HeaderTemplateCache
 
 REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
 _LATER: Final = 512  # bytes that a request whose answer is outstanding takes beside its frame
@@ -63,13 +64,13 @@ class Dispatcher:
         processors: Iterable[IRequestProcessor] = (),
         hooks: Iterable[IRequestHook] = (),
         without: Collection[int] = (),
-        faults: BugLog | None = None,
+        bugs: BugLog | None = None,
     ) -> None:
         """
         @param processors: who answers; no two of them the same code.
         @param hooks: see every request before and every answer after it, in this order.
         @param without: codes not answered here although a processor could (the fast port and PULL_MESSAGE).
-        @param faults: numbers the bugs; dispatchers of one process share it so that numbers are unique.
+        @param bugs: numbers the bugs; dispatchers of one process share it so that numbers are unique.
         @raise ValueError: two processors claim a code.
         """
         self._families: dict[int, _Family] = {}
@@ -82,7 +83,8 @@ class Dispatcher:
         for code in without:
             self._families.pop(code, None)
         self._hooks = tuple(hooks)
-        self._faults = BugLog() if faults is None else faults
+        self._bugs = BugLog() if bugs is None else bugs
+        self._templates = HeaderTemplateCache()
 
     @property
     def codes(self) -> frozenset[int]:
@@ -109,12 +111,13 @@ class Dispatcher:
         link = peer.link
         append = link.out.append
         room = link.room
+        templates = self._templates
         taken = 0
         answer: Answer | Deferred[Answer]
         for frame in frames:
             taken += 1
             try:
-                request = decode(frame)
+                request = decode(frame, templates)
             except BadHeader as error:
                 room -= self._unreadable(peer, error)
                 if room < 0:
@@ -123,7 +126,7 @@ class Dispatcher:
             except FramingError:
                 raise
             except Exception:
-                raise FramingError(f"a frame cannot be read ({self._faults.remark(Failure())})") from None
+                raise FramingError(f"a frame cannot be read ({self._bugs.remark(Failure())})") from None
             if request.flag & RESPONSE:
                 peer.heard(request)
                 if not peer.open:
@@ -144,7 +147,7 @@ class Dispatcher:
             except RequestRefused as refusal:
                 answer = request.answer(refusal.code, str(refusal))
             except Exception:
-                answer = request.answer(1, self._faults.remark(Failure()))
+                answer = request.answer(1, self._bugs.remark(Failure()))
             if type(answer) is bytes and not hooks and not request.flag & ONE_WAY:
                 append(answer)
                 room -= len(answer)
@@ -170,7 +173,7 @@ class Dispatcher:
             try:
                 hook.after(peer, request, answer)
             except Exception:
-                self._faults.remark(Failure())
+                self._bugs.remark(Failure())
         if answer is None or request.flag & ONE_WAY:
             return 0
         if isinstance(answer, list):
@@ -179,7 +182,7 @@ class Dispatcher:
             try:
                 answer = encode(answer)
             except Exception:
-                answer = encode(request.answer(1, self._faults.remark(Failure())))
+                answer = encode(request.answer(1, self._bugs.remark(Failure())))
         return peer.link.put(answer)
 
     def _unreadable(self, peer: IDispatchedPeer, error: BadHeader) -> int:
@@ -221,7 +224,7 @@ class Dispatcher:
 
     def met_bug(self, failure: Failure) -> None:
         """Note a bug that nobody is told about."""
-        self._faults.remark(failure)
+        self._bugs.remark(failure)
 
     def refusal(self, request: Command, failure: Failure) -> Command:
         """Return the answer to a request whose Deferred failed."""
@@ -230,7 +233,7 @@ class Dispatcher:
             return request.answer(error.code, str(error))
         if isinstance(error, CancelledError):
             return request.answer(ServiceNotAvailable.code, STOPPING)
-        return request.answer(1, self._faults.remark(failure))
+        return request.answer(1, self._bugs.remark(failure))
 
 
 async def _all_pass(waiting: Deferred[None], rest: Sequence[IRequestHook], peer: IPeer, request: Command) -> None:

@@ -26,10 +26,7 @@ from smartgo.schema.headerfields import Header, from_fields, to_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
 from smartgo.schema.headertemplates import HeaderTemplateCache
-from smartgo.schema.requests import send_header
-from smartgo.schema.responses import offset_response as offset_response
-from smartgo.schema.responses import pull_response as pull_response
-from smartgo.schema.responses import send_response as send_response
+from smartgo.schema.requests import SendHeaders
 
 H = TypeVar("H", bound=Header)
 
@@ -40,8 +37,6 @@ _unpack_word = word_struct.unpack_from
 _pack_prefix = prefix_struct.pack
 _decode_hot = hot_decoder.decode
 _int = int.from_bytes
-_templates = HeaderTemplateCache()
-_find_template = _templates.find
 _SURPRISES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError)
 
 
@@ -183,9 +178,11 @@ def _merged(header: Header | None, fields: Mapping[str, str] | None) -> dict[str
     return merged
 
 
-def decode(frame: bytes) -> Command:
+def decode(frame: bytes, templates: HeaderTemplateCache | None = None) -> Command:
     """
     Read a frame without its length word.
+
+    @param templates: makes frequent binary headers fast to decode; without it each is decoded in full.
 
     @raise FramingError: the lengths contradict each other or pass a limit; the stream is lost.
     @raise BadHeader: the header cannot be read; with C{opaque} and C{flag} where they can be made out, so that the
@@ -197,7 +194,7 @@ def decode(frame: bytes) -> Command:
     (word,) = _unpack_word(frame)
     if word > HEADER_LIMIT or word > size - 4:
         # Not JSON, whose encoding byte is 0, or too long.
-        return _decode_other(frame, word)
+        return _decode_other(frame, word, templates)
     end = word + 4
     raw = frame[4:end]
     try:
@@ -228,7 +225,7 @@ def _spelled_out(truths: tuple[tuple[str, bytes], ...], header: object, raw: byt
     return all(spelled in raw for attribute, spelled in truths if getattr(header, attribute, None) is True)
 
 
-def _decode_other(frame: bytes, word: int) -> Command:
+def _decode_other(frame: bytes, word: int, templates: HeaderTemplateCache | None) -> Command:
     size = len(frame)
     end = 4 + (word & 0xFFFFFF)
     if end > size or end > HEADER_LIMIT + 4:
@@ -236,23 +233,24 @@ def _decode_other(frame: bytes, word: int) -> Command:
     if word >> 24 != BINARY:
         raise BadHeaderLength(word, HEADER_LIMIT)
     raw = frame[4:end]
-    found = _find_template(raw)
+    found = None if templates is None else templates.find(raw)
     if found is None:
-        return _decode_in_full(raw, frame[end:])
+        return _decode_in_full(raw, frame[end:], templates)
     (code, flag, language, version, _), header = found
     opaque = _int(raw[OPAQUE], "big", signed=True)
     return Command(code, opaque, flag, language, version, None, BINARY, frame[end:], header, raw, None, decode_binary)
 
 
-def _decode_in_full(raw: bytes, body: bytes) -> Command:
+def _decode_in_full(raw: bytes, body: bytes, templates: HeaderTemplateCache | None) -> Command:
     """Decode a binary header in full; one of a frequent request becomes a template."""
     command = _command(decode_binary(raw), BINARY, body, raw)
     header_type = HOT_HEADERS.get(command.code)
     if header_type is not None and not command.flag & RESPONSE:
         with suppress(BadHeader):  # whoever reads it will be told
             command.header = from_fields(command.fields, header_type)
-            said = (command.code, command.flag, command.language, command.version)
-            _templates.add(raw, said, command.fields, command.header)
+            if templates is not None:
+                said = (command.code, command.flag, command.language, command.version)
+                templates.add(raw, said, command.fields, command.header)
     return command
 
 
@@ -261,13 +259,15 @@ def _command(parts: JsonHeader | BinaryHeader, encoding: int, body: bytes, raw: 
     return Command(code, opaque, flag, language, version, remark, encoding, body, None, raw, fields)
 
 
-def encode(command: Command) -> bytes:
+def encode(command: Command, send_headers: SendHeaders | None = None) -> bytes:
     """
     Write a whole frame, length word included, in the command's encoding.
 
+    @param send_headers: makes the headers of sends fast to write; without it they are built like all others.
+
     @raise BadHeader: the header does not fit the encoding or its limit.
     """
-    header = _send_header(command) or _any_header(command)
+    header = _send_header(command, send_headers) or _any_header(command)
     size = len(header)
     if size > HEADER_LIMIT:
         raise BadHeader(f"header of {size} B exceeds the limit of {HEADER_LIMIT} B")
@@ -275,10 +275,11 @@ def encode(command: Command) -> bytes:
     return b"".join((prefix, header, command.body))
 
 
-def _send_header(command: Command) -> bytes | None:
+def _send_header(command: Command, send_headers: SendHeaders | None) -> bytes | None:
     """Write the header of a plain send of ours."""
     if (
-        command.header.__class__ is not SendRequestV2
+        send_headers is None
+        or command.header.__class__ is not SendRequestV2
         or command.encoding != JSON
         or command._fields is not None
         or command.raw
@@ -288,7 +289,7 @@ def _send_header(command: Command) -> bytes | None:
     ):
         return None
     try:
-        return send_header(command.code, command.opaque, command.flag, command.header)
+        return send_headers.write(command.code, command.opaque, command.flag, command.header)
     except UnicodeEncodeError:
         return None
 

@@ -132,53 +132,38 @@ def java_hash(text: str) -> int:
 
 _TAG_CODES: Final = 4096
 _TAG_LENGTH: Final = 128
-_tag_codes: dict[str | None, int] = {None: 0, "": 0}
-_pair_codes: dict[str, int] = {}
-_stored_codes: dict[bytes, int] = {}
 _TAGS: Final = f"{TAGS}{_MIDDLE}".encode()
 
 
 def tag_code(tags: str | None) -> int:
     """Return what a ConsumeQueue unit holds for a TAGS value: its Java hash, 0 without a tag."""
-    code = _tag_codes.get(tags)
-    if code is None:
-        code = java_hash(tags or "")
-        if len(tags or "") <= _TAG_LENGTH:
-            if len(_tag_codes) >= _TAG_CODES:
-                _tag_codes.clear()
-                _tag_codes.update({None: 0, "": 0})
-            _tag_codes[tags] = code
-    return code
+    return java_hash(tags) if tags else 0
 
 
-def stored_tag_code(raw: bytes) -> int:
-    """Return the tag code of stored properties; the same as C{tag_code(find(raw, TAGS))}."""
-    at = raw.find(_TAGS)
-    if at < 0:
-        return 0
-    begin = at + len(_TAGS)
-    if (at and raw[at - 1] != ord(_END)) or raw.find(_TAGS, begin) >= 0:  # of another name's end, or in a value
-        return tag_code(find(raw, TAGS))
-    stop = raw.find(b"\x02", begin)
-    value = raw[begin:] if stop < 0 else raw[begin:stop]
-    code = _stored_codes.get(value)
-    if code is None:
-        code = tag_code(value.decode("utf-8", "replace"))
-        if len(value) <= _TAG_LENGTH:
-            if len(_stored_codes) >= _TAG_CODES:
-                _stored_codes.clear()
-            _stored_codes[value] = code
-    return code
+class TagCodes:
+    """The tag codes of stored properties, with those of recent tags kept."""
 
+    def __init__(self) -> None:
+        self._codes: dict[bytes, int] = {}
 
-def _pair_code(pair: str) -> int:
-    """Return the tag code of a whole pair C{TAGS 0x01 value}, and remember it for L{Rewriter}."""
-    code = tag_code(pair[len(TAGS) + 1 :])
-    if len(pair) <= _TAG_LENGTH:
-        if len(_pair_codes) >= _TAG_CODES:
-            _pair_codes.clear()
-        _pair_codes[pair] = code
-    return code
+    def of_stored(self, raw: bytes) -> int:
+        """Return the tag code of stored properties; the same as C{tag_code(find(raw, TAGS))}."""
+        at = raw.find(_TAGS)
+        if at < 0:
+            return 0
+        begin = at + len(_TAGS)
+        if (at and raw[at - 1] != ord(_END)) or raw.find(_TAGS, begin) >= 0:  # of another name's end, or in a value
+            return tag_code(find(raw, TAGS))
+        stop = raw.find(b"\x02", begin)
+        value = raw[begin:] if stop < 0 else raw[begin:stop]
+        code = self._codes.get(value)
+        if code is None:
+            code = tag_code(value.decode("utf-8", "replace"))
+            if len(value) <= _TAG_LENGTH:
+                if len(self._codes) >= _TAG_CODES:
+                    self._codes.clear()
+                self._codes[value] = code
+        return code
 
 
 def _waits(pair: str) -> bool:
@@ -355,6 +340,7 @@ class Rewriter:
         self._seen: dict[tuple[str, ...], int] = {}
         self._plans: dict[tuple[str, ...], _Plan] = {}
         self._recent: dict[int, _Plan] = {}
+        self._pair_codes: dict[str, int] = {}
 
     def rewrite(self, text: str) -> Rewritten:
         """
@@ -376,8 +362,17 @@ class Rewriter:
         if tags < 0:
             code = 0
         else:
-            code = _pair_codes.get(pairs[tags]) or _pair_code(pairs[tags])
+            code = self._pair_codes.get(pairs[tags]) or self._pair_code(pairs[tags])
         return _new(Rewritten, (raw, code, wait < 0 or pairs[wait] == "WAIT\x01true" or _waits(pairs[wait]), special))
+
+    def _pair_code(self, pair: str) -> int:
+        """Return the tag code of a whole pair C{TAGS 0x01 value}, and keep it."""
+        code = tag_code(pair[len(TAGS) + 1 :])
+        if len(pair) <= _TAG_LENGTH:
+            if len(self._pair_codes) >= _TAG_CODES:
+                self._pair_codes.clear()
+            self._pair_codes[pair] = code
+        return code
 
     def _slowly(self, text: str) -> Rewritten:
         """Decode, edit, encode."""

@@ -1,5 +1,5 @@
 """
-Ready-made response frames: what a broker answers most, filled in instead of built and serialised.
+Frames of the most frequent responses, written from templates in place of a header that is built and serialised.
 
 Each function returns what L{smartgo.schema.command.encode} would write for the same answer, as a parser sees it: the
 length word and the header, to be followed by as many body bytes as the caller announced.
@@ -20,11 +20,7 @@ _TAIL = f',"version":{VERSION}}}'
 _MIDDLE = f'"}},"flag":1,"language":"{LANGUAGE_NAMES[LANGUAGE]}","opaque":'
 
 _READY = 512
-_CACHED = 256  # regions and remarks are few; this only bounds what a caller's mistake can cost
-
-_regions: tuple[dict[str, str], dict[str, str]] = ({}, {})
-_remarks: dict[str | None, str] = {}
-_sends: dict[tuple[int, int, int, str, bool], bytes] = {}
+_CACHED = 256  # of each; one more empties the cache
 
 
 def _starts(begin: bytes) -> list[bytes]:
@@ -39,58 +35,110 @@ _send_starts = _starts(_SEND)
 _offset_starts = _starts(_OFFSET)
 
 
-def send_response(
-    encoding: int, opaque: int, msg_id: str, queue_id: int, queue_offset: int, region: str, trace_on: bool
-) -> bytes:
+class ResponseFrames:
     """
-    Write the whole answer to a send that succeeded.
+    Writes response frames of sends and pulls, with the parts that repeat kept ready.
 
-    @param msg_id: the offset id, or several joined by commas.
+    Regions, remarks and lengths of texts are few; the caches are bounded all the same.
     """
-    if encoding == JSON:
-        middle = _regions[trace_on].get(region) or _region(region, trace_on)
-        rest = f'{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}{middle}{opaque}{_TAIL}'.encode()
-        size = len(rest)
-        return (_send_starts[size] if size < _READY else _start(_SEND, size)) + rest
-    queue, offset = b"%d" % queue_id, b"%d" % queue_offset
-    key = (len(msg_id), len(queue), len(offset), region, trace_on)
-    template = _sends.get(key) or _send_template(key)
-    return template % (opaque.to_bytes(4, "big", signed=True), msg_id.encode(), queue, offset)
 
+    def __init__(self) -> None:
+        self._regions: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        self._remarks: dict[str | None, str] = {}
+        self._sends: dict[tuple[int, int, int, str, bool], bytes] = {}
 
-def pull_response(
-    encoding: int,
-    opaque: int,
-    code: int,
-    remark: str | None,
-    suggest: int,
-    next_offset: int,
-    minimum: int,
-    maximum: int,
-    body_size: int,
-) -> bytes:
-    """
-    Write the answer to a pull up to its body.
+    def send(
+        self, encoding: int, opaque: int, msg_id: str, queue_id: int, queue_offset: int, region: str, trace_on: bool
+    ) -> bytes:
+        """
+        Write the whole answer to a send that succeeded.
 
-    @param remark: the name of the read status.
-    @param suggest: the broker id to ask next.
-    @param body_size: how many bytes of messages follow.
-    """
-    if encoding == JSON:
-        tail = _remarks.get(remark) or _remark(remark)
-        header = (
-            f'{{"code":{code},"extFields":{{"suggestWhichBrokerId":"{suggest}","nextBeginOffset":"{next_offset}",'
-            f'"minOffset":"{minimum}","maxOffset":"{maximum}{_MIDDLE}{opaque}{tail}'
-        ).encode()
-        size = len(header)
-        return _pack_prefix(size + 4 + body_size, size) + header
-    fields = (
-        (b"\0\x14suggestWhichBrokerId", b"%d" % suggest),
-        (b"\0\x0fnextBeginOffset", b"%d" % next_offset),
-        (b"\0\x09minOffset", b"%d" % minimum),
-        (b"\0\x09maxOffset", b"%d" % maximum),
-    )
-    return _binary(code, opaque, remark.encode("utf-8", "replace") if remark else b"", fields, body_size)
+        @param msg_id: the offset id, or several joined by commas.
+        """
+        if encoding == JSON:
+            middle = self._regions[trace_on].get(region) or self._region(region, trace_on)
+            rest = f'{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}{middle}{opaque}{_TAIL}'.encode()
+            size = len(rest)
+            return (_send_starts[size] if size < _READY else _start(_SEND, size)) + rest
+        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
+        key = (len(msg_id), len(queue), len(offset), region, trace_on)
+        template = self._sends.get(key) or self._send_template(key)
+        return template % (opaque.to_bytes(4, "big", signed=True), msg_id.encode(), queue, offset)
+
+    def pull(
+        self,
+        encoding: int,
+        opaque: int,
+        code: int,
+        remark: str | None,
+        suggest: int,
+        next_offset: int,
+        minimum: int,
+        maximum: int,
+        body_size: int,
+    ) -> bytes:
+        """
+        Write the answer to a pull up to its body.
+
+        @param remark: the name of the read status.
+        @param suggest: the broker id to ask next.
+        @param body_size: how many bytes of messages follow.
+        """
+        if encoding == JSON:
+            tail = self._remarks.get(remark) or self._remark(remark)
+            header = (
+                f'{{"code":{code},"extFields":{{"suggestWhichBrokerId":"{suggest}","nextBeginOffset":"{next_offset}",'
+                f'"minOffset":"{minimum}","maxOffset":"{maximum}{_MIDDLE}{opaque}{tail}'
+            ).encode()
+            size = len(header)
+            return _pack_prefix(size + 4 + body_size, size) + header
+        fields = (
+            (b"\0\x14suggestWhichBrokerId", b"%d" % suggest),
+            (b"\0\x0fnextBeginOffset", b"%d" % next_offset),
+            (b"\0\x09minOffset", b"%d" % minimum),
+            (b"\0\x09maxOffset", b"%d" % maximum),
+        )
+        return _binary(code, opaque, remark.encode("utf-8", "replace") if remark else b"", fields, body_size)
+
+    def _send_template(self, key: tuple[int, int, int, str, bool]) -> bytes:
+        """Write a binary answer to a send with texts of these lengths, whose values and opaque are to be filled in."""
+        id_size, queue_size, offset_size, region, trace_on = key
+        if len(self._sends) >= _CACHED:
+            self._sends.clear()
+        rest = _block(
+            (
+                (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
+                (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
+            )
+        )
+        starts = [
+            b"%b%b" % (name, size.to_bytes(4, "big"))
+            for name, size in (
+                (b"\0\5msgId", id_size),
+                (b"\0\7queueId", queue_size),
+                (b"\0\x0bqueueOffset", offset_size),
+            )
+        ]
+        size = len(b"".join(starts)) + id_size + queue_size + offset_size + len(rest)
+        head = _head(0, 0, b"", size, 0)
+        before = prefix_struct.size + OPAQUE.start
+        pieces = [head[:before], head[before + 4 :] + starts[0], starts[1], starts[2], rest]
+        template = self._sends[key] = b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
+        return template
+
+    def _region(self, region: str, trace_on: bool) -> str:
+        cached = self._regions[trace_on]
+        if len(cached) >= _CACHED:
+            cached.clear()
+        middle = f'","MSG_REGION":{_quoted(region)},"TRACE_ON":"{"true" if trace_on else "false"}{_MIDDLE}'
+        cached[region] = middle
+        return middle
+
+    def _remark(self, remark: str | None) -> str:
+        if len(self._remarks) >= _CACHED:
+            self._remarks.clear()
+        tail = self._remarks[remark] = _TAIL if remark is None else f',"remark":{_quoted(remark)}{_TAIL}'
+        return tail
 
 
 def offset_response(encoding: int, opaque: int, offset: int) -> bytes:
@@ -101,48 +149,9 @@ def offset_response(encoding: int, opaque: int, offset: int) -> bytes:
     return _binary(0, opaque, b"", ((b"\0\6offset", b"%d" % offset),), 0)
 
 
-def _send_template(key: tuple[int, int, int, str, bool]) -> bytes:
-    """Write a binary answer to a send with texts of these lengths, whose values and opaque are to be filled in."""
-    id_size, queue_size, offset_size, region, trace_on = key
-    if len(_sends) >= _CACHED:
-        _sends.clear()
-    rest = _block(
-        (
-            (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
-            (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
-        )
-    )
-    starts = [
-        b"%b%b" % (name, size.to_bytes(4, "big"))
-        for name, size in ((b"\0\5msgId", id_size), (b"\0\7queueId", queue_size), (b"\0\x0bqueueOffset", offset_size))
-    ]
-    size = len(b"".join(starts)) + id_size + queue_size + offset_size + len(rest)
-    head = _head(0, 0, b"", size, 0)
-    before = prefix_struct.size + OPAQUE.start
-    pieces = [head[:before], head[before + 4 :] + starts[0], starts[1], starts[2], rest]
-    template = _sends[key] = b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
-    return template
-
-
 def _start(begin: bytes, rest: int) -> bytes:
     size = len(begin) + rest
     return _pack_prefix(size + 4, JSON << 24 | size) + begin
-
-
-def _region(region: str, trace_on: bool) -> str:
-    cached = _regions[trace_on]
-    if len(cached) >= _CACHED:
-        cached.clear()
-    middle = f'","MSG_REGION":{_quoted(region)},"TRACE_ON":"{"true" if trace_on else "false"}{_MIDDLE}'
-    cached[region] = middle
-    return middle
-
-
-def _remark(remark: str | None) -> str:
-    if len(_remarks) >= _CACHED:
-        _remarks.clear()
-    tail = _remarks[remark] = _TAIL if remark is None else f',"remark":{_quoted(remark)}{_TAIL}'
-    return tail
 
 
 def _quoted(text: str) -> str:

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
 from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
-from smartgo.schema.properties import stored_tag_code
+from smartgo.schema.properties import TagCodes
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.commitlog import CommitLog
@@ -67,6 +67,7 @@ class ReplicaLog:
         self._begin = begin
         self._retreat = retreat
         self._drop = drop
+        self._tags = TagCodes()
         self._odd: dict[QueueKey, OutOfStepRecord] = {}
         self._complained: set[QueueKey] = set()
         self._impossible = False  # a record of a queue that cannot be was told of
@@ -141,7 +142,7 @@ class ReplicaLog:
                         queue.claim(1)
                         if not number:
                             self._begun[key] = whole
-                        code = stored_tag_code(message.properties)
+                        code = self._tags.of_stored(message.properties)
                         queue.stage(number, _pack(whole, size, code), (code,), stored_ms)
                 whole += size
                 log.stored_ms = stored_ms
@@ -154,7 +155,7 @@ class ReplicaLog:
 
     def _out_of_step(self, queue: ConsumeQueue, message: StoredMessage) -> None:
         """Find out what a record means that does not continue its queue, or comes after one that did not."""
-        code = stored_tag_code(message.properties)
+        code = self._tags.of_stored(message.properties)
         one = OutOfStepRecord(message.queue_offset, message.physical_offset, message.size, code, message.stored_ms)
         held = self._odd.get(queue.key)
         odd: OutOfStepRecord | None = None

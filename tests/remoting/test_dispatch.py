@@ -253,14 +253,14 @@ class RefusalTests(SynchronousTestCase):
     def test_decoder_bug(self) -> None:
         """A bug in reading a frame ends that connection; it is logged once, however often it is met."""
 
-        def broken(frame: bytes) -> Command:
+        def broken(frame: bytes, templates: object) -> Command:
             raise ZeroDivisionError
 
         self.patch(dispatch, "decode", broken)
-        faults = BugLog()
+        bugs = BugLog()
         for _ in range(3):
             accepted = Accepted([echo()])
-            accepted.dispatcher._faults = faults
+            accepted.dispatcher._bugs = bugs
             accepted.hear(request(ECHO, 1))
             self.assertTrue(accepted.wire.disconnecting)
             self.assertEqual(accepted.hearing.events, ["active", "first_frame", "failed"])
@@ -533,24 +533,24 @@ class HookTests(SynchronousTestCase):
 class FaultsTests(SynchronousTestCase):
     """References to bugs."""
 
-    def remark(self, faults: BugLog, error: Exception) -> str:
+    def remark(self, bugs: BugLog, error: Exception) -> str:
         """What is said of this error, raised here."""
         try:
             raise error
         except Exception:
-            return faults.remark(Failure())
+            return bugs.remark(Failure())
 
     def test_numbers(self) -> None:
         """The same class from the same place is the same bug, another class or place another one."""
-        faults = BugLog()
-        self.assertEqual(self.remark(faults, KeyError("a")), "KeyError: 'a' ref 1")
-        self.assertEqual(self.remark(faults, KeyError("b")), "KeyError: 'b' ref 1")
-        self.assertEqual(self.remark(faults, ValueError("c")), "ValueError: c ref 2")
+        bugs = BugLog()
+        self.assertEqual(self.remark(bugs, KeyError("a")), "KeyError: 'a' ref 1")
+        self.assertEqual(self.remark(bugs, KeyError("b")), "KeyError: 'b' ref 1")
+        self.assertEqual(self.remark(bugs, ValueError("c")), "ValueError: c ref 2")
         try:
             dict[str, int]()["d"]
         except KeyError:
-            self.assertEqual(faults.remark(Failure()), "KeyError: 'd' ref 3")
-        self.assertEqual((faults.met, len(self.flushLoggedErrors())), (4, 3))
+            self.assertEqual(bugs.remark(Failure()), "KeyError: 'd' ref 3")
+        self.assertEqual((bugs.met, len(self.flushLoggedErrors())), (4, 3))
 
     def test_speechless(self) -> None:
         """An exception whose text cannot be made is told by its class."""
@@ -564,11 +564,11 @@ class FaultsTests(SynchronousTestCase):
 
     def test_bounded(self) -> None:
         """The table of bugs is bounded, and numbers are not used again."""
-        faults = BugLog()
+        bugs = BugLog()
         kinds = [type(f"E{number}", (Exception,), {}) for number in range(300)]
         for kind in kinds:
-            self.remark(faults, kind())
-        self.assertEqual(self.remark(faults, kinds[0]()), "E0:  ref 301")
-        self.assertEqual(self.remark(faults, kinds[299]()), "E299:  ref 300")
-        self.assertLessEqual(len(faults._numbers), 256)
+            self.remark(bugs, kind())
+        self.assertEqual(self.remark(bugs, kinds[0]()), "E0:  ref 301")
+        self.assertEqual(self.remark(bugs, kinds[299]()), "E299:  ref 300")
+        self.assertLessEqual(len(bugs._numbers), 256)
         self.flushLoggedErrors()

@@ -18,6 +18,7 @@ from smartgo.schema.headerfields import Header, to_fields
 from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, UpdateOffsetRequest
 from smartgo.schema.headers.pull import PullRequest, PullResponse
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
+from smartgo.schema.requests import SendHeaders
 from tests.schema.golden_wire import recorded
 
 SEND = {
@@ -493,7 +494,7 @@ class OwnCommandTests(SynchronousTestCase):
 
     def test_sends(self) -> None:
         """A send's header, which is written in a way of its own, says what its ext fields say."""
-        random = Random(3)
+        random, headers = Random(3), SendHeaders()
         texts = ("PG", 'a"b\\', "\u4e2d", "100%{}", "", "x\ud800")
         for _ in range(400):
             header = SendRequestV2(
@@ -516,7 +517,7 @@ class OwnCommandTests(SynchronousTestCase):
             command = Command.request(random.choice((310, 320)), header, b"body", one_way=random.random() < 0.5)
             command.opaque = random.getrandbits(31)
             command.version = random.choice((VERSION, VERSION, 1))
-            written = encode(command)
+            written = encode(command, headers)
             general = Command.request(command.code, body=b"body", fields=to_fields(header))
             general.opaque, general.flag, general.version = command.opaque, command.flag, command.version
             expected = encode(general)
@@ -530,10 +531,12 @@ class OwnCommandTests(SynchronousTestCase):
     def test_sends_are_bounded(self) -> None:
         """Ever new topics do not make what is kept ready grow without end."""
         self.patch(requests, "_CACHED", 10)
+        headers = SendHeaders()
         for number in range(100):
             fields = {**SEND, "b": f"topic{number}"}
-            encode(Command.request(310, Command.request(310, fields=fields).read(SendRequestV2)))
-        self.assertLessEqual(len(requests._ready), 10)
+            encode(Command.request(310, Command.request(310, fields=fields).read(SendRequestV2)), headers)
+        self.assertLessEqual(len(headers._ready), 10)
+        self.assertTrue(headers._ready)
 
     def test_binary_range(self) -> None:
         """A code above 16 bits does not fit the binary encoding, and says so."""

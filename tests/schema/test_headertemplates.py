@@ -69,6 +69,27 @@ class MemoryTests(SynchronousTestCase):
         self.learn(raw_of(11, PULL))
         self.same(raw_of(11, PULL | {"queueId": "5", "queueOffset": "49", "maxMsgNums": "10", "commitOffset": "48"}))
 
+    def test_decode(self) -> None:
+        """A frame decoded by a template reads as it does in full, and the header is its own."""
+        for number in range(3):
+            raw = raw_of(310, SEND | {"e": str(number)}, opaque=number)
+            frame = (1 << 24 | len(raw)).to_bytes(4, "big") + raw + b"body"
+            first, second = decode(frame, self.cache), decode(frame)
+            for name in (
+                "code",
+                "opaque",
+                "flag",
+                "language",
+                "version",
+                "remark",
+                "encoding",
+                "body",
+                "header",
+                "raw",
+            ):
+                self.assertEqual(getattr(first, name), getattr(second, name), name)
+        self.assertIsNotNone(self.cache.find(raw))
+
     def test_every_hot_code(self) -> None:
         """Each hot code's attributes that change are attributes of its header."""
         for kind, attributes in CHANGING.items():

@@ -7,10 +7,10 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import MessageIllegal
-from smartgo.schema import properties
 from smartgo.schema.properties import (
     Rewriter,
     Rewritten,
+    TagCodes,
     decode,
     decode_text,
     encode,
@@ -18,7 +18,6 @@ from smartgo.schema.properties import (
     java_hash,
     join,
     split_keys,
-    stored_tag_code,
     tag_code,
 )
 from tests import golden_store
@@ -80,15 +79,17 @@ class JavaHashTests(SynchronousTestCase):
     def test_tag_code(self) -> None:
         """A tag's code is its hash, no tag's is 0; asking for many tags forgets, but stays right."""
         self.assertEqual((tag_code(None), tag_code("")), (0, 0))
+        self.assertEqual(tag_code("x" * 500), java_hash("x" * 500))
+        codes = TagCodes()
         for round_ in range(2):
             for number in range(5000):
                 tag = f"tag{number}"
+                found = codes.of_stored(f"TAGS\x01{tag}\x02".encode())
                 if number % 500 == round_:
-                    self.assertEqual(tag_code(tag), java_hash(tag))
-                tag_code(tag)
-        self.assertLessEqual(len(properties._tag_codes), 4096)
-        self.assertEqual(tag_code("x" * 500), java_hash("x" * 500))
-        self.assertNotIn("x" * 500, properties._tag_codes)
+                    self.assertEqual(found, java_hash(tag))
+        self.assertLessEqual(len(codes._codes), 4096)
+        self.assertEqual(codes.of_stored(b"TAGS\x01" + b"x" * 500), java_hash("x" * 500))
+        self.assertNotIn(b"x" * 500, codes._codes)
 
 
 class DecodeTests(SynchronousTestCase):
@@ -118,7 +119,7 @@ class DecodeTests(SynchronousTestCase):
             everything = decode(raw)
             for name in ("TAGS", "KEYS", "a", "WAIT"):
                 self.assertEqual(find(raw, name), everything.get(name), raw)
-            self.assertEqual(stored_tag_code(raw), tag_code(everything.get("TAGS")), raw)
+            self.assertEqual(TagCodes().of_stored(raw), tag_code(everything.get("TAGS")), raw)
 
     def test_find_empty(self) -> None:
         """An empty value does not count, and an earlier one that is not empty does."""
@@ -134,7 +135,7 @@ class DecodeTests(SynchronousTestCase):
             (b"k\x01v\x02TAGS\x01\xff", "\ufffd"),
             (b"k\x01TAGS\x01a", None),
         ):
-            self.assertEqual(stored_tag_code(raw), tag_code(tags), raw)
+            self.assertEqual(TagCodes().of_stored(raw), tag_code(tags), raw)
 
     def test_split_keys(self) -> None:
         """Keys are separated by blanks, however many."""
@@ -282,7 +283,7 @@ class RewriterTests(SynchronousTestCase):
         tag = "t" * 300
         for _ in range(8):
             self.assertEqual(rewriter.rewrite(f"TAGS\x01{tag}").tag_code, java_hash(tag))
-        self.assertNotIn(f"TAGS\x01{tag}", properties._pair_codes)
+        self.assertNotIn(f"TAGS\x01{tag}", rewriter._pair_codes)
 
     def test_record_crc(self) -> None:
         """The CRC of a record, which RocketMQ 5 keeps among its properties, is not taken over to another."""
@@ -329,7 +330,7 @@ class RewriterTests(SynchronousTestCase):
         rewriter = Rewriter({"CLUSTER": "c"})
         for number in range(6000):
             rewriter.rewrite(f"TAGS\x01tag{number}")
-        self.assertLessEqual(len(properties._pair_codes), 4096)
+        self.assertLessEqual(len(rewriter._pair_codes), 4096)
 
     def test_reserved_for_client(self) -> None:
         """A broker cannot be told to overwrite or drop what the result speaks of."""

@@ -8,18 +8,21 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema import responses
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.commandlayout import BINARY, JSON
 from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.offsets import OffsetResponse
 from smartgo.schema.headers.pull import PullResponse
 from smartgo.schema.headers.send import SendResponse
-from smartgo.schema.responses import offset_response, pull_response, send_response
+from smartgo.schema.responses import ResponseFrames, offset_response
 
 
 class ResponseTests(SynchronousTestCase):
     """Frames from templates against those of the general encoder."""
+
+    def setUp(self) -> None:
+        """One writer for all answers of a test, so that what it keeps is used."""
+        self.frames = ResponseFrames()
 
     def same(
         self, frame: bytes, request: Command, code: int, remark: str | None, header: Header, size: int = 0
@@ -47,7 +50,7 @@ class ResponseTests(SynchronousTestCase):
             for number in self.numbers():
                 opaque, queue = number % 2**31, number % 1000
                 request = Command(310, opaque, encoding=encoding)
-                frame = send_response(encoding, opaque, "0A00000200002A9F,FF", queue, number, region, trace)
+                frame = self.frames.send(encoding, opaque, "0A00000200002A9F,FF", queue, number, region, trace)
                 text = region.replace("\ud800", "?")
                 header = SendResponse("0A00000200002A9F,FF", queue, number, region=text, trace_on=trace)
                 self.same(frame, request, 0, None, header)
@@ -57,7 +60,7 @@ class ResponseTests(SynchronousTestCase):
         ids = ",".join(f"0A00000200002A9F{number:016X}" for number in range(4096))
         for encoding in (JSON, BINARY):
             request = Command(320, 9, encoding=encoding)
-            frame = send_response(encoding, 9, ids, 0, 5, "R", False)
+            frame = self.frames.send(encoding, 9, ids, 0, 5, "R", False)
             self.same(frame, request, 0, None, SendResponse(ids, 0, 5, region="R", trace_on=False))
 
     def test_pull(self) -> None:
@@ -68,7 +71,7 @@ class ResponseTests(SynchronousTestCase):
             for number in self.numbers():
                 request = Command(11, -5, encoding=encoding)
                 size = abs(number) % 100
-                frame = pull_response(encoding, -5, 20, remark, 1, number, 0, 2**63 - 1, size)
+                frame = self.frames.pull(encoding, -5, 20, remark, 1, number, 0, 2**63 - 1, size)
                 header = PullResponse(1, number, 0, 2**63 - 1)
                 self.same(frame, request, 20, remark and remark.replace("\udfff", "?"), header, size)
 
@@ -82,8 +85,8 @@ class ResponseTests(SynchronousTestCase):
         """Ever new regions and remarks do not make the caches grow without end."""
         for number in range(1000):
             for encoding in (JSON, BINARY):
-                send_response(encoding, 1, "x", 0, 0, f"region {number}", True)
-            pull_response(JSON, 1, 0, f"remark {number}", 0, 0, 0, 0, 0)
-        self.assertLessEqual(len(responses._remarks), 256)
-        self.assertLessEqual(len(responses._regions[True]), 256)
-        self.assertLessEqual(len(responses._sends), 256)
+                self.frames.send(encoding, 1, "x", 0, 0, f"region {number}", True)
+            self.frames.pull(JSON, 1, 0, f"remark {number}", 0, 0, 0, 0, 0)
+        self.assertLessEqual(len(self.frames._remarks), 256)
+        self.assertLessEqual(len(self.frames._regions[True]), 256)
+        self.assertLessEqual(len(self.frames._sends), 256)

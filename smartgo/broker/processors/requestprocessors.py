@@ -66,5 +66,5 @@ class RequestProcessors:
             ),
         )
         bugs = BugLog()
-        self.dispatcher = Dispatcher(processors, faults=bugs)
-        self.second_dispatcher = Dispatcher(processors, without=MAIN_PORT_ALONE, faults=bugs)
+        self.dispatcher = Dispatcher(processors, bugs=bugs)
+        self.second_dispatcher = Dispatcher(processors, without=MAIN_PORT_ALONE, bugs=bugs)

@@ -23,8 +23,8 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
-from smartgo.schema.properties import Rewriter, encode, join, stored_tag_code
-from smartgo.schema.responses import send_response
+from smartgo.schema.properties import Rewriter, TagCodes, encode, join
+from smartgo.schema.responses import ResponseFrames
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
 
@@ -71,6 +71,8 @@ class SendProcessor(Processor):
         self._rewriter = Rewriter(
             {names.CLUSTER: identity.cluster}, special=frozenset().union(*(stage.properties for stage in stages))
         )
+        self._responses = ResponseFrames()
+        self._tags = TagCodes()
         self._run_topic = ""  # of the messages stored in this run and not yet counted
         self._run_count = 0
         self._run_size = 0
@@ -139,7 +141,7 @@ class SendProcessor(Processor):
         self._run_size += appended.end - appended.offset
         if self._sync:
             return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(topic))
-        return send_response(
+        return self._responses.send(
             request.encoding,
             request.opaque,
             f"{self._id_prefix}{appended.offset:016X}",
@@ -156,7 +158,7 @@ class SendProcessor(Processor):
         return ",".join([f"{prefix}{offset:016X}" for offset in appended.offsets])
 
     def _answer(self, request: Command, appended: Appended, queue_id: int) -> bytes:
-        return send_response(
+        return self._responses.send(
             request.encoding,
             request.opaque,
             self._ids(appended),
@@ -258,7 +260,7 @@ class SendProcessor(Processor):
             raise MessageIllegal("a batch can be neither delayed nor transactional")
         shared[names.CLUSTER] = self._cluster
         tail = encode(shared)
-        tagged, tag = names.TAGS in shared, stored_tag_code(tail)  # it comes last, so it counts, as in a rebuild
+        tagged, tag = names.TAGS in shared, self._tags.of_stored(tail)  # it comes last, so it counts, as in a rebuild
         born_ms, born_host, store_host = header.born_timestamp, peer.host, self._store_host
         sys_flag, reconsumed = header.sys_flag & ~HOSTS_MASK, header.reconsume_times
         messages = [
@@ -274,7 +276,7 @@ class SendProcessor(Processor):
                 store_host,
                 reconsumed,
                 0,
-                tag if tagged else stored_tag_code(own),
+                tag if tagged else self._tags.of_stored(own),
             )
             for flag, body, own in decode_items(request.body, _BATCH_LIMIT)
         ]

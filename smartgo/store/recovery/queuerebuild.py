@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
-from smartgo.schema.properties import stored_tag_code
+from smartgo.schema.properties import TagCodes
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
@@ -70,6 +70,7 @@ class QueueRebuild:
         self._table = table
         self._deleted = deleted
         self._changing = changing
+        self._tags = TagCodes()
         self._keeps_offsets = keeps_offsets
         self._ends = QueueEnds(files, layout.log_files)
         self._planned: dict[QueueKey, UnitSequence] = {}
@@ -116,7 +117,7 @@ class QueueRebuild:
                 return None
             queue = self._queues.create(*key)
         if queue.delay_ms is None:
-            code = stored_tag_code(message.properties)
+            code = self._tags.of_stored(message.properties)
         else:
             code = message.stored_ms + queue.delay_ms
         return key, message.queue_offset, _pack(message.physical_offset, message.size, code)
