@@ -1,4 +1,4 @@
-"""What the API asks of the process it runs in, where that is a broker's or a registry's."""
+"""What the API needs of the process that it runs in, if that is a broker or a registry."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class ILocalNode(Interface):
 
     def plan(changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:
         """
-        Say what changes would do.
+        Return what changes would do.
 
         @param changes: names, and values as in a file.
         @param keep: over a restart, too.
@@ -131,11 +131,11 @@ class ILocalNode(Interface):
         """
 
     def history() -> list[SettingChange]:
-        """What was changed, the newest first; bounded."""
+        """Return the latest changes, newest first."""
 
     def plan_undo(id: int) -> list[ChangedSetting]:
         """
-        Say what taking a change back would do.
+        Return what undoing a change would do.
 
         @raise LookupError: there is no such change.
         @raise smartgo.errors.RequestRefused: it was changed again since, or cannot be changed any more.
@@ -143,7 +143,7 @@ class ILocalNode(Interface):
         """
 
     def undo(id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
-        """Take a change back; fires and raises as L{change} and L{plan_undo}."""
+        """Undo a change; fires and raises as L{change} and L{plan_undo}."""
 
     def hear(take: Callable[[AskedSettings], object]) -> None:
         """Have C{take} called with every change of settings that is asked for over remoting, done or declined."""

@@ -165,7 +165,7 @@ class Ops(Service):
 
     @property
     def url(self) -> str:
-        """Where people find it, once it is ready."""
+        """The URL of the API, once it is ready."""
         address, port = self._place
         if self._port is not None:
             host: Any = self._port.getHost()
@@ -178,7 +178,7 @@ class Ops(Service):
         return f"{self.url}#login={self.sessions.new_code()}"
 
     def _bounded(self, missing: Missing, seconds: float | None) -> Admin:
-        """Return what asks for one view."""
+        """Return the administration client of one view, with its time limits."""
         return Admin(self.client, asking=BoundedAsking(self.client, missing, self._silences, seconds, self._missing))
 
     def _missing(self, broker: str, error: CallFailed) -> None:
@@ -190,7 +190,7 @@ class Ops(Service):
     # -- start and stop ----------------------------------------------------------------------------------------
 
     def startService(self) -> None:
-        """Begin to serve; see C{ready}."""
+        """Start serving; see C{ready}."""
         super().startService()
         Deferred.fromCoroutine(self._start()).addCallbacks(self.ready.callback, self.ready.errback)
 
@@ -217,7 +217,7 @@ class Ops(Service):
         check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
 
     def stopService(self) -> Deferred[None]:
-        """Stop listening, cut what is still asked, save; fires when nothing is left."""
+        """Stop listening, end open requests, save; fires when everything has stopped."""
         super().stopService()
         return Deferred.fromCoroutine(self._stop())
 

@@ -1,1 +1,1 @@
-"""Alerts: what is wrong in the cluster, since when, and whether somebody knows."""
+"""Alerts: problems of the cluster, since when they last, and which of them are silenced."""

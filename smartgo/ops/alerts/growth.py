@@ -1,4 +1,4 @@
-"""How much something that only ever grows has grown in the last while, and where a line through points leads."""
+"""The growth of counters within a window of time, and the trend of a series."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Growth:
         }
 
     def begin_anew(self) -> None:
-        """Forget everything: the next look is the first one."""
+        """Forget everything: the next measurement counts as the first."""
         self._keys = None
         self._sums.clear()
         self._samples.clear()

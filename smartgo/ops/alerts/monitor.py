@@ -1,4 +1,4 @@
-"""Who looks whether the rules are kept: at brokers after each look of the sampler, at the rest now and then."""
+"""Measure the cluster for the alert rules: brokers after each sample, groups and registries periodically."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 class AlertMonitor:
     """
-    Looks, and tells.
+    Measures the cluster, updates the table of alerts, logs what fires, notifies listeners.
 
     @ivar table: the alerts.
     """
@@ -91,28 +91,28 @@ class AlertMonitor:
     # -- its life ----------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read what was kept; blocking. @raise BrokenTable: it cannot be read."""
+        """Read the saved alerts; blocking. @raise BrokenTable: it cannot be read."""
         found = self._file.load(read_saved)
         if found is not None:
             self.table.restore(found)
             self._seen = self._last_seen()
 
     def _last_seen(self) -> dict[str, float]:
-        """When brokers were registered for the last time that had left before the restart."""
+        """Return when each broker that had left before the restart was registered for the last time."""
         now, now_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
         left = [one for one in self.table.alerts() if one.rule == _GONE]
         patience = self.table.rule(_GONE).threshold
         return {one.subject: now - max(0, now_ms - one.since_ms) / 1000 - patience for one in left}
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring; fires once the file of alerts is written."""
         self._stopped = True
         if self._slow is not None:
             self._slow.cancel()
         await self._file.settled()
 
     def listen(self, hear: Callable[[Summary], object]) -> None:
-        """Tell somebody how things are: now, and when that changes."""
+        """Notify a listener of the number of alerts: now, and on every change."""
         self._listeners.append(hear)
         now = self.summary()
         if self._told is None:
@@ -120,7 +120,7 @@ class AlertMonitor:
         hear(now)
 
     def leave(self, hear: Callable[[Summary], object]) -> None:
-        """Tell him no more."""
+        """Stop notifying this listener."""
         self._listeners.remove(hear)
 
     def summary(self) -> Summary:
@@ -131,9 +131,9 @@ class AlertMonitor:
 
     def look(self, brokers: Sequence[BrokerFigures] | None) -> None:
         """
-        Look at what is at hand; at the rest, where it is time to.
+        Apply the rules to the latest samples, and start the slow measurements when they are due.
 
-        @param brokers: what they do just now; C{None} where that could not be asked.
+        @param brokers: their latest samples; C{None} if they could not be measured.
         """
         if self._stopped:
             return
@@ -155,7 +155,7 @@ class AlertMonitor:
             self._slow.addErrback(self._failed).addCallback(self._looked_further, now)
 
     def _gone(self, brokers: dict[str, BrokerSnapshot], now: float) -> dict[str, float]:
-        """Seconds since each broker was registered, those that are left out."""
+        """Return how many seconds ago each missing broker was registered for the last time."""
         self._seen.update(dict.fromkeys(brokers, now))
         self._seen = {name: at for name, at in self._seen.items() if now - at < GONE}
         return {name: now - at for name, at in self._seen.items() if name not in brokers}
@@ -168,7 +168,7 @@ class AlertMonitor:
         self._foreseen = {one.address: self._tomorrow(one.address, end) for one in brokers}
 
     def _tomorrow(self, address: str, end_ms: int) -> float | None:
-        """How full a broker's disk is in a day, at the pace of the last hours."""
+        """Return the share of a broker's disk in use in a day, by the trend of the last hours."""
         series = f"broker:{address}"
         past = self._history.points(series, end_ms - _PAST * 1000, end_ms, _POINTS)
         if not past.at_ms or past.at_ms[-1] - past.at_ms[0] < _PAST_AT_LEAST * 1000:
@@ -190,7 +190,7 @@ class AlertMonitor:
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped:
-            self._log.failure("a look at groups and registries failed", failure)
+            self._log.failure("measuring groups and registries for alerts failed", failure)
 
     def _looked_further(self, _: object, began: float) -> None:
         self._slow = None
@@ -240,7 +240,7 @@ class AlertMonitor:
     def _say(self, event: AlertEvent) -> None:
         alert, rule = event.alert, self.table.default(event.alert.rule)
         if event.state == "resolved":
-            self._log.info("alert {rule} {subject} is over", rule=alert.rule, subject=alert.subject)
+            self._log.info("alert {rule} {subject} is resolved", rule=alert.rule, subject=alert.subject)
         else:
             words = rule.value_text(alert.value)
             self._log.warn(
@@ -253,7 +253,7 @@ class AlertMonitor:
             )
 
     def tell(self) -> None:
-        """Tell those who listen, if things are not as they were."""
+        """Notify listeners if the number of alerts changed."""
         now = self.summary()
         if now != self._told:
             self._told = now
@@ -284,7 +284,7 @@ class AlertMonitor:
         return made
 
     def save(self) -> Deferred[None]:
-        """Write what is kept; fires when it is written, or was logged not to be."""
+        """Save the alerts; fires when they are written, or when the failure is logged."""
         return self._file.save(self.table.saved()).addErrback(self._unsaved)
 
     def _unsaved(self, failure: Any) -> None:

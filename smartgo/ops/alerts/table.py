@@ -1,5 +1,5 @@
 """
-The states of alerts: pending, firing, resolved, as Prometheus has them; silences; what was. Sans I/O, without a clock.
+The states of alerts: pending, firing, resolved, as in Prometheus; silences; the history. Sans I/O, without a clock.
 
 A subject that breaks a rule is pending until it has done so for the rule's time without a break; then it fires, until
 the subject keeps the rule again or is there no more. What a look did not see stays as it is.
@@ -92,7 +92,7 @@ class Adjusted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SavedAlerts(msgspec.Struct, rename="camel"):
-    """What is kept over a restart."""
+    """What survives a restart."""
 
     firing: list[Alert]
     history: list[Past]
@@ -101,7 +101,7 @@ class SavedAlerts(msgspec.Struct, rename="camel"):
 
 
 class Wishes(NamedTuple):
-    """What operators want: alerts that they know of, and how rules are applied."""
+    """What operators set: silences, and adjusted rules."""
 
     silences: list[Silence]
     adjusted: dict[str, Adjusted]
@@ -121,7 +121,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AlertEvent(msgspec.Struct, frozen=True):
-    """Something that became of an alert."""
+    """A change of the state of an alert."""
 
     alert: Alert
     state: State
@@ -129,7 +129,7 @@ class AlertEvent(msgspec.Struct, frozen=True):
 
 class AlertTable:
     """
-    All alerts.
+    The alerts, the rules as they are adjusted, the silences and the history.
 
     @ivar history: those that fired, the oldest first.
     """
@@ -154,7 +154,7 @@ class AlertTable:
         return [self.rule(name) for name in self._table]
 
     def rule(self, name: str) -> Rule:
-        """Return one as it is applied. @raise LookupError: there is none."""
+        """Return a rule as it is applied. @raise LookupError: there is none."""
         rule, set_ = self._table[name], self._adjusted.get(name, Adjusted())
         return rule._replace(
             threshold=rule.threshold if set_.threshold is None else set_.threshold,
@@ -163,7 +163,7 @@ class AlertTable:
         )
 
     def default(self, name: str) -> Rule:
-        """Return one as the table has it. @raise LookupError: there is none."""
+        """Return a rule with its defaults. @raise LookupError: there is none."""
         return self._table[name]
 
     def adjust(self, name: str, adjusted: Adjusted) -> None:
@@ -267,11 +267,11 @@ class AlertTable:
         return list(self._alerts.values())
 
     def severity(self, alert: Alert) -> Severity:
-        """How bad one is."""
+        """Return the severity of an alert."""
         return self._table[alert.rule].severity
 
     def summary(self, now_ms: int) -> Summary:
-        """Count them."""
+        """Count the alerts by state and severity."""
         firing = [one for one in self._alerts.values() if one.state == "firing"]
         loud = [self.severity(one) for one in firing if self.silence_of(one, now_ms) is None]
         pending = sum(one.state == "pending" for one in self._alerts.values())
@@ -320,23 +320,23 @@ class AlertTable:
 
     @property
     def wishes(self) -> Wishes:
-        """What operators want: to be given back by L{take}."""
+        """What operators set, for L{take}."""
         return Wishes(self._silences, dict(self._adjusted))
 
     def take(self, wishes: Wishes) -> None:
-        """Let this be what operators want, and nothing that came after it."""
+        """Restore what operators had set."""
         self._silence(wishes.silences)
         self._adjusted = wishes.adjusted
 
     # -- keeping it --------------------------------------------------------------------------------------------
 
     def saved(self) -> SavedAlerts:
-        """Return what is worth keeping; what is pending begins anew."""
+        """Return what to save; pending alerts are not saved."""
         firing = [one for one in self._alerts.values() if one.state == "firing"]
         return SavedAlerts(firing, self.history, self._silences, self._adjusted)
 
     def restore(self, saved: SavedAlerts) -> None:
-        """Take what was kept; rules that there are no more are left out."""
+        """Load saved alerts; those of rules that no longer exist are left out."""
         self._alerts = {(one.rule, one.subject): one for one in saved.firing if one.rule in self._table}
         self.history = [one for one in saved.history if one.rule in self._table][-HISTORY:]
         self._open = {}
@@ -353,4 +353,4 @@ def read_saved(data: bytes) -> SavedAlerts:
     try:
         return msgspec.json.decode(data, type=SavedAlerts)
     except msgspec.MsgspecError as error:
-        raise BadBody(f"it holds no alerts: {error}") from None
+        raise BadBody(f"this is not a file of alerts: {error}") from None

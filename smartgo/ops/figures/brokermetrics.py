@@ -58,7 +58,7 @@ class Lag:
 
 class BrokerMetrics(Collector):
     """
-    One broker's figures.
+    Collects the metrics of one broker.
 
     How long a group's oldest message has been waiting has to be looked up in the log. Each round of questions starts
     such a look in the background and tells what the last one found: that does not change until the group moves on.
@@ -79,7 +79,7 @@ class BrokerMetrics(Collector):
         self._dropped = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family; of a broker that still reads its log, that it does."""
+        """Yield every metric family; for a broker that is still starting only that fact."""
         yield self._gauge("smartgo_broker_opened", "1 once the store is recovered.", float(self._broker.opened))
         if not self._broker.opened:
             return
@@ -91,7 +91,7 @@ class BrokerMetrics(Collector):
         yield from self._store()
         yield from self._replication()
         yield self._gauge(
-            "smartgo_metrics_dropped", "Topics, and pairs of group and topic, that have no series of their own.",
+            "smartgo_metrics_dropped", "Topics, and pairs of group and topic, without series of their own.",
             self._dropped,
         )  # fmt: skip
 
@@ -117,17 +117,19 @@ class BrokerMetrics(Collector):
         stats = self._broker.stats
         put_rate, got_rate = stats.rates()
         for name, about, rate in (
-            ("rocketmq_broker_tps", "Messages stored a second, over the last 10 s.", put_rate),
-            ("rocketmq_broker_qps", "Messages given out a second, over the last 10 s.", got_rate),
+            ("rocketmq_broker_tps", "Messages stored per second, over the last 10 s.", put_rate),
+            ("rocketmq_broker_qps", "Messages delivered per second, over the last 10 s.", got_rate),
         ):
             family = GaugeMetricFamily(name, about, labels=("cluster", "brokerIP", "broker"))
             family.add_metric((self._exported[0], self._broker.identity.address, self._exported[1]), rate)
             yield family
-        yield self._counter("smartgo_messages_in", "Messages stored, all topics.", stats.put.total)
-        yield self._counter("smartgo_bytes_in", "Bytes of the records stored, all topics.", stats.put_size)
-        yield self._counter("smartgo_messages_out", "Messages given out, all groups.", stats.got.total)
+        yield self._counter("smartgo_messages_in", "Messages stored in all topics.", stats.put.total)
+        yield self._counter("smartgo_bytes_in", "Bytes of the records stored in all topics.", stats.put_size)
+        yield self._counter("smartgo_messages_out", "Messages delivered to all groups.", stats.got.total)
         yield self._counter("smartgo_put_failures", "Sends that the store refused.", stats.put_failures)
-        yield self._counter("smartgo_stats_overflowed", "Events not counted one by one.", stats.overflowed)
+        yield self._counter(
+            "smartgo_stats_overflowed", "Events not counted individually: too many topics or groups.", stats.overflowed
+        )
         puts, gets, backs = stats.flow_counts
         yield from self._in(self._first(stats.put_totals(), puts))
         yield from self._out(self._first(stats.got_totals(), gets), self._first(stats.back_totals(), backs))
@@ -135,16 +137,22 @@ class BrokerMetrics(Collector):
     def _in(self, puts: Sequence[Total]) -> Iterator[Metric]:
         labels = (*_NODE, "topic", "message_type")
         count = CounterMetricFamily("rocketmq_messages_in", "Messages stored.", labels=labels)
-        size = CounterMetricFamily("rocketmq_throughput_in", "Bytes of the records stored.", labels=labels)
+        size = CounterMetricFamily("rocketmq_throughput_in", "Bytes of the stored records.", labels=labels)
         dead = CounterMetricFamily(
-            "rocketmq_send_to_dlq_messages", "Messages given up.", labels=(*_NODE, "topic", "consumer_group")
+            "rocketmq_send_to_dlq_messages",
+            "Messages that became dead letters.",
+            labels=(*_NODE, "topic", "consumer_group"),
         )
         topic_labels = (*_EXPORTED, "topic")
-        rate = GaugeMetricFamily("rocketmq_producer_tps", "Messages stored a second, last minute.", labels=topic_labels)
-        flow = GaugeMetricFamily(
-            "rocketmq_producer_message_size", "Bytes stored a second, last minute.", labels=topic_labels
+        rate = GaugeMetricFamily(
+            "rocketmq_producer_tps", "Messages stored per second, last minute.", labels=topic_labels
         )
-        end = GaugeMetricFamily("rocketmq_producer_offset", "The queues' ends, added up.", labels=topic_labels)
+        flow = GaugeMetricFamily(
+            "rocketmq_producer_message_size", "Bytes stored per second, last minute.", labels=topic_labels
+        )
+        end = GaugeMetricFamily(
+            "rocketmq_producer_offset", "Sum of the maximum offsets of the queues.", labels=topic_labels
+        )
         for one in puts:
             key = (*self._node, one.topic, self._kind(one.topic))
             count.add_metric(key, one.count)
@@ -169,17 +177,17 @@ class BrokerMetrics(Collector):
 
     def _out(self, gets: Sequence[Total], backs: Sequence[Total]) -> Iterator[Metric]:
         labels = (*_NODE, "topic", "consumer_group", "is_retry")
-        count = CounterMetricFamily("rocketmq_messages_out", "Messages given out.", labels=labels)
-        size = CounterMetricFamily("rocketmq_throughput_out", "Bytes of the records given out.", labels=labels)
+        count = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=labels)
+        size = CounterMetricFamily("rocketmq_throughput_out", "Bytes of the delivered records.", labels=labels)
         pair_labels = (*_EXPORTED, "topic", "group")
         rate = GaugeMetricFamily(
-            "rocketmq_consumer_tps", "Messages given out a second, last minute.", labels=pair_labels
+            "rocketmq_consumer_tps", "Messages delivered per second, last minute.", labels=pair_labels
         )
         flow = GaugeMetricFamily(
-            "rocketmq_consumer_message_size", "Bytes given out a second, last minute.", labels=pair_labels
+            "rocketmq_consumer_message_size", "Bytes delivered per second, last minute.", labels=pair_labels
         )
         back = GaugeMetricFamily(
-            "rocketmq_send_back_nums", "Messages sent back a second, last minute.", labels=pair_labels
+            "rocketmq_send_back_nums", "Messages sent back for a retry per second, last minute.", labels=pair_labels
         )
         for one in gets:
             key = (*self._node, one.topic, one.group, _is_retry(one.topic))
@@ -197,11 +205,13 @@ class BrokerMetrics(Collector):
         labels = (*_NODE, "topic", "consumer_group", "is_retry")
         behind = GaugeMetricFamily("rocketmq_consumer_lag_messages", "Messages not consumed.", labels=labels)
         waits = GaugeMetricFamily(
-            "rocketmq_consumer_lag_latency", "Milliseconds since the oldest of them was stored.", labels=labels
+            "rocketmq_consumer_lag_latency",
+            "Milliseconds since the oldest message not consumed was stored.",
+            labels=labels,
         )
         pair_labels = (*_EXPORTED, "topic", "group")
         diff = GaugeMetricFamily("rocketmq_message_accumulation", "Messages not consumed.", labels=pair_labels)
-        offset = GaugeMetricFamily("rocketmq_consumer_offset", "The group's offsets, added up.", labels=pair_labels)
+        offset = GaugeMetricFamily("rocketmq_consumer_offset", "Sum of the group's offsets.", labels=pair_labels)
         latency = GaugeMetricFamily(
             "rocketmq_group_get_latency_by_storetime",
             "Milliseconds since the oldest message not consumed was stored.",
@@ -242,7 +252,7 @@ class BrokerMetrics(Collector):
         return found
 
     def _look(self, lags: Sequence[Lag]) -> None:
-        """Find out in the background since when the oldest messages wait; one look at a time."""
+        """Measure in the background how old the oldest messages not consumed are; one measurement at a time."""
         if not self._looking:
             self._looking = True
             Deferred.fromCoroutine(self._find_oldest(lags)).addBoth(self._looked)
@@ -285,21 +295,21 @@ class BrokerMetrics(Collector):
             for member in broker.producers.members(name):
                 producers[member.peer] = (LANGUAGE_NAMES.get(member.language, "OTHER"), str(member.version))
         family = GaugeMetricFamily(
-            "rocketmq_producer_connections", "Connections that produce.", labels=(*_NODE, "language", "version")
+            "rocketmq_producer_connections", "Connections of producers.", labels=(*_NODE, "language", "version")
         )
         for kind, count in Counter(producers.values()).items():
             family.add_metric((*self._node, *kind), count)
         yield family
         yield self._gauge("smartgo_connections", "Connections to the broker's ports.", broker.connections)
-        yield self._gauge("smartgo_held_pulls", "Pulls that wait for messages.", broker.long_polls.count)
+        yield self._gauge("smartgo_held_pulls", "Long polls that wait for messages.", broker.long_polls.count)
         counts = broker.connection_counts
         if counts is not None:
             for name, about in (
-                ("accepted", "Connections taken."),
-                ("turned_away", "Connections closed at once, because of a limit."),
-                ("broken", "Connections closed because their bytes were no frames."),
+                ("accepted", "Connections accepted."),
+                ("turned_away", "Connections refused because of a limit."),
+                ("broken", "Connections closed because of malformed frames."),
                 ("slow", "Connections closed because they were too slow."),
-                ("idle", "Connections closed because nothing happened on them."),
+                ("idle", "Connections closed because they were idle."),
                 ("unreadable", "Frames whose header could not be read."),
             ):
                 yield self._counter(f"smartgo_connections_{name}", about, getattr(counts, name))
@@ -311,7 +321,7 @@ class BrokerMetrics(Collector):
         yield self._gauge("rocketmq_topic_number", "Topics.", len(broker.topics))
         yield self._gauge("rocketmq_consumer_group_number", "Consumer groups.", len(broker.groups))
         yield self._counter(
-            "smartgo_offsets_went_back", "Commits smaller than what was there.", broker.offsets.went_back
+            "smartgo_offsets_went_back", "Commits of an offset below the previous one.", broker.offsets.went_back
         )
 
     def _store(self) -> Iterator[Metric]:
@@ -322,13 +332,17 @@ class BrokerMetrics(Collector):
         total, free = broker.runtime_info.disk_usage()
         for name, about, value in (
             ("rocketmq_storage_size", "Bytes of the log.", end - first),
-            ("rocketmq_storage_flush_behind_bytes", "Bytes not yet on the disk.", end - broker.store.flushed),
+            ("rocketmq_storage_flush_behind_bytes", "Bytes not flushed yet.", end - broker.store.flushed),
             ("rocketmq_storage_message_reserve_time", "Milliseconds since the oldest message was stored.", reserve),
-            ("smartgo_store_index_behind_bytes", "Bytes whose keys cannot be searched yet.", broker.store.index_behind),
-            ("smartgo_store_log_end_bytes", "Physical offset where the log ends.", end),
+            (
+                "smartgo_store_index_behind_bytes",
+                "Bytes of the log that are not indexed yet.",
+                broker.store.index_behind,
+            ),
+            ("smartgo_store_log_end_bytes", "Physical offset of the end of the log.", end),
             ("smartgo_store_refusing", "1 while the store takes no messages.", broker.store.refusal is not None),
             ("smartgo_store_disk_bytes", "Bytes of the store's file system.", total),
-            ("smartgo_store_disk_free_bytes", "Bytes of it that are free.", free),
+            ("smartgo_store_disk_free_bytes", "Free bytes of the store's file system.", free),
         ):
             yield self._gauge(name, about, float(value))
 
@@ -336,9 +350,9 @@ class BrokerMetrics(Collector):
         now = self._broker.replication.now()
         if now.state is None:
             end = self._broker.store.log_bounds()[1]
-            yield self._gauge("smartgo_replication_slaves", "Slaves that follow.", len(now.slaves))
+            yield self._gauge("smartgo_replication_slaves", "Connected slaves.", len(now.slaves))
             yield self._gauge(
-                "smartgo_replication_confirmed_bytes", "Physical offset that a slave has confirmed.", now.confirmed
+                "smartgo_replication_confirmed_bytes", "Physical offset that slaves have confirmed.", now.confirmed
             )
             behind = max((end - max(0, one.confirmed) for one in now.slaves), default=-1)
         else:
@@ -351,12 +365,16 @@ class BrokerMetrics(Collector):
             if now.tables_ms >= 0:
                 age = max(0, self._env.clock.wall_ms() - now.tables_ms) / 1000
                 yield self._gauge(
-                    "smartgo_replication_tables_age_seconds", "Since a slave's tables were its master's.", age
+                    "smartgo_replication_tables_age_seconds",
+                    "Seconds since a slave's tables were equal to its master's.",
+                    age,
                 )
             behind = now.behind
         if behind >= 0:
             yield self._gauge(
-                "smartgo_replication_behind_bytes", "That a slave, or a master's slowest slave, lacks.", float(behind)
+                "smartgo_replication_behind_bytes",
+                "Bytes of the log that a slave, or a master's slowest slave, does not have yet.",
+                float(behind),
             )
 
 

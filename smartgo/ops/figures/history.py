@@ -18,7 +18,7 @@ from smartgo.errors import BadBody
 
 
 class Level(NamedTuple):
-    """One ring."""
+    """One ring of points of the same step."""
 
     seconds: int
     """Of one point; 0 for every sample as it comes."""
@@ -49,7 +49,7 @@ class SavedSeries(msgspec.Struct):
 
 
 class SavedHistory(msgspec.Struct):
-    """All of them."""
+    """All series as they are saved."""
 
     version: int
     series: list[SavedSeries]
@@ -92,7 +92,7 @@ class _Ring:
         self._count += 1
 
     def close(self) -> None:
-        """Make a point of what was added since the last one."""
+        """Make a point from the samples since the last point."""
         if self._count:
             at_ms = self._open * self.level.seconds * 1000
             if not self.at or at_ms > self.at[-1]:
@@ -242,6 +242,6 @@ def decoded(data: bytes) -> SavedHistory:
 
 
 def encoded(saved: SavedHistory) -> bytes:
-    """Write it."""
+    """Return the history as bytes."""
     data: Any = msgspec.msgpack.encode(saved)
     return bytes(data)

@@ -19,7 +19,7 @@ from smartgo.schema.codes import VERSION, Version
 
 
 class Stalls(NamedTuple):
-    """When the reactor stood still."""
+    """Stalls of the reactor."""
 
     count: int  # type: ignore[assignment]
     longest: float
@@ -56,7 +56,7 @@ def metrics_of(
 
 
 class ProcessMetrics(Collector):
-    """The process as such."""
+    """Metrics of the process itself."""
 
     def __init__(self, env: IEnvironment, stalls: Callable[[], Stalls] | None) -> None:
         self._clock = env.clock
@@ -64,66 +64,84 @@ class ProcessMetrics(Collector):
         self._began = env.clock.seconds()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
-        yield InfoMetricFamily("smartgo", "The release whose protocol is spoken.", {"version": Version(VERSION).name})
+        """Yield every metric family."""
+        yield InfoMetricFamily(
+            "smartgo", "The RocketMQ release whose protocol is spoken.", {"version": Version(VERSION).name}
+        )
         yield GaugeMetricFamily("smartgo_up_seconds", "Seconds since the start.", self._clock.seconds() - self._began)
         if self._stalls is not None:
             stalls = self._stalls()
             yield CounterMetricFamily(
-                "smartgo_reactor_stalls", "How often the reactor stood still for 0.25 s or longer.", stalls.count
+                "smartgo_reactor_stalls", "How often the reactor was blocked for 0.25 s or longer.", stalls.count
             )
-            yield GaugeMetricFamily("smartgo_reactor_longest_stall_seconds", "The longest of these.", stalls.longest)
+            yield GaugeMetricFamily(
+                "smartgo_reactor_longest_stall_seconds", "Seconds of the longest stall of the reactor.", stalls.longest
+            )
 
 
 class TurnMetrics(Collector):
-    """What held the reactor up."""
+    """Metrics of slow reactor turns."""
 
     def __init__(self, slow: SlowTurns) -> None:
         self._slow = slow
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
+        """Yield every metric family."""
         family = CounterMetricFamily(
-            "smartgo_reactor_slow_turns", "Turns of more than 50 ms, by what took them.", labels=("name",)
+            "smartgo_reactor_slow_turns",
+            "Reactor turns of more than 50 ms, by the function that took the time.",
+            labels=("name",),
         )
         for name, count in self._slow.counts.items():
             family.add_metric((name,), count)
         yield family
-        yield CounterMetricFamily("smartgo_reactor_slow_turns_seconds", "How long these took.", self._slow.seconds)
+        yield CounterMetricFamily(
+            "smartgo_reactor_slow_turns_seconds", "Seconds spent in slow reactor turns.", self._slow.seconds
+        )
 
 
 class MemoryMetrics(Collector):
-    """What a process keeps for its peers."""
+    """Metrics of the memory that a process keeps for peers."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
+        """Yield every metric family."""
         budget = self._budget
-        yield GaugeMetricFamily("smartgo_memory_budget_bytes", "What peers may make the process keep.", budget.limit)
-        used = GaugeMetricFamily("smartgo_memory_used_bytes", "What the process keeps for peers.", labels=("kind",))
+        yield GaugeMetricFamily(
+            "smartgo_memory_budget_bytes", "Bytes that the process may keep for peers.", budget.limit
+        )
+        used = GaugeMetricFamily(
+            "smartgo_memory_used_bytes", "Bytes that the process keeps for peers.", labels=("kind",)
+        )
         for kind in Kind:
             used.add_metric((kind.name.lower(),), budget.taken(kind))
         yield used
-        yield GaugeMetricFamily("smartgo_memory_paused", "Connections not read for want of memory.", budget.paused)
-        yield CounterMetricFamily("smartgo_memory_pauses", "How often a connection was not read.", budget.pauses)
-        yield CounterMetricFamily("smartgo_memory_refused", "Connections closed for want of memory.", budget.refused)
+        yield GaugeMetricFamily(
+            "smartgo_memory_paused", "Connections that are not read because memory is short.", budget.paused
+        )
+        yield CounterMetricFamily(
+            "smartgo_memory_pauses", "How often a connection was not read because memory was short.", budget.pauses
+        )
+        yield CounterMetricFamily(
+            "smartgo_memory_refused", "Connections closed because memory was short.", budget.refused
+        )
 
 
 class RegistryMetrics(Collector):
-    """A registry's tables."""
+    """Metrics of a registry's tables."""
 
     def __init__(self, routes: IRoutes) -> None:
         self._routes = routes
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
+        """Yield every metric family."""
         brokers = GaugeMetricFamily(
             "smartgo_registry_brokers", "Registered broker addresses.", labels=("cluster", "role")
         )
         oldest = GaugeMetricFamily(
-            "smartgo_registry_broker_silence_seconds", "Seconds since a broker was last heard from, the longest.",
+            "smartgo_registry_broker_silence_seconds", "Seconds since the last heartbeat of the most silent broker.",
             labels=("cluster",),
         )  # fmt: skip
         counts: dict[tuple[str, str], int] = {}

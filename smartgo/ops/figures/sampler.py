@@ -1,5 +1,5 @@
 """
-Who looks at figures all the time so that charts have a past: once a second while somebody listens, else every ten.
+Sample the brokers for charts: every second while somebody listens, else every ten seconds.
 
 Rates are made of totals that brokers tell of themselves, so that one request a broker is enough, and nothing that was
 counted between two looks is lost.
@@ -52,7 +52,7 @@ _TOTALS: Final = (
 
 class BrokerFigures(msgspec.Struct, rename="camel"):
     """
-    What one broker does just now.
+    The latest sample of one broker.
 
     @ivar put_tps: messages a second since the last look; C{get_tps}, and bytes, are the same.
     @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
@@ -75,7 +75,7 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
 
 
 class ClusterFigures(msgspec.Struct, rename="camel"):
-    """What all brokers do just now; wall clock in ms."""
+    """The latest samples of all brokers; wall clock in ms."""
 
     at_ms: int
     put_tps: float
@@ -86,14 +86,14 @@ class ClusterFigures(msgspec.Struct, rename="camel"):
 
 
 class TopicFigures(msgspec.Struct, rename="camel"):
-    """Messages a second that came into a topic in the last minute."""
+    """Messages per second stored in a topic in the last minute."""
 
     name: str
     put_tps: float
 
 
 class GroupFigures(msgspec.Struct, rename="camel"):
-    """How far a group is."""
+    """The lag of one group."""
 
     name: str
     progress: Progress
@@ -101,7 +101,7 @@ class GroupFigures(msgspec.Struct, rename="camel"):
 
 class FigureListener:
     """
-    Somebody who wants figures as they come.
+    A listener that receives samples as they are taken.
 
     @ivar topics: of these; C{groups} of these too.
     """
@@ -114,7 +114,7 @@ class FigureListener:
 
 
 class FigureSampler:
-    """Takes samples, keeps their history, tells listeners."""
+    """Takes samples, keeps their history, notifies listeners."""
 
     _log = Logger()
 
@@ -161,14 +161,14 @@ class FigureSampler:
             self._log.warn("the history {path} is begun anew: {error}", path=self._path, error=str(error))
 
     def start(self) -> None:
-        """Begin."""
+        """Start sampling."""
         now = self._env.clock.seconds()
         self._groups_due = now + GROUPS
         self._save_due = now + SAVED
         self._later(LISTENED)
 
     async def stop(self) -> None:
-        """End, and write the history."""
+        """Stop sampling and save the history."""
         self._stopped = True
         if self._call is not None:
             self._call.cancel()
@@ -178,7 +178,7 @@ class FigureSampler:
         await self._save()
 
     def listen(self, listener: FigureListener) -> None:
-        """Tell somebody, from now on."""
+        """Send samples to a listener from now on."""
         self._listeners.append(listener)
         for group in listener.groups:
             self._progress.watch(group)
@@ -188,7 +188,7 @@ class FigureSampler:
             self._later(0.0)
 
     def leave(self, listener: FigureListener) -> None:
-        """Tell him no more."""
+        """Stop sending samples to this listener."""
         self._listeners.remove(listener)
 
     def _later(self, seconds: float) -> None:

@@ -47,7 +47,7 @@ class Silences:
         self._until: dict[str, tuple[float, str]] = {}
 
     def note(self, address: str, reason: str) -> None:
-        """One did not answer."""
+        """Note that an address did not answer."""
         now = self._seconds()
         self._until = {one: kept for one, kept in self._until.items() if kept[0] > now}
         self._until[address] = (now + SILENT_SECONDS, reason)

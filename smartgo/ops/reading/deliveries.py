@@ -1,4 +1,4 @@
-"""What became of a message in consumer groups, and having one of their members consume it."""
+"""The delivery state of a message in consumer groups, and consuming it at one of their members."""
 
 from __future__ import annotations
 

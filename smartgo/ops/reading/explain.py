@@ -221,7 +221,7 @@ class Explainer:
         return "consumed"
 
     def _skipping(self) -> str | None:
-        """The id of a plan by which the group was moved past the message."""
+        """Return the id of the offset plan that moved the group past the message."""
         offset = self._message.stored.queue_offset
         for kept in self._plans.all():
             plan = kept.plan
@@ -283,7 +283,7 @@ def _place(one: FoundMessage) -> Facts:
 
 
 def said(code: str, values: Values) -> str:
-    """Return a sentence with its blanks filled."""
+    """Return the sentence of a code with its values filled in."""
     return SENTENCES[code].format_map(values)
 
 

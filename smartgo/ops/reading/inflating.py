@@ -28,7 +28,7 @@ _PIECE: Final = 128 * 1024  # bytes that are unpacked at once
 
 
 class Searched(NamedTuple):
-    """What came of searching one body."""
+    """The result of searching one body."""
 
     holds: bool
     unpacked: int
@@ -38,7 +38,7 @@ class Searched(NamedTuple):
 
 
 class Inflater:
-    """Unpacks bodies. Called on the reactor thread."""
+    """Decompresses bodies. Called on the reactor thread."""
 
     def __init__(self, env: IEnvironment) -> None:
         self._env = env
@@ -67,7 +67,7 @@ class Inflater:
 
     async def whole(self, stored: StoredMessage, limit: int = INFLATED) -> bytes:
         """
-        Return a body as its producer wrote it.
+        Return a decompressed body.
 
         @raise BadCompression: it is not what its flags say.
         @raise BodyTooLong: it unpacks to more than C{limit} bytes.

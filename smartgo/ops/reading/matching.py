@@ -1,4 +1,4 @@
-"""Which messages are meant: by tag, key, body, property and time."""
+"""Filter messages by tag, key, body, property and time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Filter:
         self.shortened = 0
 
     async def lets_in(self, one: FoundMessage) -> bool:
-        """Tell whether a message is meant."""
+        """Tell whether a message matches."""
         if not all(test(one) for test in self._tests):
             return False
         if not self._text:

@@ -1,4 +1,4 @@
-"""Plans to move groups, kept in a file: what is planned can be done later, what was done can be undone."""
+"""Plans of offset resets, kept in a file: a plan can be applied later, an applied plan can be undone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PlanTable:
         self._busy: set[str] = set()
 
     def load(self) -> None:
-        """Read them; blocking. @raise BrokenTable: the file cannot be read."""
+        """Read the saved plans; blocking. @raise BrokenTable: the file cannot be read."""
         content = self._file.load(_read)
         if content is not None:
             self._plans = {one.id: one for one in content.plans}
@@ -73,7 +73,7 @@ class PlanTable:
         return list(self._plans.values())
 
     def get(self, id: str) -> Plan:
-        """Return one. @raise Problem: 404, there is none, or no more."""
+        """Return a plan. @raise Problem: 404, there is none, or it has expired."""
         self._sweep()
         found = self._plans.get(id)
         if found is None:
@@ -94,12 +94,12 @@ class PlanTable:
         return found
 
     def release(self, kept: Plan) -> None:
-        """Give back what was taken, unchanged."""
+        """Release a plan that L{take} reserved, unchanged."""
         self._busy.discard(kept.id)
 
     async def add(self, who: str, to: str, value: int, plan: ResetPlan) -> Plan:
         """
-        Keep a plan that was made just now.
+        Save a new plan.
 
         @raise Problem: 409, it moves too many queues to be kept; 507, it could not be written, and is not there.
         """
@@ -118,7 +118,7 @@ class PlanTable:
 
     async def ended(self, kept: Plan, state: State, applied: Applied | None = None, error: str | None = None) -> None:
         """
-        Note what became of a plan.
+        Record the outcome of a plan.
 
         @raise Problem: 507, that could not be written: it is known until the process ends alone.
         """

@@ -1,4 +1,4 @@
-"""How far groups are: asked of brokers, kept for a moment, and remembered of which groups somebody wants to know."""
+"""The lag of groups: measured at brokers, cached briefly; the groups to sample are remembered."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProgressView(Progress):
 
 
 class ProgressReader:
-    """Asks how far groups are."""
+    """Measures the lag of groups."""
 
     def __init__(self, clock: IClock, view: ClusterView) -> None:
         self._clock = clock
@@ -59,19 +59,19 @@ class ProgressReader:
         self._watched: OrderedDict[str, None] = OrderedDict()
 
     def watch(self, group: str) -> None:
-        """Somebody wants to know: sample it from now on."""
+        """Sample a group from now on."""
         self._watched[group] = None
         self._watched.move_to_end(group)
         if len(self._watched) > WATCHED:
             self._watched.popitem(last=False)
 
     def forget(self, group: str) -> None:
-        """It is gone."""
+        """Stop sampling a deleted group."""
         self._watched.pop(group, None)
 
     @property
     def watched(self) -> list[str]:
-        """The groups to sample."""
+        """Return the groups to sample."""
         return list(self._watched)
 
     async def stats(self, group: str, missing: Missing) -> ConsumeStats:
@@ -90,7 +90,7 @@ class ProgressReader:
 
     async def progress(self, group: str, view: PartialView, rates: bool = True) -> Progress:
         """
-        Return how far a group is, over all.
+        Return the lag of a group over all its topics.
 
         @param view: asks for more, and notes who is missing.
         @param rates: ask too what comes into its topics; without, C{put_tps} and C{drain_seconds} are C{None}.

@@ -1,4 +1,4 @@
-"""The queues of topics, and the reading of them."""
+"""Read the queues of topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's runtime information says of replication: who follows a master, how a slave stands to its own."""
+"""Replication in a broker's runtime information: the slaves of a master, the state of a slave."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FollowingRow(msgspec.Struct, rename="camel"):
 
 
 def slaves_of(runtime: Mapping[str, str]) -> list[SlaveRow]:
-    """The slaves that a broker tells of."""
+    """Return the slaves that a broker reports."""
     found = []
     for name, value in sorted(runtime.items()):
         parts = value.rsplit(",", 3)

@@ -1,4 +1,4 @@
-"""How far all groups are: asked now and then, and shared by lists that are sorted by it and by alerts."""
+"""The lag and the members of all groups: measured periodically, shared by sorted lists and alerts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE: Final = 4
 
 
 class SurveyedGroup(NamedTuple):
-    """How one group is; C{None} if brokers do not report it."""
+    """Members and lag of one group; C{None} if brokers do not report it."""
 
     members: int | None
     model: str | None
@@ -29,7 +29,7 @@ UNKNOWN: Final = SurveyedGroup(None, None, None)
 
 class GroupSurvey:
     """
-    Asks how all groups are.
+    Measures all groups.
 
     @ivar all: a L{Cached} of L{SurveyedGroup} by group.
     """

@@ -36,10 +36,10 @@ R = TypeVar("R")
 
 
 class Source(Protocol[T]):
-    """Something that is asked for."""
+    """A cached answer of the cluster."""
 
     def get(self, missing: Missing | None = None) -> Deferred[T]:
-        """Return it. @param missing: takes who did not contribute."""
+        """Return the answer. @param missing: notes the brokers that did not answer."""
 
 
 class Cached(Generic[T]):
@@ -112,7 +112,7 @@ class _Noting(Generic[T]):
         self._noted = noted
 
     def get(self, missing: Missing | None = None) -> Deferred[T]:
-        """Return it."""
+        """Return the answer."""
         fresh = Missing()
 
         def note(result: T | Failure) -> T | Failure:
@@ -185,7 +185,7 @@ class _View:
 
 class ClusterView(_View):
     """
-    What lists are made of.
+    The brokers, topics, groups and clients of the cluster, cached briefly.
 
     @ivar admin: asks brokers and registries, without any limit of a view.
     @ivar topics, groups, brokers, runtimes, members: each a L{Cached}.
@@ -202,7 +202,7 @@ class ClusterView(_View):
         self.members: Cached[list[Any]] = Cached(clock, self._members, 5.0)
 
     def forget(self) -> None:
-        """Ask anew for everything: something was changed."""
+        """Drop all cached answers after a change."""
         for one in (self.topics, self.groups, self.brokers, self.runtimes, self.members):
             cast("Cached[Any]", one).forget()
 

@@ -1,4 +1,4 @@
-"""Resources about alerts: what is wrong, what was, rules, silences."""
+"""Resources about alerts: current ones, the history, rules, silences."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class RuleBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 def _named(member: str) -> dict[str, Any]:
-    """The schema of what has a member that is not empty."""
+    """Return the schema of an object with a member that is not empty."""
     return {"required": [member], "properties": {member: {"minLength": 1}}}
 
 
@@ -138,7 +138,7 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     comment: SilenceComment = ""
 
     def __post_init__(self) -> None:
-        """@raise ValueError: it does not say what to silence, or says two things."""
+        """@raise ValueError: nothing to silence is given, or both C{all} and a rule or subject."""
         named = bool(self.rule or self.subject)
         if not named and not self.all:
             raise ValueError("give a `rule`, a `subject` or both; `all` silences everything")
@@ -168,19 +168,19 @@ class SilencePath(msgspec.Struct):
 
 @implementer(IStreamSource)
 class AlertsSource:
-    """How things are, for one client."""
+    """Feeds the number of alerts to one client."""
 
     def __init__(self, monitor: AlertMonitor) -> None:
         self._monitor = monitor
         self._stream: EventStream | None = None
 
     def started(self, stream: EventStream) -> None:
-        """Tell him now, and from now on."""
+        """Send the numbers now and on every change."""
         self._stream = stream
         self._monitor.listen(self._hear)
 
     def stopped(self) -> None:
-        """He is gone."""
+        """Stop sending: the client is gone."""
         self._monitor.leave(self._hear)
 
     def _hear(self, summary: Summary) -> None:

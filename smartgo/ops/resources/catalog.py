@@ -49,7 +49,7 @@ from smartgo.ops.web.jobs import JobsApi, JobTable
 
 @dataclass(frozen=True)
 class SecurityParts:
-    """What knows who may do what."""
+    """The parts of access control."""
 
     guard: RequestGuard
     tokens: TokenTable
@@ -72,7 +72,7 @@ class ClusterParts:
 @dataclass(frozen=True)
 class ResourceParts:
     """
-    What resources are made of.
+    The parts that resources need.
 
     @ivar node: the process around the API; C{None} where it fronts a cluster from outside.
     @ivar metrics: returns what C{/metrics} shows.

@@ -123,7 +123,7 @@ class Outbox:
 
     async def check(self, topic: str, queue: QueueChoice | None = None) -> None:
         """
-        Let a topic pass that can be written, and has that queue.
+        Check that a topic accepts messages and has that queue.
 
         @raise Problem: 404, there is no such topic or queue; 403, it cannot be written.
         """

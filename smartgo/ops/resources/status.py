@@ -1,4 +1,4 @@
-"""Resources about the process itself: whether it is well, its settings, its metrics."""
+"""Resources about the process itself: health, readiness, figures, metrics."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StatusApi:
 
 
 class MetricsApi:
-    """What Prometheus reads."""
+    """Metrics for Prometheus."""
 
     def __init__(self, clock: IClock, registry: Callable[[], CollectorRegistry]) -> None:
         self._clock = clock

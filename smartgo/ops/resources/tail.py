@@ -1,4 +1,4 @@
-"""Resources that read queues: a live tail by server-sent events, and a look at a piece of a queue."""
+"""Resources that read queues: a live tail by server-sent events, and a range of messages."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class TailEnded(msgspec.Struct, rename="camel"):
 
 
 class TailApi:
-    """Queues, read."""
+    """Reading queues."""
 
     def __init__(self, clock: IClock, view: ClusterView, inflater: Inflater) -> None:
         self._inflater = inflater
@@ -203,7 +203,7 @@ class TailApi:
 @implementer(IStreamSource)
 class LiveTail:
     """
-    One tail.
+    Follows queues for one client.
 
     @ivar owner: who asks, and from where.
 
@@ -269,7 +269,7 @@ class LiveTail:
     # -- following ---------------------------------------------------------------------------------------------
 
     async def _windows(self) -> None:
-        """Let messages pass by the second."""
+        """Open the next second of the rate limit."""
         while True:
             await self._pauses.of(_WINDOW)
             self._room = self._query.rate

@@ -1,4 +1,4 @@
-"""Who asks, and what he is allowed."""
+"""Principals: who sends a request, and which scopes are granted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESERVED: Final = frozenset({ANONYMOUS, LOGIN_LINK, REMOTING})
 
 
 class Principal(NamedTuple):
-    """Somebody who asks."""
+    """The sender of a request."""
 
     name: str
     """For the audit log."""
@@ -35,7 +35,7 @@ class Principal(NamedTuple):
     """The name of the token that he came with, now or at login."""
 
     def may(self, scope: str | None) -> bool:
-        """Whether he is allowed this; C{None} is allowed to anybody."""
+        """Tell whether a scope is granted; C{None} is granted to anybody."""
         return scope is None or scope in self.scopes or ADMIN in self.scopes
 
 

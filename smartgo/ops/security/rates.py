@@ -1,4 +1,4 @@
-"""How often somebody may ask, and how often be wrong, by address."""
+"""Limits on requests, and on failed logins, by address."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Allowance:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # level, when
 
     def wait(self, address: str) -> float:
-        """Return for how many seconds this address must wait; 0 where it need not."""
+        """Return how many seconds this address must wait; 0 if it need not."""
         level = self._level(address)
         return 0.0 if level >= 1 else (1 - level) / self._rate
 
     def take(self, address: str) -> None:
-        """Count one."""
+        """Count one request."""
         level = self._level(address)
         self._buckets[address] = (max(0.0, level - 1), self._seconds())
         self._buckets.move_to_end(address)

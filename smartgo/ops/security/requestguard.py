@@ -51,7 +51,7 @@ class RequestCredentials(NamedTuple):
 
 
 class GuardSettings(NamedTuple):
-    """What an operator may say about it."""
+    """The settings of the guard."""
 
     hosts: Collection[str] = ()
     """Names, or names with a port, by which we may be asked for besides addresses and localhost."""
@@ -64,7 +64,7 @@ class GuardSettings(NamedTuple):
 
 
 class RequestGuard:
-    """Lets requests in. Called on the reactor thread."""
+    """Admits or refuses requests. Called on the reactor thread."""
 
     def __init__(
         self, seconds: Callable[[], float], tokens: TokenTable, sessions: SessionTable, settings: GuardSettings
@@ -158,7 +158,7 @@ class RequestGuard:
 
     def principal(self, credentials: RequestCredentials) -> Principal:
         """
-        Return who asks.
+        Return the principal of a request.
 
         @raise Problem: 401 he shows what is no token or session of ours; 403 a session without its CSRF token; 429
             he was wrong too often.
@@ -215,7 +215,7 @@ class RequestGuard:
     # -- being wrong -------------------------------------------------------------------------------------------
 
     def check_failures(self, address: str) -> None:
-        """Let an address pass that was not wrong too often. @raise Problem: 429."""
+        """Refuse an address with too many failed logins. @raise Problem: 429."""
         wait = self._failures.wait(counted(address))
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
@@ -232,7 +232,7 @@ class RequestGuard:
 
 def _may_be_forwarded(credentials: RequestCredentials) -> bool:
     """
-    Whether a proxy may stand between: the one who asks may be anywhere then.
+    Tell whether a proxy may have forwarded the request: its sender may then be anywhere.
 
     One that says so by no header may show it by its HTTP/1.0, or by passing on the name that its own client used.
     """
@@ -266,7 +266,7 @@ def _is_address(text: str) -> bool:
 
 
 def _plain(address: str) -> str:
-    """An address in its one form, an IPv4 one out of its IPv6 dress."""
+    """Return an address in canonical form, an IPv4-mapped one as IPv4."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

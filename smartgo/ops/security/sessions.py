@@ -22,7 +22,7 @@ _CODES: Final = 16
 
 class Session:
     """
-    One person's stay.
+    The session of one person.
 
     @ivar key: the hash of what the cookie holds.
     @ivar csrf: what a change must bring along in C{X-CSRF-Token}.
@@ -41,7 +41,7 @@ class Session:
         self.scopes = frozenset({ADMIN} if token is None else token.scopes)
 
     def principal(self) -> Principal:
-        """Who that is."""
+        """Return the principal of the session."""
         return Principal(self.name, self.scopes, self.key, "" if self.token is None else self.token.name)
 
 

@@ -54,7 +54,7 @@ class _Saved(msgspec.Struct):
 
 
 def hash_of(secret: str) -> str:
-    """Return what is kept of a token."""
+    """Return the hash of a token that is stored."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -104,7 +104,7 @@ class TokenTable:
 
     @property
     def any(self) -> bool:
-        """Whether there is one: then nobody gets in without."""
+        """Whether a token exists: then every request needs one."""
         return bool(self._configured or self._saved)
 
     def all(self) -> list[Token]:
@@ -125,7 +125,7 @@ class TokenTable:
         return found if found is not None and self.valid(found) else None
 
     def valid(self, token: Token) -> bool:
-        """Whether it has not ended, and is still there."""
+        """Tell whether a token exists and has not expired."""
         if self.get(token.name) != token:
             return False
         return not token.expires_ms or self._env.clock.wall_ms() < token.expires_ms

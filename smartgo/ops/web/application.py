@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 class RestApplication:
     """
-    The routes of some resources.
+    Serves the routes of resources.
 
     @ivar routes: their declarations.
     @ivar klein: the app.
@@ -101,7 +101,7 @@ class RestApplication:
         return BODY_LIMIT
 
     def render(self, request: OpsRequest) -> None:
-        """Answer a request."""
+        """Check the target of a request and route it."""
         try:
             path = _ALIASES.get(request.path, request.path).decode("ascii")
         except UnicodeDecodeError:

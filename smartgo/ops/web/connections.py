@@ -15,7 +15,7 @@ from smartgo.ops.security.requestguard import counted
 
 
 class HttpLimits(NamedTuple):
-    """What an operator may say about it."""
+    """The limits on connections and requests."""
 
     connections: int = 512
     per_address: int = 128
@@ -26,7 +26,7 @@ class HttpLimits(NamedTuple):
 
 
 class CountedConnection(Protocol):
-    """One connection as the table sees it."""
+    """A connection that the table counts."""
 
     @property
     def is_served(self) -> bool:
@@ -37,7 +37,7 @@ class CountedConnection(Protocol):
         """Whether a part of a request is there."""
 
     def abort(self) -> None:
-        """End now."""
+        """Close the connection at once."""
 
 
 class ConnectionTable:
@@ -71,7 +71,7 @@ class ConnectionTable:
         return True
 
     def used(self, connection: CountedConnection) -> None:
-        """Something was asked over a connection: it is the last to give way."""
+        """Note a request on a connection: it is now the last to be closed for others."""
         key = self._addresses.get(connection)
         if key is not None:
             own = self._by_address[key]
@@ -79,7 +79,7 @@ class ConnectionTable:
             own[connection] = None
 
     def discard(self, connection: CountedConnection) -> None:
-        """A connection is over; harmless where that is known."""
+        """Remove a connection that has ended; harmless if it is not there."""
         key = self._addresses.pop(connection, None)
         if key is not None:
             own = self._by_address[key]

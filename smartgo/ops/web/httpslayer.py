@@ -15,10 +15,10 @@ DETAIL: Final = "this port speaks only HTTPS, and the request is plain HTTP: use
 
 
 class HttpsLayer(TLSLayer):
-    """One connection."""
+    """The TLS layer of one connection."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Look at the first byte of all; the rest is TLS, or is thrown away."""
+        """Check the first byte: go on with TLS, or answer in plain HTTP and close."""
         if data[0] == CLIENT_HELLO:
             self.dataReceived = super().dataReceived  # type: ignore[method-assign]
             self.dataReceived(data)
@@ -29,13 +29,13 @@ class HttpsLayer(TLSLayer):
         transport.loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """It is over."""
+        """Free the connection."""
         vars(self).pop("dataReceived", None)
         super().connectionLost(reason)
 
 
 def _discard(data: bytes) -> None:
-    """Take no more."""
+    """Ignore further bytes."""
 
 
 def _answer() -> bytes:

@@ -1,5 +1,5 @@
 """
-Work that takes longer than a request: begun, looked at, cancelled, its result kept for a while.
+Jobs: work that takes longer than a request; started, watched, cancelled, their results kept for a while.
 
     >>> async def count(job: Job) -> dict[str, int]:
     ...     for number in range(10):
@@ -107,7 +107,7 @@ class RestJob:
         self._doing = ""
 
     def progress(self, done: int, total: int = 0, doing: str = "") -> None:
-        """Tell how far it is."""
+        """Report progress."""
         self._done, self._total, self._doing = done, total, doing
 
     def add(self, row: Any) -> bool:
@@ -119,7 +119,7 @@ class RestJob:
         return True
 
     def view(self) -> JobView:
-        """Return what is shown of it."""
+        """Return the job as clients see it."""
         return JobView(
             self.id,
             self.kind,
@@ -208,7 +208,7 @@ class JobTable:
             job.error = Problem(504, f"the job did not end within {SECONDS / 3600:g} h and was stopped", "job-too-long")
 
     def get(self, id: str) -> RestJob:
-        """Return one. @raise Problem: 404, there is none, or no more."""
+        """Return a job. @raise Problem: 404, there is none, or it is no longer kept."""
         self._sweep()
         job = self._jobs.get(id)
         if job is None:
@@ -216,7 +216,7 @@ class JobTable:
         return job
 
     def all(self) -> list[RestJob]:
-        """Return all of them, in the order in which they began."""
+        """Return all jobs, the oldest first."""
         self._sweep()
         return list(self._jobs.values())
 
@@ -229,7 +229,7 @@ class JobTable:
             self._jobs.pop(job.id, None)
 
     def stop(self) -> None:
-        """Cancel all."""
+        """Cancel all jobs."""
         for job in list(self._jobs.values()):
             if job.state == "running":
                 self.end(job)

@@ -49,7 +49,7 @@ class LineStream:
         self._over = False
 
     def begin(self) -> None:
-        """Send the head, and begin with the lines."""
+        """Send the headers and start sending lines."""
         request = self._request
         request.setHeader(b"Content-Type", LINES.encode())
         request.notifyFinish().addBoth(self._close)
@@ -86,20 +86,20 @@ class LineStream:
     # -- flow --------------------------------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
-        """The client does not keep up."""
+        """Pause reading the source: the client is slow."""
         if self._paused is None:
             self._paused = Deferred()
             self._stall_timer.begin()
 
     def resumeProducing(self) -> None:
-        """It does again."""
+        """Resume reading the source."""
         paused, self._paused = self._paused, None
         self._stall_timer.end()
         if paused is not None and not paused.called:
             paused.callback(None)
 
     def stopProducing(self) -> None:
-        """The connection is gone; its end follows."""
+        """Do nothing: the end of the request follows."""
 
     def _close(self, _: object) -> None:
         self._over = True

@@ -177,7 +177,7 @@ def _parameters(
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is there or not; it is never null."""
+    """Return a parameter's schema without null: a parameter is given or left out."""
     kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if not kinds:
         return schema

@@ -1,5 +1,5 @@
 """
-Lists by pages: filtered, sorted and cut on the server (reliability L22), one way for all of them.
+Lists by pages: filtered, sorted and paginated on the server (reliability L22), in one way for all lists.
 
     >>> page = page_of(["b", "a", "c"], ListQuery(limit=2), {"name": lambda one: one}, lambda one: one, "name")
     >>> page.items, page.total, page.next

@@ -25,7 +25,7 @@ class MissingBroker(msgspec.Struct, rename="camel", frozen=True):
 
 class Partial(msgspec.Struct, rename="camel", kw_only=True):
     """
-    An answer that may be made without some brokers.
+    An answer from which brokers may be missing.
 
     @ivar missing: the brokers that did not answer; empty if the answer is complete.
     """
@@ -34,7 +34,7 @@ class Partial(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Missing:
-    """The brokers that one view goes on without."""
+    """The brokers that are missing from one view."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
@@ -43,18 +43,18 @@ class Missing:
         return bool(self._reasons)
 
     def note(self, broker: str, error: object) -> None:
-        """Go on without a broker; what was noted first stays."""
+        """Note a missing broker; the first reason stays."""
         reason = (error.remark if isinstance(error, PeerRefused) else str(error)).removeprefix(f"broker {broker}: ")
         self._reasons.setdefault(broker, reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 1] + "…")
 
     def add(self, other: Missing) -> None:
-        """Go on without those that another question went on without."""
+        """Add the missing brokers of another question."""
         for broker, reason in other._reasons.items():
             self._reasons.setdefault(broker, reason)
 
     @property
     def rows(self) -> list[MissingBroker]:
-        """They, by name."""
+        """Return the missing brokers, by name."""
         return [MissingBroker(broker, self._reasons[broker]) for broker in sorted(self._reasons)]
 
     def absent(self, what: str, code: str) -> Problem:

@@ -123,7 +123,7 @@ def not_kept(error: OSError, path: str, done: str = "nothing was changed") -> Pr
 
 
 def problem_of(error: BaseException) -> Problem | None:
-    """Return what an error is to the client; C{None}: it is a mistake of ours."""
+    """Return the problem that an error is to the client; C{None}: it is a bug."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, PeerRefused | RequestRefused) and not isinstance(error, _BAD_REQUESTS):

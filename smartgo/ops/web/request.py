@@ -80,7 +80,7 @@ class OpsRequest(RequestAdapter):
         self.content = BytesIO()
 
     def handleContentChunk(self, data: bytes) -> None:
-        """Take a piece of the body, while it is short enough."""
+        """Take a chunk of the body, up to the limit."""
         self._received += len(data)
         if self._received > self.limit:
             self.channel.refuse(413, f"the body is longer than {self.limit} bytes")
@@ -93,7 +93,7 @@ class OpsRequest(RequestAdapter):
     # -- its way -----------------------------------------------------------------------------------------------
 
     def process(self) -> None:
-        """Answer."""
+        """Check limits and render the answer."""
         self.site = self.channel.site
         self.sitepath: list[bytes] = []
         self.prepath: list[bytes] = []
@@ -135,13 +135,13 @@ class OpsRequest(RequestAdapter):
             self.requestHeaders.setRawHeaders(b"Host", [authority])
 
     def uncount(self) -> None:
-        """Count no longer among the requests that are served at once."""
+        """Stop counting as a request in progress."""
         if self._counted:
             self._counted = False
             self.site.busy -= 1
 
     def processingFailed(self, reason: Failure) -> Failure:
-        """A mistake of ours: said to the log in full, and to the client in a word."""
+        """Log an unexpected error in full and answer with a bare 500."""
         _log.failure("request {id} failed", reason, id=self.id)
         self.answer_problem(Problem(500, "an internal error; the log has the details under the request's id"))
         return reason
@@ -173,7 +173,7 @@ class OpsRequest(RequestAdapter):
     # -- who asks ----------------------------------------------------------------------------------------------
 
     def peer_address(self) -> str:
-        """The IP address at the socket's other end."""
+        """Return the IP address of the peer."""
         peer = self.getClientAddress()
         return peer.host if isinstance(peer, IPv4Address | IPv6Address) else ""
 

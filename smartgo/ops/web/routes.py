@@ -1,5 +1,5 @@
 """
-How a route is declared: once, and from that come its parsing, its checks and its part of the OpenAPI document.
+Declare routes: parsing, checks and the OpenAPI document follow from one declaration.
 
     >>> class Greetings:
     ...     @route("GET", "/greetings/{name}", scope=READ, path_type=Named, answer=Greeting)
@@ -53,7 +53,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 class RouteCall(Generic[P, Q, B]):
     """
-    One request, checked.
+    One request with its checked path, query and body.
 
     @ivar path: the names in the path; C{query} and C{body} what came with it; each C{None} where none was declared.
     @ivar principal: who asks.
@@ -111,7 +111,7 @@ class LinesAnswer:
 
 
 class RestRoute(NamedTuple):
-    """One declaration."""
+    """The declaration of one route."""
 
     method: str
     path: str

@@ -41,7 +41,7 @@ _LAST_SECONDS: Final = 2.0
 
 
 class Channel(ChannelAdapter):
-    """One connection."""
+    """One HTTP connection with its limits."""
 
     maxHeaders = HEADER_COUNT
     MAX_LENGTH = URL_LIMIT + HEADERS_LIMIT
@@ -61,7 +61,7 @@ class Channel(ChannelAdapter):
         self._room = 0
 
     def connectionMade(self) -> None:
-        """Wait for the first request, not for long: nobody has said yet who he is."""
+        """Start the timer for the first request: the sender is not known yet."""
         super().connectionMade()
         self._first = self.callLater(FIRST_SECONDS, self._nothing_came)
 
@@ -75,7 +75,7 @@ class Channel(ChannelAdapter):
     # -- limits ------------------------------------------------------------------------------------------------
 
     def lineReceived(self, line: bytes) -> None:
-        """Look at lengths before anybody else does."""
+        """Check the lengths of the URL and the headers."""
         if self._refused:
             return
         if self._line_read:
@@ -92,14 +92,14 @@ class Channel(ChannelAdapter):
         super().lineReceived(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        """A line without an end."""
+        """Refuse a line that is too long."""
         if self._line_read:
             self.refuse(431, f"the headers are longer than {HEADERS_LIMIT} bytes")
         else:
             self.refuse(414, f"the URL is longer than {URL_LIMIT} bytes")
 
     def headerReceived(self, line: bytes) -> bool:
-        """Count headers."""
+        """Refuse too many headers."""
         if self.header_count >= self.maxHeaders:
             self.refuse(431, f"there are more than {HEADER_COUNT} headers")
             return False
@@ -119,7 +119,7 @@ class Channel(ChannelAdapter):
         super().allHeadersReceived()
 
     def allContentReceived(self) -> None:
-        """The request is whole."""
+        """Stop the timers: the request is complete."""
         if self._refused:
             return
         self._line_read = False
@@ -138,14 +138,14 @@ class Channel(ChannelAdapter):
         self._room = 0
 
     def dataReceived(self, data: bytes) -> None:
-        """Read, unless all has been said."""
+        """Read, unless the connection was refused; start the timer of a request."""
         if not self._refused:
             super().dataReceived(data)
             if self.has_begun and self._due is None and not self.is_served and not self._refused:
                 self._due = self.callLater(REQUEST_SECONDS, self._too_slow)
 
     def rawDataReceived(self, data: bytes) -> None:
-        """Read a body, unless all has been said."""
+        """Read a body, unless the connection was refused."""
         if not self._refused:
             super().rawDataReceived(data)
 
@@ -196,14 +196,14 @@ class Channel(ChannelAdapter):
         return self._line_read or self.has_partial_line
 
     def requestDone(self, request: Any) -> None:
-        """Go on with the next request, unless all is to end."""
+        """Continue with the next request, unless the server is stopping."""
         self.factory.table.used(self)
         if self.factory.closing:
             self.persistent = 0
         super().requestDone(request)
 
     def abort(self) -> None:
-        """End now."""
+        """Close the connection at once."""
         cast("Any", self.transport).abortConnection()
 
     def _leave(self) -> None:
@@ -228,7 +228,7 @@ class Channel(ChannelAdapter):
 
 class OpsFactory(ServerFactory):
     """
-    Makes channels.
+    Makes the channels of connections and limits them.
 
     @ivar limits: on connections and requests; C{table} has the connections.
     @ivar busy: requests that are being served.
@@ -289,7 +289,7 @@ class OpsFactory(ServerFactory):
         return HttpsLayer(self._tls.factory(), channel)
 
     def ended(self, channel: Channel) -> None:
-        """A connection is over."""
+        """Forget a connection that has ended."""
         self.table.discard(channel)
         self._channels.discard(channel)
         if self._empty is not None and not self._channels:
@@ -297,7 +297,7 @@ class OpsFactory(ServerFactory):
             empty.callback(None)
 
     def log(self, request: Request) -> None:
-        """There is no log of accesses; changes stand in the audit log."""
+        """Write no access log; the audit log has the changes."""
 
     def close(self) -> Deferred[None]:
         """End all connections, those that are being served once they are or after 2 s; fires when none is left."""

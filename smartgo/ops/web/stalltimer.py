@@ -1,4 +1,4 @@
-"""How long a client may take nothing of an answer that goes on."""
+"""A timer for clients that stop reading an open answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from smartgo.env.interfaces import IClock
 
 
 def _nobody() -> None:
-    """Where nobody is to be told."""
+    """Do nothing, in place of a dropped callback."""
 
 
 class StallTimer:
-    """A timer that runs while a client is stuck."""
+    """Runs while a client does not read."""
 
     def __init__(self, clock: IClock, seconds: float, lost: Callable[[], object]) -> None:
         """
@@ -26,18 +26,18 @@ class StallTimer:
         self._timer: IDelayedCall | None = None
 
     def begin(self) -> None:
-        """The client does not keep up; harmless where that is known."""
+        """Start the timer, unless it runs: the client stopped reading."""
         if self._timer is None:
             self._timer = self._clock.callLater(self._seconds, self._lose)
 
     def end(self) -> None:
-        """It does again, or is gone."""
+        """Stop the timer: the client reads again, or is gone."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def close(self) -> None:
-        """Never wait again, and keep nothing that leads back to who waited."""
+        """Stop for good and drop the callback, so that no reference cycle remains."""
         self.end()
         self._lost = _nobody
 

@@ -1,4 +1,4 @@
-"""Answers that go on: server-sent events, with a heartbeat; what a slow client does not take is bounded."""
+"""Server-sent events with a heartbeat, and a bounded queue for slow clients."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class EventStream:
         self.dropped = 0
 
     def begin(self) -> None:
-        """Send the head, and let the source begin."""
+        """Send the headers and start the source."""
         request = self._request
         request.setHeader(b"Content-Type", b"text/event-stream")
         request.setHeader(b"Cache-Control", b"no-store")
@@ -90,7 +90,7 @@ class EventStream:
 
     def send(self, event: str, data: Any) -> None:
         """
-        Send one event, or let it wait.
+        Send one event, or queue it for a slow client.
 
         @param event: its kind.
         @param data: what msgspec writes as JSON.
@@ -101,7 +101,7 @@ class EventStream:
         self._put(b"event: %s\nid: %d\ndata: %s\n\n" % (event.encode(), self._serial, msgspec.json.encode(data)))
 
     def end(self) -> None:
-        """End the answer in order."""
+        """End the answer cleanly."""
         if not self._over:
             self._request.unregisterProducer()
             self._request.finish()
@@ -125,12 +125,12 @@ class EventStream:
     # -- flow --------------------------------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
-        """The client does not keep up."""
+        """Queue events: the client is slow."""
         self._paused = True
         self._stall_timer.begin()
 
     def resumeProducing(self) -> None:
-        """It does again."""
+        """Send the queued events."""
         self._paused = False
         self._stall_timer.end()
         if self.dropped:
@@ -141,7 +141,7 @@ class EventStream:
             self._request.write(self._waiting.popleft())
 
     def stopProducing(self) -> None:
-        """The connection is gone; its end follows."""
+        """Do nothing: the end of the request follows."""
 
     def _beat_later(self) -> None:
         self._timer = self._clock.callLater(HEARTBEAT, self._beat)
@@ -171,7 +171,7 @@ class EventStream:
 
 
 class Streams:
-    """All streams there are."""
+    """The open streams and their limits."""
 
     def __init__(self, clock: IClock, most: int = STREAMS) -> None:
         """@param most: at once."""
@@ -211,6 +211,6 @@ class Streams:
         stream.begin()
 
     def stop(self) -> None:
-        """Cut all of them."""
+        """Cut all streams."""
         for stream in list(self._streams):
             stream.abort()

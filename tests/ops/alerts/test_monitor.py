@@ -16,7 +16,9 @@ from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
 from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
 from smartgo.ops.reading.survey import UNKNOWN
 from smartgo.schema.message import NewMessage
+from smartgo.schema.refusalkind import RefusalKind
 from smartgo.schema.topics import dlq_topic
+from smartgo.store.refusal import Refusal
 from tests.broker.fakecluster import Cluster
 from tests.ops.front import HOST, Front
 from tests.ops.resources.test_figures import events
@@ -74,7 +76,7 @@ class WatchTests(AlertsCase):
 
     def test_store(self) -> None:
         """A store that takes no messages is noticed, and when it does again."""
-        refusal: list[str | None] = ["the disk is full"]
+        refusal: list[Refusal | None] = [Refusal(RefusalKind.DISK_FULL, "the disk is full")]
         self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal[0]))
         self.wait(11)
         self.assertEqual(self.alerts(), [("store-refuses", "", "pending")])
@@ -276,7 +278,7 @@ class AlertsTests(AlertsCase):
             self.assertIn("give a `rule`, a `subject` or both; `all` silences everything", answer.json["detail"])
         answer = self.ask("POST", "/alerts/silences", {"all": True, "subject": "broker-x"})
         self.assertEqual(answer.status, 400)
-        self.assertIn("name neither", answer.json["detail"])
+        self.assertIn("leave out `rule` and `subject`", answer.json["detail"])
         self.assertEqual(self.watch.summary(), Summary(1, 0, 0, 0))
         self.assertEqual(self.ask("POST", "/alerts/silences", {"all": True}).status, 201)
         self.assertEqual(self.watch.summary(), Summary(0, 0, 1, 0))
