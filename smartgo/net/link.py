@@ -365,8 +365,8 @@ class Link(protocol.Protocol):
             self.wake()
 
     def wake(self) -> None:
-        """Have L{turn} called at the end of this reactor turn."""
-        if not self.woken:
+        """Have L{turn} called at the end of this reactor turn, unless the link is over."""
+        if not self.woken and not self.state.over:
             self.woken = True
             self._turns.wake(self)
 

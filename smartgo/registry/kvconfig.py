@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.python.failure import Failure
 
 from smartgo.errors import QueryNotFound, RequestRefused
+from smartgo.net.observer import OneShotObserver
 from smartgo.schema.bodies import KVConfigTable
 from smartgo.tablefile import TableFile
 
@@ -43,7 +43,7 @@ class KvConfig:
         self._clock = clock
         self._pause_until = 0.0
         self._timer: IDelayedCall | None = None
-        self._waiting: list[Deferred[None]] = []
+        self._waiting: OneShotObserver[None] = OneShotObserver()
         self._size_limit = size_limit
         self._size = 0
         self._table: dict[str, dict[str, str]] = {}
@@ -118,9 +118,7 @@ class KvConfig:
             return self._save_now()
         if self._timer is None:
             self._timer = self._clock.callLater(self._pause_until - now, self._save_waiting)
-        waiter: Deferred[None] = Deferred()
-        self._waiting.append(waiter)
-        return waiter
+        return self._waiting.when()
 
     def _save_now(self) -> Deferred[None]:
         if self._size > SMALL:
@@ -129,16 +127,8 @@ class KvConfig:
 
     def _save_waiting(self) -> None:
         self._timer = None
-        waiting, self._waiting = self._waiting, []
-
-        def saved(result: Failure | None) -> None:
-            for waiter in waiting:
-                if isinstance(result, Failure):
-                    waiter.errback(result)
-                else:
-                    waiter.callback(None)
-
-        self._save_now().addBoth(saved)
+        waiting, self._waiting = self._waiting, OneShotObserver()
+        self._save_now().addCallbacks(waiting.fire, waiting.fail)
 
     def _items(self) -> list[tuple[str, str, str]]:
         return [(namespace, key, keys[key]) for namespace, keys in self._table.items() for key in keys]

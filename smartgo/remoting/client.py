@@ -13,6 +13,7 @@ from smartgo.errors import NotConnected
 from smartgo.net.dial import Dial
 from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.link import Link
+from smartgo.net.observer import OneShotObserver
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
 from smartgo.remoting.connection import Connection, connections
@@ -63,7 +64,7 @@ class RemotingClient:
         self._dials: dict[Link, Deferred[object]] = {}
         self._alive: dict[Link, None] = {}  # those that are not gone
         self._stopping = False
-        self._empty: Deferred[None] | None = None
+        self._gone: OneShotObserver[None] = OneShotObserver()
 
     @property
     def connections(self) -> list[Connection]:
@@ -107,16 +108,12 @@ class RemotingClient:
     def stop(self) -> Deferred[None]:
         """Close all connections after what was told is sent; waiting calls fail. Fires when they are gone."""
         self._stopping = True
-        empty: Deferred[None] = Deferred()
-        self._empty, before = empty, self._empty
-        if before is not None:
-            empty.chainDeferred(before)
         for link in list(self._alive):
             link.end()
         for dial in list(self._dials.values()):
             dial.cancel()
         self._look_empty()
-        return empty
+        return self._gone.when()
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -164,6 +161,5 @@ class RemotingClient:
         self._look_empty()
 
     def _look_empty(self) -> None:
-        if self._empty is not None and not self._alive:
-            empty, self._empty = self._empty, None
-            empty.callback(None)
+        if self._stopping and not self._alive and not self._gone.happened:
+            self._gone.fire(None)

@@ -23,6 +23,7 @@ from smartgo.broker.tables.topiclimits import TopicRoom, of_group
 from smartgo.broker.tables.topicsfile import READ_TOPICS, TopicsFile, usable_topics
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused, TopicNotExist
+from smartgo.net.observer import ObserverList
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from smartgo.schema.topics import (
@@ -80,7 +81,7 @@ class TopicTable:
         self.removed = RemovedQueues(log_end)
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._unsaved: dict[str, int] = {}
-        self._listeners: list[Callable[[str], None]] = []
+        self._changes: ObserverList[[str]] = ObserverList("a change of the topic table")
         self._saving = Saving(clock, file, self._snapshot, 0.0 if sync else _ASYNC_DELAY, "topic table")
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
         self.get: Callable[[str], TopicConfig | None] = self._table.get
@@ -125,7 +126,7 @@ class TopicTable:
 
     def when_changed(self, callback: Callable[[str], None]) -> None:
         """Call C{callback(topic)} after every topic that is created, changed or deleted."""
-        self._listeners.append(callback)
+        self._changes.add(callback)
 
     # -- creating and changing -----------------------------------------------------------------------------
 
@@ -376,8 +377,7 @@ class TopicTable:
         self._bump()
         if self._sync and self._saving.saved != self._saving.generation:
             self._unsaved[name] = self._saving.generation
-        for callback in self._listeners:
-            callback(name)
+        self._changes.tell(name)
 
     def _bump(self) -> None:
         self.version = DataVersion(timestamp=self._clock.wall_ms(), counter=self.version.counter + 1)
