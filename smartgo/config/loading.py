@@ -142,9 +142,7 @@ def _note_clamped(given: GivenSetting, value: object, warnings: list[str]) -> No
     kind = given.setting.kind
     asked = as_text(given.value)
     if getattr(kind, "clamp", False) and asked.lstrip("-").isdigit() and asked.lstrip("0") != kind.show(value):
-        warnings.append(
-            f"{given.origin.place}: {given.setting.name}={asked} is out of range, taken as {kind.show(value)}"
-        )
+        warnings.append(f"{given.origin.place}: {given.setting.name}={asked} is out of range; using {kind.show(value)}")
 
 
 def _note_oddities(configuration: Configuration, warnings: list[str], tables: Sequence[str]) -> None:
@@ -165,9 +163,13 @@ def _note_oddities(configuration: Configuration, warnings: list[str], tables: Se
     if "broker" in tables and not broker.is_slave and not ha.ha_allow and ha.ha_access_key is None:
         place = ha.ha_bind_address or broker.bind_address
         if not is_loopback_host(place):
-            warn("ha", "haAllow", f"is empty: whoever reaches the port for slaves on {place} gets every message")
+            warn(
+                "ha",
+                "haAllow",
+                f"is empty: anybody who can reach the port for slaves on {place} can copy every message",
+            )
     if configuration.store.max_message_size >= configuration.limits.frame_max_length:
-        warn("store", "maxMessageSize", "is not reached, as frameMaxLength ends frames before")
+        warn("store", "maxMessageSize", "has no effect, because frameMaxLength is not larger")
 
 
 def _derived(
@@ -217,10 +219,10 @@ def _check(configuration: Configuration, tables: Sequence[str]) -> None:
     if "broker" in tables:
         _check_ports(configuration, fail)
         if configuration.broker.is_slave and configuration.broker.broker_id == 0:
-            raise fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master's")
+            raise fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master")
         root = configuration.store.store_path_root_dir
         if not configuration.store.store_path_commit_log.startswith(root.rstrip("/") + "/"):
-            raise fail("store", "storePathCommitLog", f"must lie below storePathRootDir, which is {root}")
+            raise fail("store", "storePathCommitLog", f"must be below storePathRootDir, which is {root}")
         ha = configuration.ha
         if (ha.ha_access_key is None) != (ha.ha_secret_key is None):
             name, other = ("haAccessKey", "haSecretKey") if ha.ha_access_key else ("haSecretKey", "haAccessKey")
@@ -242,7 +244,7 @@ def _check_ports(configuration: Configuration, fail: Callable[[str, str, str], S
     seen: set[int] = set()
     for (table, name), port in ports.items():
         if port and port in seen:
-            raise fail(table, name, f"is {port}, which is another port of this broker already")
+            raise fail(table, name, f"is {port}, which another port of this broker uses already")
         seen.add(port or 0)
 
 
@@ -263,8 +265,8 @@ def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) ->
         raise fail(
             "tls",
             "tls.server.need.client.auth",
-            f"is require, and {missing}: clients without TLS would get in with no certificate at all; set"
-            " tls.server.mode=enforcing with tls.server.certPath and tls.server.keyPath, or ask with optional",
+            f"is require, but {missing}: clients without TLS could connect without a certificate; set"
+            " tls.server.mode=enforcing with tls.server.certPath and tls.server.keyPath, or use optional",
         )
 
 
@@ -274,6 +276,10 @@ def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], Set
         if place is not None and (place[1] > 65535 or not ipaddress.ip_address(place[0].replace("localhost", "::1"))):
             raise ValueError
     except ValueError:
-        raise fail("ops", "opsListen", f"is {configuration.ops.ops_listen}, which is no address to listen on") from None
+        raise fail(
+            "ops", "opsListen", f"is {configuration.ops.ops_listen}, which is not an address to listen on"
+        ) from None
     if configuration.ops.ops_certificate_scope != "none" and configuration.tls.server_need_client_auth == "none":
-        raise fail("ops", "opsCertificateScope", "needs tls.server.need.client.auth, or nobody shows a certificate")
+        raise fail(
+            "ops", "opsCertificateScope", "needs tls.server.need.client.auth, or no client presents a certificate"
+        )

@@ -174,7 +174,7 @@ class DerivedTests(SynchronousTestCase):
             (asked, "tls.server.certPath is missing"),
         ):
             error = str(self.assertRaises(SettingError, read, text))
-            self.assertIn(f"tls.server.need.client.auth is require, and {why}: clients without TLS", error)
+            self.assertIn(f"tls.server.need.client.auth is require, but {why}: clients without TLS", error)
 
 
 class PropertiesFileTests(SynchronousTestCase):
@@ -193,7 +193,7 @@ class PropertiesFileTests(SynchronousTestCase):
         self.assertEqual(
             list(configuration.warnings),
             [
-                "broker.conf, line 19: diskMaxUsedSpaceRatio=99 is out of range, taken as 95",
+                "broker.conf, line 19: diskMaxUsedSpaceRatio=99 is out of range; using 95",
                 "broker.conf, line 12: brokerIP1 is 10.0.0.7, but the broker listens on 127.0.0.1: set bindAddress too",
             ],
         )

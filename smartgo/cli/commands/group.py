@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 import msgspec
 
+from smartgo.cli.commands.groupchanges import create, rm, set_
 from smartgo.cli.commands.groupoffsets import clone, reset, undo
 from smartgo.cli.support.output import (
     OUTPUT,
@@ -24,12 +22,10 @@ from smartgo.cli.support.output import (
 )
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.groups import BUILT_IN, lag_of
-from smartgo.errors import SettingError
-from smartgo.schema.bodies import ConsumerRunningInfo, SubscriptionGroupConfig
-from smartgo.schema.topics import check_group
+from smartgo.schema.bodies import ConsumerRunningInfo
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -60,15 +56,6 @@ class QueueLag(msgspec.Struct, frozen=True):
     behind_seconds: float | None
     last_ms: int
     member: str | None
-
-
-class GroupChange(msgspec.Struct, frozen=True):
-    """The result of C{smartgo group create} or C{set}: the group's settings at some brokers."""
-
-    group: str
-    brokers: list[str]
-    config: SubscriptionGroupConfig
-    dry_run: bool
 
 
 @click.group(
@@ -307,156 +294,5 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
     cluster.do(work)
 
 
-_SETTINGS = (
-    click.option("--consume/--no-consume", default=None, help="Allow the group to consume, or not."),
-    click.option("--broadcast/--no-broadcast", default=None, help="Allow broadcasting, or not."),
-    click.option(
-        "--retries",
-        type=click.IntRange(-1),
-        help="Redeliveries before a message becomes a dead letter; -1 for no limit.",
-    ),
-    click.option(
-        "--retry-queues",
-        type=click.IntRange(0, 1024),
-        help="Queues of its retry topic; 0: failed messages are dropped.",
-    ),
-    click.option(
-        "--read-from", type=click.IntRange(0), metavar="ID", help="Id of the broker to read from; 0 is the master."
-    ),
-    click.option(
-        "--slow-read-from", type=click.IntRange(0), metavar="ID", help="Id of the broker to read old messages from."
-    ),
-    click.option("--notify/--no-notify", default=None, help="Notify members when others join or leave."),
-    click.option(
-        "-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated."
-    ),
-)
-
-
-def _settings(function: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_SETTINGS):
-        function = option(function)
-    return function
-
-
-def _changes(
-    consume: bool | None,
-    broadcast: bool | None,
-    retries: int | None,
-    retry_queues: int | None,
-    read_from: int | None,
-    slow_read_from: int | None,
-    notify: bool | None,
-) -> dict[str, object]:
-    changes = {
-        "consume_enable": consume,
-        "consume_broadcast_enable": broadcast,
-        "retry_max_times": retries,
-        "retry_queue_nums": retry_queues,
-        "broker_id": read_from,
-        "which_broker_when_consume_slowly": slow_read_from,
-        "notify_consumer_ids_changed_enable": notify,
-    }
-    return {name: value for name, value in changes.items() if value is not None}
-
-
-@group.command(
-    "create", epilog=examples("smartgo group create audit", "smartgo group create audit --retries 3 --broker broker-a")
-)
-@click.argument("name")
-@_settings
-@DRY_RUN
-@OUTPUT
-@cluster_options
-def create(
-    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
-) -> None:
-    """Create group NAME at every broker, or at those of --broker. Not needed if brokers create groups automatically."""
-
-    async def work(session: ClusterSession) -> None:
-        check_group(name)
-        if await session.admin.groups.config(name):
-            raise SettingError(f"group {name} exists already; to change it: smartgo group set {name}")
-        config = msgspec.structs.replace(SubscriptionGroupConfig(group_name=name), **_changes(**given))
-        masters = {one.name for one in await session.admin.brokers.places() if one.id == 0}
-        names = sorted(brokers or masters)
-        await _settle(session, config, names, dry_run, output)
-
-    cluster.do(work)
-
-
-@group.command("set", epilog=examples("smartgo group set audit --retries 3", "smartgo group set audit --no-consume"))
-@click.argument("name")
-@_settings
-@DRY_RUN
-@OUTPUT
-@cluster_options
-def set_(
-    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
-) -> None:
-    """Change settings of group NAME at the brokers that have it; other settings stay."""
-
-    async def work(session: ClusterSession) -> None:
-        found = await session.admin.groups.config(name)
-        if not found:
-            raise CommandError(f"there is no group {name}", MISSING)
-        changes = _changes(**given)
-        if not changes:
-            raise click.UsageError("give at least one setting to change")
-        for broker, config in found.items():
-            if not brokers or broker in brokers:
-                await _settle(session, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
-
-    cluster.do(work)
-
-
-async def _settle(
-    session: ClusterSession, config: SubscriptionGroupConfig, brokers: list[str], dry_run: bool, output: str
-) -> None:
-    if not dry_run:
-        await session.admin.groups.update(config, brokers)
-    if output != TEXT:
-        print_value(output, plain(GroupChange(config.group_name, brokers, config, dry_run)))
-        return
-    verb = "would be" if dry_run else "was"
-    click.echo(f"group {config.group_name} {verb} set at {', '.join(brokers)}")
-
-
-@group.command("rm", epilog=examples("smartgo group rm old --dry-run", "smartgo group rm old --yes"))
-@click.argument("name")
-@click.option("--keep-positions", is_flag=True, help="Keep its offsets: a new group of that name continues at them.")
-@click.option("--keep-topics", is_flag=True, help="Keep its retry and dead-letter topics.")
-@DRY_RUN
-@YES
-@OUTPUT
-@cluster_options
-def rm(
-    cluster: ClusterOptions, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
-) -> None:
-    """Delete group NAME: its settings, its offsets, and its retry and dead-letter topics."""
-
-    async def work(session: ClusterSession) -> None:
-        groups = session.admin.groups
-        brokers = list(await groups.config(name))
-        if not brokers:
-            raise CommandError(f"there is no group {name}", MISSING)
-        connection = await groups.connections(name)
-        online = len(connection.connection_set) if connection is not None else 0
-        if online:
-            raise CommandError(
-                f"group {name} has {counted(online, 'connected member')}; stop them first, or they create it again"
-            )
-        if not dry_run:
-            confirm(f"Group {name} will be deleted.", yes)
-            brokers = await groups.delete(name, positions=not keep_positions, topics=not keep_topics)
-        found = {"group": name, "brokers": brokers, "positions": not keep_positions, "topics": not keep_topics}
-        if output != TEXT:
-            print_value(output, {**found, "dry_run": dry_run})
-        else:
-            click.echo(f"group {name} {'would be' if dry_run else 'was'} deleted at {', '.join(brokers)}")
-
-    cluster.do(work)
-
-
-for _command in (reset, undo, clone):
+for _command in (create, set_, rm, reset, undo, clone):
     group.add_command(_command)
