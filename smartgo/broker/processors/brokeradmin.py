@@ -18,6 +18,7 @@ from zope.interface import implementer
 
 from smartgo.broker.figures.queuestats import QueueStats
 from smartgo.broker.figures.stats import BrokerStats, Counted
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.settings.changes import Asked, Who
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.config.properties import parse, render
@@ -81,14 +82,7 @@ BY_PATH = "commitLogDiskRatio_"
 class BrokerAdmin(Processor):
     """Show and change the broker's settings, and show how it is doing."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.UPDATE_BROKER_CONFIG),
-            int(RequestCode.GET_BROKER_CONFIG),
-            int(RequestCode.GET_BROKER_RUNTIME_INFO),
-            int(RequestCode.VIEW_BROKER_STATS_DATA),
-        }
-    )
+    codes = answered_by("brokeradmin")
 
     def __init__(
         self,

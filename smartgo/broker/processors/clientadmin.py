@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.producers import ClientMember
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, ConsumerNotOnline, RequestRefused
@@ -37,13 +38,7 @@ _TO_THE_END: Final = -1  # as a time
 class ClientAdmin(Processor):
     """Move groups, and ask their members."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET),
-            int(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS),
-            int(RequestCode.GET_CONSUMER_RUNNING_INFO),
-        }
-    )
+    codes = answered_by("clientadmin")
 
     _log = Logger()
 

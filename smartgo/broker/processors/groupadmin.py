@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.producers import ClientMember
 from smartgo.errors import ConsumerNotOnline, GroupNotExist, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -37,19 +38,7 @@ from smartgo.schema.headers.groups import DeleteGroupRequest, GroupConfigRequest
 class GroupAdmin(Processor):
     """Show, create, change and delete groups, and show their members."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
-            int(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
-            int(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG),
-            int(RequestCode.DELETE_SUBSCRIPTIONGROUP),
-            int(RequestCode.GET_CONSUMER_CONNECTION_LIST),
-            int(RequestCode.GET_PRODUCER_CONNECTION_LIST),
-            int(RequestCode.GET_ALL_PRODUCER_INFO),
-            int(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER),
-            int(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST),
-        }
-    )
+    codes = answered_by("groupadmin")
 
     def __init__(self, broker: IBroker) -> None:
         self._groups = broker.groups

@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.queuelocks import ID_LIMIT
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.topics import READ, WRITE
 from smartgo.errors import GroupNotExist, RequestRefused, SubscriptionParseFailed
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -45,14 +46,7 @@ _EXPRESSION_LIMIT = 4096  # characters (reliability L23)
 class HeartbeatProcessor(Processor):
     """Keep the tables of connected clients."""
 
-    codes = frozenset(
-        {
-            RequestCode.HEART_BEAT,
-            RequestCode.UNREGISTER_CLIENT,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-            RequestCode.CHECK_CLIENT_CONFIG,
-        }
-    )
+    codes = answered_by("heartbeat")
 
     _log = Logger()
 

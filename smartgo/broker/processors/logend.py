@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.broker.cluster.registrar import Ask
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import BadHeader, CallFailed, NoPermission, NoSuchMessage, PeerRefused, RequestRefused
 from smartgo.ha.guard import Guard
 from smartgo.ha.interfaces import IMasterTail, Tail
@@ -41,7 +42,7 @@ _CHALLENGE: Final = re.compile("[0-9a-f]{16,128}")
 class TailProcessor(Processor):
     """Answers on a master."""
 
-    codes = frozenset({int(RequestCode.GET_LOG_TAIL)})
+    codes = answered_by("logend")
 
     def __init__(
         self, log: IReplicatedLog, warnings: RateLimitedLog, allows: Callable[[str], bool], guard: Guard | None = None

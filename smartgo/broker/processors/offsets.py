@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import QueryNotFound, RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -32,16 +33,7 @@ from smartgo.schema.responses import offset_response
 class OffsetProcessor(Processor):
     """Answer where groups stand and where queues begin and end."""
 
-    codes = frozenset(
-        {
-            RequestCode.QUERY_CONSUMER_OFFSET,
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-            RequestCode.GET_MAX_OFFSET,
-            RequestCode.GET_MIN_OFFSET,
-            RequestCode.GET_EARLIEST_MSG_STORETIME,
-        }
-    )
+    codes = answered_by("offsets")
 
     def __init__(self, broker: IBroker) -> None:
         self._groups = broker.groups

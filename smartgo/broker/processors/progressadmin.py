@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.progress import SLICE, difference
 from smartgo.errors import RequestRefused, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -38,18 +39,7 @@ _SEPARATORS = re.compile("[;,]")
 class ProgressAdmin(Processor):
     """Show where groups stand, and copy it from one to another."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.GET_ALL_CONSUMER_OFFSET),
-            int(RequestCode.GET_ALL_DELAY_OFFSET),
-            int(RequestCode.GET_CONSUME_STATS),
-            int(RequestCode.QUERY_CONSUME_TIME_SPAN),
-            int(RequestCode.QUERY_CORRECTION_OFFSET),
-            int(RequestCode.CLONE_GROUP_OFFSET),
-            int(RequestCode.GET_BROKER_CONSUME_STATS),
-            int(RequestCode.QUERY_TOPICS_BY_CONSUMER),
-        }
-    )
+    codes = answered_by("progressadmin")
 
     def __init__(self, broker: IBroker) -> None:
         self._progress = broker.group_progress

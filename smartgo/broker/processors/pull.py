@@ -12,6 +12,7 @@ from zope.interface import implementer
 
 from smartgo.broker.filter import check_type, tag_filter
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
     NoPermission,
@@ -25,7 +26,7 @@ from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
-from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.message import NewMessage
@@ -73,7 +74,7 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 class PullProcessor(Processor):
     """Answers consumers that ask for messages."""
 
-    codes = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+    codes = answered_by("pull")
 
     def __init__(self, broker: IBroker) -> None:
         self._settings = settings = broker.settings.current

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.clientadmin import relay
 from smartgo.broker.processors.messageat import message_at
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -28,13 +29,7 @@ from smartgo.schema.message import parse_message_id
 class QueryProcessor(Processor):
     """Looks messages up."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.QUERY_MESSAGE),
-            int(RequestCode.VIEW_MESSAGE_BY_ID),
-            int(RequestCode.CONSUME_MESSAGE_DIRECTLY),
-        }
-    )
+    codes = answered_by("query")
 
     def __init__(self, broker: IBroker) -> None:
         config = broker.settings.current.store

@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from smartgo.broker.filter import TAG, tag_filter
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -32,13 +33,7 @@ UNITS = 10_000
 class QueueAdmin(Processor):
     """Look into queues, and clear away those of topics that are gone."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.QUERY_CONSUME_QUEUE),
-            int(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE),
-            int(RequestCode.CLEAN_UNUSED_TOPIC),
-        }
-    )
+    codes = answered_by("queueadmin")
 
     _log = Logger()
 

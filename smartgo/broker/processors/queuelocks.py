@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.shares import Shares, source_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, RequestRefused
@@ -133,7 +134,7 @@ class LockTable:
 class RebalanceProcessor(Processor):
     """Lock and unlock queues."""
 
-    codes = frozenset({RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ})
+    codes = answered_by("queuelocks")
 
     def __init__(self, broker: IBroker, locks: LockTable) -> None:
         """@param locks: of this broker."""

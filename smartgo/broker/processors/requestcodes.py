@@ -1,9 +1,9 @@
 """
 Every request code that RocketMQ's protocol has: who of us answers it, and how a slave answers.
 
-This is the one list. The slave's refusals and the second port read it, and tests hold it equal to what broker, registry
-and client answer and to the table in C{docs/request-codes.rst}. A code that nobody answers is known and not built:
-whoever sends it gets 3 (REQUEST_CODE_NOT_SUPPORTED).
+This is the one list. The processors, the slave's refusals and the second port read it. Tests hold it equal to what
+broker, registry and client answer, and to the table in C{docs/request-codes.rst}. A code that nobody answers is known
+and not built: whoever sends it gets 3 (REQUEST_CODE_NOT_SUPPORTED).
 """
 
 from __future__ import annotations
@@ -209,3 +209,8 @@ SLAVE_TAKES_NO_MESSAGES: Final = {
 
 MAIN_PORT_ALONE: Final = frozenset(int(row.code) for row in REQUESTS if row.broker and not row.second_port)
 """What is answered on the broker's main port alone."""
+
+
+def answered_by(module: str) -> frozenset[int]:
+    """Return the request codes that the processor of a module beside this one answers."""
+    return frozenset(int(row.code) for row in REQUESTS if row.broker == module)

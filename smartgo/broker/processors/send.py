@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker, ISendStage
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.send import Send
 from smartgo.broker.stages.delay import level_of
 from smartgo.broker.tables.topics import WRITE
@@ -50,7 +51,7 @@ def _not_saved(failure: Failure) -> PutStatus:
 class SendProcessor(Processor):
     """Takes what producers send."""
 
-    codes = frozenset({_LONG, int(RequestCode.SEND_MESSAGE_V2), _BATCH})
+    codes = answered_by("send")
 
     def __init__(self, broker: IBroker, stages: Sequence[ISendStage]) -> None:
         """@param stages: what a message that is not plain passes before it is stored, in this order."""

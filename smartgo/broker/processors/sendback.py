@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.messageat import message_at
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.stages.delay import schedule_place
 from smartgo.broker.stages.retrylimit import RetryTopics, retry_limit
 from smartgo.broker.tables.topics import WRITE
@@ -20,7 +21,6 @@ from smartgo.errors import NoPermission, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
-from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import HOSTS_MASK, NewMessage
@@ -34,7 +34,7 @@ _FIRST_RETRY_LEVEL: Final = 3
 class SendBackProcessor(Processor):
     """Takes back what a consumer could not handle."""
 
-    codes = frozenset({int(RequestCode.CONSUMER_SEND_MSG_BACK)})
+    codes = answered_by("sendback")
 
     def __init__(self, broker: IBroker) -> None:
         self._settings = broker.settings.current

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import RequestRefused, ServiceNotAvailable, TopicNotExist
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -40,18 +41,7 @@ from smartgo.schema.topics import check_topic, queue_ids
 class TopicAdmin(Processor):
     """Show, create, change and delete topics."""
 
-    codes = frozenset(
-        {
-            int(RequestCode.UPDATE_AND_CREATE_TOPIC),
-            int(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST),
-            int(RequestCode.GET_ALL_TOPIC_CONFIG),
-            int(RequestCode.GET_TOPIC_STATS_INFO),
-            int(RequestCode.DELETE_TOPIC_IN_BROKER),
-            int(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO),
-            int(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER),
-            int(RequestCode.GET_TOPIC_CONFIG),
-        }
-    )
+    codes = answered_by("topicadmin")
 
     def __init__(self, broker: IBroker) -> None:
         self._topics = broker.topics

@@ -48,8 +48,18 @@ class RequestTableTests(SynchronousTestCase):
             self.assertEqual(requests.dispatcher.codes, answered, f"slave: {slave}")
             self.assertEqual(requests.second_dispatcher.codes, answered - MAIN_PORT_ALONE, f"slave: {slave}")
 
+    def test_master(self) -> None:
+        """A master has a handler for each request that it answers: even an empty one meets no bug and no 3."""
+        cluster = Cluster()
+        self.addCleanup(cluster.stop)
+        for row in REQUESTS:
+            if row.broker:
+                answer = cluster.ask(Command.request(row.code))
+                self.assertNotEqual(answer.code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, row)
+                self.assertEqual(self.flushLoggedErrors(), [], row)
+
     def test_modules(self) -> None:
-        """The module that a row names defines a processor, or handlers, with the row's code."""
+        """The module that a row names defines a processor with the row's code."""
         for row in REQUESTS:
             if row.broker:
                 module = importlib.import_module(f"smartgo.broker.processors.{row.broker}")
