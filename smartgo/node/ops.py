@@ -151,7 +151,7 @@ class LocalNode:
     def hear(self, take: Callable[[AskedSettings], object]) -> None:
         """Tell of what is asked for over remoting."""
         if self._broker is not None:
-            self._broker.settings.hear(
+            self._broker.settings.requested.add(
                 lambda asked: take(AskedSettings(asked.who.address, asked.changes, asked.before, asked.error))
             )
 

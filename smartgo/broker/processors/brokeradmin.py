@@ -128,7 +128,7 @@ class BrokerAdmin(Processor):
 
         def tell(result: object) -> object:
             error = result.value if isinstance(result, Failure) else None
-            self._settings.tell(Asked(who, changes, before, error))
+            self._settings.requested.tell(Asked(who, changes, before, error))
             return result
 
         try:
@@ -151,7 +151,7 @@ class BrokerAdmin(Processor):
         return _statistics(request, header, await self._queues.counted(header.stats_name, header.stats_key))
 
     def runtime(self) -> dict[str, str]:
-        """Runtime information as (28) answers it."""
+        """Return the runtime information as 28 is answered."""
         table = {**RUNTIME_DEFAULTS, **self._stats.runtime()}
         for more in self._more_info:
             table.update(more())
@@ -159,7 +159,7 @@ class BrokerAdmin(Processor):
 
 
 def _changes(request: Command) -> dict[str, str]:
-    """The settings that a request names, with their values. @raise BadBody: it cannot be read, or is too long."""
+    """Return the settings that a request names, by name. @raise BadBody: it cannot be read, or is too long."""
     if len(request.body) > CHANGES_LIMIT:
         raise BadBody(f"settings of {len(request.body)} B exceed the limit of {CHANGES_LIMIT} B")
     try:

@@ -36,7 +36,7 @@ _TO_THE_END: Final = -1  # as a time
 
 @implementer(IRequestProcessor)
 class ClientAdmin(Processor):
-    """Move groups, and ask their members."""
+    """Reset the offsets of groups, and ask their members."""
 
     codes = answered_by("clientadmin")
 
@@ -105,7 +105,7 @@ class ClientAdmin(Processor):
         return request.answer(body=body)
 
     async def _targets(self, header: ResetOffsetRequest, config: TopicConfig) -> dict[MessageQueue, int]:
-        """Find where each queue is to go: never past where the group stands, unless forced to."""
+        """Return the new offset of each queue: never past the group's own, unless the request forces it."""
         wanted = queue_ids(config.write_queue_nums)
         if header.queue_id is not None and header.queue_id >= 0:
             if header.queue_id >= config.write_queue_nums:
@@ -181,7 +181,7 @@ def relay(
     consumers: ConsumerTable, request: Command, group: str, client_id: str, fields: Mapping[str, str], body: bytes
 ) -> Deferred[Answer]:
     """
-    Ask one member of a group what an administrator asks, and hand on its code, remark and body.
+    Ask one member of a group what an administrator asks, and pass on its code, remark and body.
 
     @param fields: ext fields of the member's request, which has the code of C{request}.
     @raise RequestRefused: it is not connected, or too old.

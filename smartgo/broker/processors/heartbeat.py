@@ -1,5 +1,5 @@
 """
-Requests by which clients come, stay and go: heartbeats (34), farewells (35), who else is there (38), and whether a
+Requests by which clients join and leave groups: heartbeats (34), unregistrations (35), members (38), and whether a
 filter expression would be understood (46).
 
 Rules: docs/spec/broker#clients. A connection that ends takes its memberships with it; one that stays open without
@@ -161,7 +161,7 @@ class HeartbeatProcessor(Processor):
                 raise RequestRefused(f"one connection may be a member of {self._groups_a_peer} groups at most")
 
     def _provide(self, peer: IPeer, consumer: ConsumerData, waits: list[Deferred[None]]) -> None:
-        """See to a consumer group's settings and retry topic, as far as they may come about by themselves."""
+        """Create a consumer group's settings and retry topic, where they may be created without an administrator."""
         try:
             config = self._groups.find(consumer.group_name, peer)
         except GroupNotExist:
@@ -213,7 +213,7 @@ class HeartbeatProcessor(Processor):
 
 
 def _first_error(failure: Failure) -> Failure:
-    """What went wrong first, not that something went wrong."""
+    """Return the error that was first, in place of the one that gatherResults wraps around it."""
     error = failure.value
     return error.subFailure if isinstance(error, FirstError) else failure
 
@@ -233,7 +233,7 @@ def sound(data: SubscriptionData) -> SubscriptionData:
 
 
 def split_tags(expression: str | None) -> Iterable[str]:
-    """The tags of C{a || b}; none for C{*}, the empty and the absent expression, which want all."""
+    """Return the tags of C{a || b}; none for C{*}, the empty and the absent expression, which want all."""
     if not expression or expression == "*":
         return ()
     return [tag for tag in (part.strip() for part in expression.split("||")) if tag]

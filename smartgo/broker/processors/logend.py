@@ -40,7 +40,7 @@ _CHALLENGE: Final = re.compile("[0-9a-f]{16,128}")
 
 @implementer(IRequestProcessor)
 class TailProcessor(Processor):
-    """Answers on a master."""
+    """Answers the question on a master."""
 
     codes = answered_by("logend")
 
@@ -98,7 +98,7 @@ class TailProcessor(Processor):
 
 @implementer(IMasterTail)
 class RemoteTail:
-    """Asks a master."""
+    """Asks a master the question."""
 
     _log = Logger()
 
@@ -129,7 +129,7 @@ class RemoteTail:
         return tail
 
     async def _send(self, master: str, header: TailRequest) -> Command:
-        """Ask once, signed over the challenge that we have, if any; it counts once."""
+        """Ask once, signed over the challenge that we have, if any; a challenge is used once."""
         given, self._challenge = self._challenge, None
         header.challenge = given[1] if given is not None and given[0] == master else None
         request = Command.request(RequestCode.GET_LOG_TAIL, header)
@@ -142,7 +142,7 @@ class RemoteTail:
         return answer
 
     def _note(self, master: str, guarded: bool) -> None:
-        """Say once of a master that our key is of no use to it."""
+        """Log once that a master asks for no key, so that ours protects nothing."""
         if guarded or self._credentials is None:
             self._unguarded = None
         elif self._unguarded != master:

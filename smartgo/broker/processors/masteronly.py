@@ -17,7 +17,7 @@ from smartgo.schema.command import Command
 
 @implementer(IRequestProcessor)
 class MasterOnly(Processor):
-    """Stands on a slave where a master has what takes messages."""
+    """Refuses on a slave what the processors of messages answer on a master."""
 
     codes = frozenset(SLAVE_TAKES_NO_MESSAGES)
 

@@ -31,7 +31,7 @@ from smartgo.schema.responses import offset_response
 
 @implementer(IRequestProcessor)
 class OffsetProcessor(Processor):
-    """Answer where groups stand and where queues begin and end."""
+    """Answer with the offsets of groups, and with the bounds and times of queues."""
 
     codes = answered_by("offsets")
 
@@ -122,7 +122,7 @@ class OffsetProcessor(Processor):
         return self._store.stored_ms(header.topic, header.queue_id, minimum).addCallback(answer)
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
-        """Let a queue id pass that the topic has, or that is not negative where the topic is unknown (B3)."""
+        """Check that the topic has a queue id, or that it is not negative where the topic is unknown (B3)."""
         config = self._topics.get(topic)
         if queue_id < 0 or (config is not None and queue_id >= max(config.read_queue_nums, config.write_queue_nums)):
             raise RequestRefused(f"queueId[{queue_id}] is illegal, topic: {topic[:127]}")

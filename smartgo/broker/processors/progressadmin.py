@@ -1,5 +1,5 @@
 """
-Requests of administrators about where groups stand: 43, 45, 208, 303, 308, 314, 317, 343.
+Requests of administrators about the offsets and the lag of groups: 43, 45, 208, 303, 308, 314, 317, 343.
 
 Rules: docs/spec/broker#offsets and docs/spec/broker#statistics.
 """
@@ -37,7 +37,7 @@ _SEPARATORS = re.compile("[;,]")
 
 @implementer(IRequestProcessor)
 class ProgressAdmin(Processor):
-    """Show where groups stand, and copy it from one to another."""
+    """Show the offsets and the lag of groups, and copy offsets from one group to another."""
 
     codes = answered_by("progressadmin")
 
@@ -148,7 +148,7 @@ class ProgressAdmin(Processor):
         return request.answer(body=CorrectionOffsets(correction_offsets=least).encode())
 
     def _least_offsets(self, topic: str, left_out: frozenset[str]) -> dict[int, int]:
-        """By queue id, the smallest offset of all groups that still lies in the queue."""
+        """Return by queue id the smallest offset of all groups that still lies in the queue."""
         least: dict[int, int] = {}
         for group, where, queues in self._offsets.items():
             if where == topic and group not in left_out:

@@ -253,7 +253,7 @@ class PullProcessor(Processor):
         return self._read(peer, request, header, group, filter, False)
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
-        """Leave a trace of an offset that was not in its queue, as a RocketMQ master does; not of each of a flood."""
+        """Store an event of an offset that was not in its queue, as a RocketMQ master does, at most one a second."""
         key = f"{header.topic}@{header.consumer_group}@{header.queue_id}"
         if self._slave or not self._event_rate.take(key, self._clock.seconds()):
             return

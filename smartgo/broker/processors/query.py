@@ -27,7 +27,7 @@ from smartgo.schema.message import parse_message_id
 
 @implementer(IRequestProcessor)
 class QueryProcessor(Processor):
-    """Looks messages up."""
+    """Finds single messages by key, by unique key or by offset."""
 
     codes = answered_by("query")
 
@@ -50,7 +50,7 @@ class QueryProcessor(Processor):
 
     async def _query(self, request: Command) -> Answer:
         """
-        All whose key has the asked one's hash: as with RocketMQ, whoever asks compares the keys.
+        Return all messages whose key has the hash of the asked one: as with RocketMQ, the client compares the keys.
 
         That a time is exact to the second is left to the asking side too: any change here would answer differently from
         a RocketMQ broker beside this one.

@@ -1,5 +1,5 @@
 """
-Requests of administrators about the queues themselves: their units (321), and what is of no use any more (306, 316).
+Requests of administrators about the queues themselves: their units (321), and the removal of unused ones (306, 316).
 
 Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
 """
@@ -31,7 +31,7 @@ UNITS = 10_000
 
 @implementer(IRequestProcessor)
 class QueueAdmin(Processor):
-    """Look into queues, and clear away those of topics that are gone."""
+    """Show the units of queues, and remove the queues of deleted topics."""
 
     codes = answered_by("queueadmin")
 

@@ -42,14 +42,14 @@ REMARKS: Final = {
 
 
 def _not_saved(failure: Failure) -> PutStatus:
-    """Tell that a message is stored, and its topic is not on the disk: to refuse it would have the client repeat it."""
+    """Return the status of a stored message whose topic is not on the disk; refused, it would be sent again."""
     failure.trap(ServiceNotAvailable)
     return PutStatus.FLUSH_DISK_TIMEOUT
 
 
 @implementer(IRequestProcessor)
 class SendProcessor(Processor):
-    """Takes what producers send."""
+    """Stores what producers send."""
 
     codes = answered_by("send")
 
@@ -84,7 +84,7 @@ class SendProcessor(Processor):
         self._count_run("")
 
     def _count_run(self, topic: str) -> None:
-        """Hand the run's figures over; what follows is for C{topic}."""
+        """Add the figures of the run so far to the statistics; what follows is for C{topic}."""
         if self._run_count:
             self._stats.stored(self._run_topic, self._run_count, self._run_size)
             self._run_count = self._run_size = 0
@@ -199,7 +199,7 @@ class SendProcessor(Processor):
 
     def _admit(self, peer: IPeer, header: SendRequest, config: TopicConfig | None) -> int:
         """
-        Check topic and queue, making the topic if it may be made.
+        Check topic and queue, and create the topic if that is allowed.
 
         @return: the queue id to use.
         """

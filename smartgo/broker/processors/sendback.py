@@ -1,5 +1,5 @@
 """
-Messages that consumers give back (36): %RETRY%, the delay before they come again, %DLQ% (docs/spec/broker#send-back).
+Messages that consumers give back (36): %RETRY%, the delay before redelivery, %DLQ% (docs/spec/broker#send-back).
 
 Retry n, counted from 0, waits delay level 3 + n unless the consumer names a level.
 """
@@ -32,7 +32,7 @@ _FIRST_RETRY_LEVEL: Final = 3
 
 @implementer(IRequestProcessor)
 class SendBackProcessor(Processor):
-    """Takes back what a consumer could not handle."""
+    """Stores what a consumer could not handle, for redelivery or as a dead letter."""
 
     codes = answered_by("sendback")
 

@@ -133,7 +133,7 @@ class TopicAdmin(Processor):
         return request.answer()
 
     def _restore(self, topic: str, config: TopicConfig | None) -> None:
-        """Bring a topic back whose messages the store still has, as it could not delete them."""
+        """Put a topic back into the table whose messages the store could not delete."""
         if config is not None and topic not in self._topics and topic in {name for name, _ in self._store.queues()}:
             self._topics.restore(config)
 

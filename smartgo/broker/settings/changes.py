@@ -19,7 +19,7 @@ KEPT: Final = 500
 
 
 class Who(NamedTuple):
-    """Who asks for a change."""
+    """The person or connection that asks for a change."""
 
     name: str
     """As the audit log has it."""
@@ -32,7 +32,7 @@ class Who(NamedTuple):
 
 class Asked(NamedTuple):
     """
-    What somebody asked for over remoting.
+    A change of settings that somebody asked for over remoting.
 
     @ivar changes: values as in a file, by name; empty where what came cannot be read.
     @ivar before: what the values were; empty where nothing could be changed.
@@ -82,13 +82,13 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """By what it is kept."""
+        """The name under which its value is kept."""
         return f"{self.table}.{self.name}"
 
 
 class Changes(msgspec.Struct, rename="camel"):
     """
-    All of them.
+    All changes, and the values that are kept over a restart.
 
     @ivar kept: by C{table.name}.
     @ivar history: the oldest first, L{KEPT} of them at most.
@@ -98,13 +98,13 @@ class Changes(msgspec.Struct, rename="camel"):
     history: list[Change]
 
     def add(self, change: Change) -> None:
-        """Remember a change, and keep what it keeps."""
+        """Remember a change, with the value that it keeps over a restart."""
         self.history.append(change)
         del self.history[:-KEPT]
         self.keep(change.key, change.kept_after)
 
     def keep(self, key: str, kept: Kept | None) -> None:
-        """Keep a value, or keep it no more."""
+        """Keep a value over a restart, or no longer."""
         if kept is None:
             self.kept.pop(key, None)
         else:
@@ -112,7 +112,7 @@ class Changes(msgspec.Struct, rename="camel"):
 
     @property
     def next_id(self) -> int:
-        """Of the next change."""
+        """The id of the next change."""
         return self.history[-1].id + 1 if self.history else 1
 
     def replace(self, old: Sequence[Change], new: Sequence[Change]) -> None:
@@ -130,5 +130,5 @@ def read_changes(data: bytes) -> Changes:
 
 
 def written(at_ms: int) -> str:
-    """A moment for people, in UTC."""
+    """Return a time as people read it, in UTC."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -23,6 +23,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
+from smartgo.net.observer import ObserverList
 from smartgo.schema.bodies import DataVersion
 from smartgo.tablefile import TableFile
 
@@ -50,6 +51,7 @@ class LiveSettings:
 
     @ivar current: what is in force, for those who read it each time they need it; the same object for good.
     @ivar version: changes with every change.
+    @ivar requested: told of whatever is asked for over remoting, done or declined.
     """
 
     _log = Logger()
@@ -69,22 +71,13 @@ class LiveSettings:
         self._settled = dict(settled or {})
         self._file = file
         self._followers: dict[str, Callable[[Any], object] | None] = {}
-        self._hearers: list[Callable[[Asked], object]] = []
+        self.requested: ObserverList[[Asked]] = ObserverList("a request to change settings")
         self._given = configuration
         self._changes = Changes({}, [])
         self._durable: dict[str, Kept] = {}  # what the file has of what is kept
         self._restored: list[Planned] = []
         self.current = CurrentSettings(configuration)
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
-
-    def hear(self, take: Callable[[Asked], object]) -> None:
-        """Have C{take} called with whatever is asked for over remoting from now on, done or declined."""
-        self._hearers.append(take)
-
-    def tell(self, asked: Asked) -> None:
-        """Tell those who hear it of what was asked for over remoting."""
-        for take in self._hearers:
-            take(asked)
 
     def allow(self, *names: str) -> None:
         """Let settings be changed from now on that everybody reads from L{current} each time."""
@@ -170,7 +163,7 @@ class LiveSettings:
         return planned
 
     def begin(self) -> None:
-        """Tell those who follow of values that were kept; once what they are part of is there."""
+        """Tell the followers of kept values; called once the parts that follow are there."""
         for planned in self._restored:
             self._tell_follower(planned)
             self._log.info(
@@ -224,7 +217,7 @@ class LiveSettings:
 
     def undo(self, change: Change, who: Who) -> Deferred[list[Change]]:
         """
-        Take a change back: what was in force before it is again, and what was kept.
+        Undo a change: put the value before it in force again, and keep what was kept before.
 
         @return: as L{change} does, the change that takes it back.
         @raise RequestRefused: it was changed again since, or cannot be changed any more.
@@ -234,7 +227,7 @@ class LiveSettings:
         return self._write([self._make(planned, who, kept_before, self._kept_undone(change), change.id)])
 
     def undoable(self, change: Change) -> bool:
-        """Whether a change can be taken back: it can be changed still, and is what that change made it."""
+        """Tell whether a change can be undone: the setting can still be changed, and has the value of that change."""
         try:
             self.plan_undo(change)
         except RequestRefused:
@@ -250,7 +243,7 @@ class LiveSettings:
         return planned._replace(origin=self._origin(planned, kept, planned.origin))
 
     def _kept_undone(self, change: Change) -> Kept | None:
-        """What is kept once a change is taken back: what was before it, unless that was changed again since."""
+        """Return what is kept once a change is undone: what was kept before it, unless that was changed since."""
         kept = self._changes.kept.get(change.key)
         return change.kept_before if kept == change.kept_after else kept
 
@@ -303,7 +296,7 @@ class LiveSettings:
         return made
 
     def _forget(self, lost: list[Change]) -> None:
-        """Let what could not be written count as not kept: what the file has is, whatever was asked for meanwhile."""
+        """Count values that could not be written as not kept; what the file holds stays kept."""
         left = []
         for one in lost:
             kept = self._durable.get(one.key)
@@ -331,7 +324,7 @@ class LiveSettings:
         return Planned(setting, setting.kind.show(now), setting.kind.show(value), value)
 
     def _put(self, planned: Planned, otherwise: Origin) -> None:
-        """Let a value be in force, and say where it is from."""
+        """Put a value in force, with its origin."""
         setting = planned.setting
         table = getattr(self.configuration, setting.table)
         changed = {setting.table: msgspec.structs.replace(table, **{setting.attribute: planned.value})}
@@ -341,7 +334,7 @@ class LiveSettings:
         )
 
     def _origin(self, planned: Planned, kept: Kept | None, otherwise: Origin) -> Origin:
-        """Where a value is from: it is kept, or what was given at the start, or was changed since then."""
+        """Return the origin of a value: kept over a restart, given at the start, or changed since."""
         setting = planned.setting
         if kept is not None and kept.value == planned.after:
             return Origin("kept", f"by {Who(kept.who, kept.address)} at {written(kept.at_ms)}")

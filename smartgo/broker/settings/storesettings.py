@@ -1,4 +1,4 @@
-"""A broker's configuration and state in other rooms' terms: the store's settings, and sentences for operators."""
+"""The store's settings that a configuration stands for, and sentences about durability and sizes for operators."""
 
 from __future__ import annotations
 

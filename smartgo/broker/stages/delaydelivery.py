@@ -121,7 +121,7 @@ class DelayDelivery:
             self._timer = None
 
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
-        """A message was scheduled: its deliver time may be the earliest now."""
+        """Note that a message was scheduled: its deliver time may be the earliest now."""
         if topic == SCHEDULE_TOPIC and self._running:
             self._wait((min(tag_codes) - self._clock.wall_ms()) / 1000)
 
@@ -136,7 +136,7 @@ class DelayDelivery:
             self._timer_at = at
 
     def _turn(self) -> None:
-        """Look at every level that is not being delivered from just now."""
+        """Deliver what is due of every level that no delivery is under way from."""
         self._timer = None
         for level in self.offsets:
             if level not in self._busy:

@@ -53,7 +53,7 @@ class ConsumerGroup:
         self.consume_from_where: ConsumeFromWhere = data.consume_from_where
 
     def subscription(self, topic: str) -> SubscriptionData | None:
-        """What the group wants of C{topic}; C{None}: nothing."""
+        """Return the group's subscription to a topic; C{None}: it has none."""
         return self.subscriptions.get(topic)
 
     def client_ids(self) -> list[str]:
@@ -68,7 +68,7 @@ class ConsumerGroup:
         return None
 
     def update(self, data: ConsumerData, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Take over what a heartbeat says; true where a topic came or went."""
+        """Store the subscriptions of a heartbeat; true where a topic was added or removed."""
         self.consume_type = data.consume_type
         self.message_model = data.message_model
         self.consume_from_where = data.consume_from_where
@@ -155,7 +155,7 @@ class ConsumerTable:
         version: int,
     ) -> bool:
         """
-        Take over one group of a heartbeat; true where it changed the group, which then has been told.
+        Store one group of a heartbeat; true where it changed the group, whose members were then told.
 
         @param subscriptions: those of C{data}, made sound.
         @raise RequestRefused: there are too many groups, members or subscriptions, in all or of this address.
@@ -198,14 +198,14 @@ class ConsumerTable:
         return group
 
     def _weigh(self, group: ConsumerGroup, source: str, subscriptions: list[SubscriptionData]) -> None:
-        """Take the room of a group's subscriptions, in place of those that it had."""
+        """Take the share for a group's subscriptions, in place of those that it had."""
         size = sum(map(_size, subscriptions))
         if not self._sizes.change(*group.weighed, source, size):
             raise RequestRefused("the subscriptions of consumer groups take too much memory already")
         group.weighed = source, size
 
     def unregister(self, name: str, peer: IPeer) -> None:
-        """C{peer} leaves a group; the others are told, and an empty group is gone."""
+        """Remove C{peer} from a group and tell the others; a group without members is removed."""
         group = self._groups.get(name)
         if group is None or group.members.pop(peer, None) is None:
             return
@@ -222,7 +222,7 @@ class ConsumerTable:
             self._sizes.change(*group.weighed, "", 0)
 
     def disconnected(self, peer: IPeer) -> None:
-        """C{peer} leaves all its groups."""
+        """Remove C{peer} from all its groups."""
         for name in tuple(self._memberships.get(peer, ())):
             self.unregister(name, peer)
 

@@ -455,7 +455,7 @@ class BrokerAdminTests(AdminCase):
     def test_change_heard(self) -> None:
         """Whoever keeps a log hears of each 25: from where, what, what was there before, and why it was declined."""
         heard: list[Asked] = []
-        self.settings.hear(heard.append)
+        self.settings.requested.add(heard.append)
         self.settings.follow("autoCreateTopicEnable", lambda value: None)
         changes = {"autoCreateTopicEnable": "false"}
         self.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n")
@@ -471,7 +471,7 @@ class BrokerAdminTests(AdminCase):
     def test_change_too_long(self) -> None:
         """25 that is longer than any settings are is not read: anybody may send one, and reading takes a while."""
         heard: list[Asked] = []
-        self.settings.hear(heard.append)
+        self.settings.requested.add(heard.append)
         self.settings.follow("autoCreateTopicEnable", lambda value: None)
         line = b"autoCreateTopicEnable=false\n"
         self.assertEqual(self.ask(RequestCode.UPDATE_BROKER_CONFIG, line.ljust(CHANGES_LIMIT, b"\n")).code, 0)
