@@ -1,5 +1,5 @@
 """
-Reading queues by hand: pulls by offset, and the offsets of queues and groups.
+The pull consumer: pulls by offset, and the offsets of queues and groups.
 
 Source: C{client/impl/consumer/PullAPIWrapper.java}, C{client/impl/MQClientAPIImpl.java}.
 """
@@ -118,7 +118,7 @@ def pull_command(
 
 def pull_answer(answer: Command) -> tuple[PullStatus, PullResponse]:
     """
-    Return how a pull ended, and where the queue begins, ends, and is to be read on.
+    Return the status of a pull response, and its header: the bounds of the queue and the next offset.
 
     @raise PeerRefused: the broker declined.
     @raise CallFailed: the answer is none to a pull.
@@ -130,7 +130,7 @@ def pull_answer(answer: Command) -> tuple[PullStatus, PullResponse]:
 
 
 class QueueCalls:
-    """What one group asks brokers about queues; their topics' routes must be known."""
+    """The requests of one group about queues; the routes of their topics must be known."""
 
     def __init__(self, client: Client, group: str) -> None:
         self._client = client
@@ -203,7 +203,7 @@ class QueueCalls:
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """
-        Return where the group stands in a queue; C{None} where the broker knows nothing of it.
+        Return the group's offset in a queue; C{None} if the broker has none.
 
         @raise CallFailed: it did not answer.
         """
@@ -214,17 +214,17 @@ class QueueCalls:
             return None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Note down where the group stands; returns when the broker has. Raises as L{pull} does."""
+        """Commit the group's offset in a queue; returns when the broker has stored it. Raises as L{pull} does."""
         command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, self._position(queue, offset))
         succeeded(await self._client.remoting.ask(self._address(queue), command))
 
     async def tell_commit(self, queue: MessageQueue, offset: int) -> None:
-        """The same without an answer. @raise CallFailed: there is no way to the broker."""
+        """Commit one way, without an answer. @raise CallFailed: there is no connection to the broker."""
         command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, self._position(queue, offset))
         await self._client.remoting.tell(self._address(queue), command)
 
     def keeper(self, queue: MessageQueue) -> str | None:
-        """Return the address of who is told of the group's positions in a queue; C{None} where there is nobody."""
+        """Return the address of the broker that stores the group's offset in a queue; C{None} if there is none."""
         found = self._client.routes.nearest_address(queue.broker_name)
         return None if found is None else found[0]
 

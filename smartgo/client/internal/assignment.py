@@ -1,5 +1,5 @@
 """
-The queues that are a consumer's own: shared out anew whenever members or routes change.
+The queues that are assigned to a consumer; rebalanced whenever members or routes change.
 
 Source: C{client/impl/consumer/RebalanceImpl.java}, C{RebalancePushImpl.java}.
 """
@@ -34,15 +34,15 @@ _FROM_FIRST: Final = frozenset({ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, Cons
 
 
 class MakesPulling(Protocol):
-    """Makes the pulls of a new queue."""
+    """A function that creates the pulls of a new queue."""
 
     def __call__(self, held: ProcessQueue, wants: SubscriptionData) -> Pulling:
-        """Make them; they do not begin by that."""
+        """Create the pulls, without starting them."""
 
 
 class Assignment:
     """
-    The queues of one consumer.
+    The assignment of queues to one consumer.
 
     @ivar queues: what is ours, with its pulls.
     """
@@ -98,7 +98,7 @@ class Assignment:
         return self._after_round()
 
     def _after_round(self) -> Deferred[None]:
-        """Fire when the round under way has ended."""
+        """Fire when the rebalance in progress has ended."""
         waiter: Deferred[None] = Deferred()
         if self._round is None:
             waiter.callback(None)
@@ -140,7 +140,7 @@ class Assignment:
             await self._settle(topic, mine)
 
     async def _members(self, route: TopicRoute) -> list[str] | None:
-        """The group's members as a broker of the topic knows them, sorted; C{None} where none of them tells."""
+        """Return the group's members as a broker of the topic knows them, sorted; C{None} if no broker answers."""
         names = sorted(route.brokers)
         first = self._client.env.random.below(len(names)) if names else 0
         failure: CallFailed | None = None
@@ -167,7 +167,7 @@ class Assignment:
         return None
 
     async def _settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
-        """Give up what is ours no longer, begin what is ours now."""
+        """Release the queues that are no longer assigned, and start those that are."""
         wanted = list(dict.fromkeys(mine))
         for queue in [one for one in self.queues if one.topic == topic and one not in wanted]:
             await self._give_up(queue)
@@ -208,7 +208,7 @@ class Assignment:
     # -- giving up -------------------------------------------------------------------------------------------
 
     async def _give_up(self, queue: MessageQueue) -> None:
-        """Let a queue go to another member, which goes on where we stand."""
+        """Release a queue to another member, which continues at the committed offset."""
         pulling = self.queues.pop(queue)
         held = pulling.held
         self._offsets.update(queue, held.commit_offset)
@@ -221,7 +221,7 @@ class Assignment:
 
     async def restart(self, offsets: Mapping[MessageQueue, int]) -> None:
         """
-        Go on at other places: drop what is held, let listener calls end, tell the brokers, read on from there.
+        Continue at other offsets: drop the fetched messages, wait for listener calls, commit the offsets, pull on.
 
         @param offsets: by queue; those that are not ours do not matter.
         """
@@ -243,20 +243,20 @@ class Assignment:
         await self.rebalance()
 
     async def _until_idle(self, held: ProcessQueue, seconds: float) -> None:
-        """Wait for the listener calls of a queue to end, but not for long."""
+        """Wait for the listener calls of a queue to end, for a limited time."""
         await held.idle().addTimeout(seconds, self._clock, onTimeoutCancel=lambda result, _: None)
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def persist(self) -> Deferred[None]:
-        """Keep where the group stands in our queues; fires when that is done, and never fails."""
+        """Commit the offsets of the assigned queues; fires when that is done, and never fails."""
         for queue, pulling in self.queues.items():
             if not pulling.held.dropped:
                 self._offsets.update(queue, pulling.held.commit_offset)
         return self._offsets.persist(list(self.queues))
 
     async def renew_locks(self) -> None:
-        """Lock our queues again before the locks end; one that somebody else got meanwhile is pulled no further."""
+        """Renew the locks of the assigned queues; stop pulling a queue that another member has locked meanwhile."""
         queues = [queue for queue, pulling in self.queues.items() if not pulling.held.dropped]
         granted, unknown = await self._locks.lock(queues)
         for queue in queues:
@@ -266,7 +266,7 @@ class Assignment:
 
     async def stop(self, seconds: float) -> None:
         """
-        Give everything up, for good.
+        Release all queues, finally.
 
         @param seconds: that listener calls get to end.
         """

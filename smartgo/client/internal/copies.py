@@ -20,7 +20,7 @@ _KEPT: Final = frozenset(
 
 def copy_to(message: ReceivedMessage, topic: str = "") -> Message:
     """
-    Return a copy to be sent to a topic, by default to the one the message was first sent to; it will get its own id.
+    Return a copy to be sent to a topic, by default to the original one; the copy gets an id of its own.
 
     @raise NoOrigin: nothing says where it came from.
     """
@@ -37,7 +37,7 @@ def copy_to(message: ReceivedMessage, topic: str = "") -> Message:
 
 def copy_for(message: ReceivedMessage, group: str) -> Message:
     """
-    Return a copy that one group alone gets, as if it were delivered to it for the first time.
+    Return a copy that only one group gets, as if it were delivered for the first time.
 
     It keeps the id that its producer gave it. Raises as L{copy_to} does.
     """
@@ -64,6 +64,6 @@ def origin(message: ReceivedMessage) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a property is the application's own."""
+    """Return whether a property is the application's, not a reserved one."""
     taken = name in properties.RESERVED or name == RESENT_FROM
     return not taken and not name.startswith(properties.TRANSIENT_PREFIX)

@@ -1,5 +1,5 @@
 """
-From pulled messages to the application's listener: many at a time, or queue by queue in order.
+Delivery of pulled messages to the application's listener: concurrently, or in order queue by queue.
 
 Source: C{client/impl/consumer/ConsumeMessageConcurrentlyService.java}, C{ConsumeMessageOrderlyService.java}.
 """
@@ -36,13 +36,13 @@ class Delivery(Protocol):
     """Gives messages to the listener."""
 
     def arrived(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """A pull brought these; they are in C{held} already."""
+        """Deliver the messages of a pull, which are in C{held} already."""
 
     def give_back_late(self) -> Deferred[None]:
-        """Have messages whose listener call takes too long delivered again; fires when that is done."""
+        """Return messages whose listener call takes too long to the broker, for redelivery; fires when that is done."""
 
     def stop(self) -> None:
-        """Begin no more listener calls."""
+        """Start no more listener calls."""
 
 
 class ConcurrentDelivery:
@@ -76,7 +76,7 @@ class ConcurrentDelivery:
         self._turn: IDelayedCall | None = None
 
     def arrived(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Cut them into batches and begin."""
+        """Split the messages into batches and call the listener."""
         size = self._settings.batch
         for begin in range(0, len(messages), size):
             self._waiting.append((held, messages[begin : begin + size]))
@@ -176,7 +176,7 @@ class ConcurrentDelivery:
             self.arrived(held, messages)
 
     def give_back_late(self) -> Deferred[None]:
-        """Give back what is under way for too long; that its call goes on does not matter any more."""
+        """Return the messages of calls that take too long; the outcome of such a call is ignored."""
         return Deferred.fromCoroutine(self._give_back_late())
 
     async def _give_back_late(self) -> None:
@@ -220,7 +220,7 @@ class OrderlyDelivery:
         self._stopped = False
 
     def arrived(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Begin, unless the queue is being consumed."""
+        """Call the listener, unless a call for this queue is in progress."""
         if held not in self._active and not self._stopped:
             self._active.add(held)
             Deferred.fromCoroutine(self._consume(held)).addErrback(self._broke)
@@ -230,7 +230,7 @@ class OrderlyDelivery:
         self._stopped = True
 
     def give_back_late(self) -> Deferred[None]:
-        """Never: what comes next waits as long as this takes."""
+        """Do nothing: the next messages of the queue wait for the call, however long it takes."""
         done: Deferred[None] = Deferred()
         done.callback(None)
         return done
@@ -257,7 +257,7 @@ class OrderlyDelivery:
             self._active.discard(held)
 
     async def _ours(self, held: ProcessQueue) -> bool:
-        """Make sure of the lock; where somebody else has it, wait and say no."""
+        """Return whether this consumer holds the lock; if another member does, wait first."""
         if not self._settings.locks or held.lock_holds(self._clock.seconds()):
             return True
         granted, _ = await self._locks.lock([held.queue])
@@ -293,7 +293,7 @@ class OrderlyDelivery:
             await self._pauses.of(SUSPENSION)
 
     async def _put_aside(self, held: ProcessQueue, message: ReceivedMessage) -> bool:
-        """Let a message go that failed too often; return whether it went."""
+        """Move a message that failed too often to the dead letters; return whether it was moved."""
         limit = self._settings.max_reconsume
         too_often = limit >= 0 and message.reconsume_times >= limit and self._settings.shares
         if too_often and await self._back.send_copy(message):

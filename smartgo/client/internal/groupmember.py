@@ -1,4 +1,4 @@
-"""What a client asks of its producers and consumers, the members of groups."""
+"""The interfaces of producers and consumers, the members of groups, towards their client."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class GroupConsumer(Protocol):
     group: str
 
     def heartbeat_data(self) -> ConsumerData:
-        """Say what it wants."""
+        """Return the consumer's part of a heartbeat."""
 
     def members_changed(self) -> None:
-        """Another member of the group joined or left."""
+        """Rebalance: another member of the group joined or left."""
 
     def route_changed(self, topic: str) -> None:
-        """The queues of a topic are others than before."""
+        """Rebalance: the queues of a topic changed."""
 
     def reset_offsets(self, offsets: dict[MessageQueue, int]) -> Deferred[None]:
-        """Go on at these places."""
+        """Continue at other offsets."""
 
     def running_info(self) -> ConsumerRunningInfo:
-        """Tell about itself."""
+        """Return what tools show of this consumer."""
 
     def consume_directly(self, message: ReceivedMessage) -> Deferred[ConsumeDirectlyResult]:
-        """Have one message consumed now."""
+        """Give one message to the listener now."""
 
     def stop(self) -> Deferred[None]:
         """Leave the group."""

@@ -1,4 +1,4 @@
-"""Names that nobody else has: of a client, and of each message it sends."""
+"""Unique names: the id of a client, and the ids of the messages that it sends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTER_MASK: Final = 0xFFFF
 
 def client_id(env: IEnvironment, address: str, instance: str | None) -> str:
     """
-    Return what a client calls itself: C{address@instance}.
+    Return the id of a client: C{address@instance}.
 
     @param address: our IP address as brokers see it.
     @param instance: the application's name for this client; by default process id and a number that no other client
@@ -46,7 +46,7 @@ class UniqueIds:
         self._end_ms = 0
 
     def next(self) -> str:
-        """Return an id that was not there before: 32 hex digits, or 56 where our address is IPv6."""
+        """Return a new unique id: 32 hex digits, or 56 if the client's address is IPv6."""
         now = self._clock.wall_ms()
         if not self._begin_ms <= now < self._end_ms:
             self._turn_month(now)

@@ -1,5 +1,5 @@
 """
-The locks of orderly consumers: a queue is consumed by the one member that the broker granted it to.
+The locks of orderly consumers: a broker grants a queue to one member at a time.
 
 Source: C{client/impl/consumer/RebalanceImpl.java}, C{lock}, C{lockAll}, C{unlock}.
 """
@@ -21,7 +21,7 @@ RENEWAL: Final = 20.0  # seconds
 
 
 class QueueLocks:
-    """Asks brokers for queues on behalf of one group."""
+    """The queue locks of one group at the brokers."""
 
     _log = Logger()
 
@@ -30,7 +30,7 @@ class QueueLocks:
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Ask for queues; return those granted, and those whose broker did not answer."""
+        """Request locks of queues; return the queues granted, and those whose broker did not answer."""
         granted: set[MessageQueue] = set()
         unknown: set[MessageQueue] = set()
         for broker, wanted in _by_broker(queues).items():
@@ -48,7 +48,7 @@ class QueueLocks:
         return granted, unknown
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Let queues go; a lock that cannot be given back ends by itself after 60 s."""
+        """Release locks; a lock that cannot be released expires after 60 s."""
         for broker, given in _by_broker(queues).items():
             address = self._client.routes.address(broker)
             if address is None:

@@ -1,4 +1,4 @@
-"""What the parts of one push consumer share: its place in its group."""
+"""The membership of a push consumer in its group, which its parts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a consumer does with a topic, for tools that ask (307)."""
+"""Rates and times of a consumer's topics, for tools (307)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WINDOW: Final = 60.0
 
 
 class Meter:
-    """Counts events and sums up what each of them took."""
+    """A counter of events and their durations."""
 
     def __init__(self, clock: IClock) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class Meter:
 
     def add(self, count: int, seconds: float = 0.0) -> None:
         """
-        Note events.
+        Count events.
 
         @param seconds: how long they took, together.
         """
@@ -32,7 +32,7 @@ class Meter:
         self._sum += seconds
 
     def _turn(self) -> float:
-        """Begin a new window if the time has come; return how old the present one is, in seconds."""
+        """Begin a new window if the current one has ended; return the age of the current window, in seconds."""
         age = self._clock.seconds() - self._begin
         if age >= WINDOW:
             self._last = (self._count, self._sum) if age < 2 * WINDOW else (0, 0.0)
@@ -43,7 +43,7 @@ class Meter:
 
     @property
     def per_second(self) -> float:
-        """Events a second."""
+        """Return the events per second."""
         age = self._turn()
         if self._last is not None:
             return self._last[0] / WINDOW
@@ -51,7 +51,7 @@ class Meter:
 
     @property
     def average_ms(self) -> float:
-        """What an event took, in ms."""
+        """Return the average duration of an event, in ms."""
         self._turn()
         count, total = self._last if self._last is not None else (self._count, self._sum)
         return total * 1000 / count if count else 0.0
@@ -73,7 +73,7 @@ class TopicMeters:
 
     def consumed(self, count: int, seconds: float, success: bool) -> None:
         """
-        A listener call ended.
+        Count a listener call that ended.
 
         @param count: its messages.
         @param seconds: how long it took.
@@ -85,7 +85,7 @@ class TopicMeters:
             self.failures += count
 
     def status(self) -> ConsumeStatus:
-        """Return the figures as tools read them."""
+        """Return the figures in the form that tools read."""
         return ConsumeStatus(
             pull_rt=self.pulls.average_ms,
             pull_tps=self.pulls.per_second,

@@ -1,5 +1,5 @@
 """
-Where a push consumer's group stands: at the brokers, or in a file where every member reads everything.
+The offsets of a push consumer's group: at the brokers, or in a file for a broadcast consumer.
 
 Source: C{client/consumer/store/RemoteBrokerOffsetStore.java}, C{LocalFileOffsetStore.java}.
 """
@@ -22,34 +22,34 @@ from smartgo.tablefile import TableFile
 
 
 class IOffsetStore(Interface):
-    """Remembers where a group stands in its queues."""
+    """The offsets of a group in its queues."""
 
     def load() -> None:
-        """Read what was kept here; may block, for the start alone."""
+        """Read the offsets that were saved on this machine; may block, so call it only at the start."""
 
     def read(queue: MessageQueue) -> Deferred[int | None]:
         """
-        Return where the group stood when it was last kept; C{None} where nothing is known.
+        Return the saved offset of a queue; C{None} if there is none.
 
         @raise smartgo.errors.CallFailed: through the Deferred: who knows cannot be reached.
         """
 
     def known(queue: MessageQueue) -> int | None:
-        """Return what was updated or read last; C{None} for nothing."""
+        """Return the offset that was updated or read last; C{None} if there is none."""
 
     def update(queue: MessageQueue, offset: int) -> None:
-        """The group stands there now; kept by the next L{persist}."""
+        """Set the offset of a queue; the next L{persist} saves it."""
 
     def persist(queues: Iterable[MessageQueue]) -> Deferred[None]:
-        """Keep what was updated of these queues; fires when that is done or given up, and never fails."""
+        """Save the offsets of these queues that were updated; fires when that is done or given up, and never fails."""
 
     def forget(queue: MessageQueue) -> None:
-        """The queue is no longer ours."""
+        """Forget a queue that is no longer assigned to this consumer."""
 
 
 @implementer(IOffsetStore)
 class RemoteOffsets:
-    """The brokers keep the offsets: for groups whose members share the messages."""
+    """Offsets that the brokers store: for groups whose members share the messages."""
 
     _log = Logger()
 
@@ -59,23 +59,23 @@ class RemoteOffsets:
         self._told: dict[MessageQueue, tuple[int, str | None]] = {}  # and whom
 
     def load(self) -> None:
-        """Nothing is kept here."""
+        """Do nothing: the offsets are at the brokers."""
 
     def read(self, queue: MessageQueue) -> Deferred[int | None]:
-        """Ask the broker."""
+        """Ask the broker for the offset."""
         return Deferred.fromCoroutine(self._calls.committed(queue))
 
     def known(self, queue: MessageQueue) -> int | None:
-        """What was updated last."""
+        """Return the offset that was updated last."""
         return self._offsets.get(queue)
 
     def update(self, queue: MessageQueue, offset: int) -> None:
-        """Remember until it is told."""
+        """Remember the offset until it is sent to the broker."""
         self._offsets[queue] = offset
 
     def persist(self, queues: Iterable[MessageQueue]) -> Deferred[None]:
         """
-        Tell the brokers, one way, of what they have not been told.
+        Send the updated offsets to the brokers, one way.
 
         That is the master, or a slave in its place; who comes in its place, or back, is told anew.
         """
@@ -97,14 +97,14 @@ class RemoteOffsets:
                 self._told[queue] = (offset, keeper)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Another member goes on from what was told."""
+        """Forget the offset: another member continues from the broker's."""
         self._offsets.pop(queue, None)
         self._told.pop(queue, None)
 
 
 @implementer(IOffsetStore)
 class LocalOffsets:
-    """A file keeps the offsets: for groups whose members each read everything."""
+    """Offsets in a file: for groups whose members each get all messages."""
 
     _log = Logger()
 
@@ -133,21 +133,21 @@ class LocalOffsets:
             self._offsets = dict(table.offset_table)
 
     def read(self, queue: MessageQueue) -> Deferred[int | None]:
-        """What the file said, or what was updated since."""
+        """Return the offset of the file, or the one that was updated since."""
         return succeed(self._offsets.get(queue))
 
     def known(self, queue: MessageQueue) -> int | None:
-        """The same at once."""
+        """Return the same without a Deferred."""
         return self._offsets.get(queue)
 
     def update(self, queue: MessageQueue, offset: int) -> None:
-        """Remember until it is saved."""
+        """Remember the offset until it is saved."""
         if self._offsets.get(queue) != offset:
             self._offsets[queue] = offset
             self._changed = True
 
     def persist(self, queues: Iterable[MessageQueue]) -> Deferred[None]:
-        """Save the file, of all queues, if anything changed."""
+        """Save the offsets of all queues if any has changed."""
         if not self._changed:
             return succeed(None)
         self._changed = False
@@ -160,4 +160,4 @@ class LocalOffsets:
         self._log.error("the offsets are not saved: {error}", error=failure.value)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Nobody else goes on: the offset stays for the next time."""
+        """Keep the offset: no other member continues from it."""

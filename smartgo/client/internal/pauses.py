@@ -1,4 +1,4 @@
-"""Waiting that can be ended all at once."""
+"""Pauses of coroutines that can all be ended at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pauses:
         self._ended = False
 
     def of(self, seconds: float) -> Deferred[None]:
-        """Fire after so long, or when all pauses are ended. Cancelling is supported."""
+        """Fire after a number of seconds, or when all pauses are ended. The Deferred can be cancelled."""
         pause: Deferred[None] = Deferred(self._cancel)
         if self._ended:
             pause.callback(None)
@@ -26,7 +26,7 @@ class Pauses:
         return pause
 
     def end(self) -> None:
-        """End all pauses, those to come too."""
+        """End all pauses, including future ones."""
         self._ended = True
         for pause, timer in list(self._timers.items()):
             timer.cancel()

@@ -1,5 +1,5 @@
 """
-What a push consumer holds of one queue: messages pulled and not yet done with.
+The messages of one queue that a push consumer has pulled and not yet consumed.
 
 Source: C{client/impl/consumer/ProcessQueue.java}.
 """
@@ -76,13 +76,13 @@ class ProcessQueue:
 
     @property
     def size(self) -> int:
-        """Bytes of the bodies held."""
+        """Return the bytes of the bodies held."""
         return self._size
 
     # -- in and out ------------------------------------------------------------------------------------------
 
     def put(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Take what a pull brought; offsets rise from pull to pull."""
+        """Add the messages of a pull; offsets rise from pull to pull."""
         for message in messages:
             if message.queue_offset not in self._held:
                 self._held[message.queue_offset] = message
@@ -90,7 +90,7 @@ class ProcessQueue:
                 self._size += len(message.body)
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Let messages go that are done with; those that are not held any more do not matter."""
+        """Remove messages that are consumed; those that are no longer held are ignored."""
         for message in messages:
             if message in self:
                 del self._held[message.queue_offset]
@@ -102,7 +102,7 @@ class ProcessQueue:
             room.callback(None)
 
     def first(self, count: int) -> list[ReceivedMessage]:
-        """Return the first messages held, C{count} at most; they stay."""
+        """Return the first messages held, at most C{count}, without removing them."""
         found: list[ReceivedMessage] = []
         for offset in self._order:
             if len(found) == count:
@@ -114,14 +114,14 @@ class ProcessQueue:
 
     @property
     def commit_offset(self) -> int:
-        """Where the group stands: the lowest offset not done with, or where the next pull goes on."""
+        """Return the offset to commit: the lowest one that is not consumed, or that of the next pull."""
         return self._order[0] if self._order else self.next_offset
 
     # -- flow control ----------------------------------------------------------------------------------------
 
     @property
     def full(self) -> str | None:
-        """Why no more is to be pulled now; C{None} where more may be."""
+        """Return the reason why pulling must pause; C{None} if it may continue."""
         limits = self._thresholds
         if len(self._held) > limits.count:
             return f"{len(self._held)} messages are held, more than {limits.count}"
@@ -132,7 +132,7 @@ class ProcessQueue:
         return None
 
     def room(self) -> Deferred[None]:
-        """Fire when the queue is no longer full, or was dropped; for the one who pulls."""
+        """Fire when the queue is no longer full, or was dropped; only its pulls may wait for that."""
         waiter: Deferred[None] = Deferred(self._no_waiter)
         if self.full is None or self.dropped:
             waiter.callback(None)
@@ -153,7 +153,7 @@ class ProcessQueue:
             room.callback(None)
 
     def begin(self) -> None:
-        """A listener call begins."""
+        """Count a listener call that begins."""
         self.running += 1
 
     def ended(self, now: float) -> None:
@@ -166,7 +166,7 @@ class ProcessQueue:
                 waiter.callback(None)
 
     def idle(self) -> Deferred[None]:
-        """Fire when no listener call is under way. Cancelling is supported."""
+        """Fire when no listener call is in progress. The Deferred can be cancelled."""
         waiter: Deferred[None] = Deferred(self._forget_idle)
         if self.running:
             self._idle.append(waiter)
@@ -191,7 +191,7 @@ class ProcessQueue:
 
     def info(self, committed: int, now: float, wall_ms: int) -> ProcessQueueInfo:
         """
-        Describe it to tools.
+        Return the figures of the queue for tools.
 
         @param committed: where the group stands as far as brokers were told.
         @param now: clock, in seconds; C{wall_ms} the same moment by the wall clock.

@@ -1,5 +1,5 @@
 """
-The pulls of one queue of a push consumer, one after another for as long as the queue is ours.
+The pulls of one queue of a push consumer, one after another as long as the queue is assigned to it.
 
 Source: C{client/impl/consumer/DefaultMQPushConsumerImpl.java}, C{pullMessage}.
 """
@@ -77,12 +77,12 @@ class Pulling:
         self._work: Deferred[None] | None = None
 
     def start(self) -> None:
-        """Begin to pull."""
+        """Start pulling."""
         self._work = Deferred.fromCoroutine(self._run())
         self._work.addErrback(self._ended)
 
     def stop(self) -> None:
-        """Pull no more; what is held stays."""
+        """Stop pulling; the messages held stay."""
         self._stopped = True
         work, self._work = self._work, None
         if work is not None:
@@ -131,7 +131,7 @@ class Pulling:
         return self._take(result, now - begin)
 
     def _to_commit(self) -> int | None:
-        """Where the group stands, if the broker keeps that."""
+        """Return the offset to commit with a pull, if the broker stores offsets."""
         held = self.held
         if not self._settings.shares:
             return None

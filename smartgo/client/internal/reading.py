@@ -1,5 +1,5 @@
 """
-Queues read from place to place, as no member of any group: nothing is kept of it at brokers.
+Reading of queues between offsets without a group: brokers store nothing about it.
 
 Messages come as their records (L{smartgo.client.internal.records}); L{smartgo.client.pullconsumer} reads them as
 applications do.
@@ -34,7 +34,7 @@ from smartgo.schema.message import COMPRESSED
 
 
 class Pulled(NamedTuple):
-    """What a pull brought."""
+    """The result of a pull."""
 
     messages: list[FoundMessage]
     next_offset: int
@@ -43,7 +43,7 @@ class Pulled(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What is to be read of one queue: from C{begin} to before C{end}."""
+    """A range of one queue: from C{begin} to before C{end}."""
 
     queue: MessageQueue
     begin: int
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 class QueueQueries:
     """
-    Asks brokers about queues and what is in them.
+    Queries of queues and their messages at brokers.
 
     All methods raise L{PeerRefused<smartgo.errors.PeerRefused>} where a broker declines, and
     L{CallFailed<smartgo.errors.CallFailed>} where it does not answer.
@@ -71,22 +71,22 @@ class QueueQueries:
         self._address = address_of
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        """Return the offset of the first message that is there, and that of the next one to come."""
+        """Return the offset of the first message of a queue, and that of the next one to come."""
         return await self._queues.bounds(await self._address(queue.broker_name), queue.topic, queue.queue_id)
 
     async def offset_from(self, queue: MessageQueue, from_ms: int) -> int:
-        """Return an offset before which nothing was stored at a time or later; few older ones may lie behind it."""
+        """Return an offset such that all messages stored at a time or later follow it; a few older ones may, too."""
         address = await self._address(queue.broker_name)
         # Brokers look for the nearest message, which may be any of several of one time: a moment earlier it is not.
         return await self._queues.nearest(address, queue.topic, queue.queue_id, max(0, from_ms - 1))
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """Return where a group stands in a queue; C{None} where it has no position."""
+        """Return the offset of a group in a queue; C{None} if it has none."""
         address = await self._address(queue.broker_name)
         return await self._queues.committed(address, group, queue.topic, queue.queue_id)
 
     async def spans(self, queues: Sequence[MessageQueue], from_ms: int = 0) -> list[Span]:
-        """Return what of some queues was stored at a time or later, to their ends; a few older ones may be there."""
+        """Return the ranges of queues stored at a time or later, to their ends; a few older messages may be in them."""
         found = []
         for queue in queues:
             low, high = await self.bounds(queue)
@@ -103,7 +103,7 @@ class QueueQueries:
         hold: float = 0,
     ) -> Pulled:
         """
-        Read messages of a queue; of those with other tags than wanted some may come too.
+        Read messages of a queue; some with other tags than those asked for may be included.
 
         @param limit: so many at most; brokers have limits of their own.
         @param hold: seconds that the broker may wait for one to come.
@@ -145,7 +145,7 @@ class QueueQueries:
             yield pulled._replace(messages=last)
 
     async def piece(self, queue: MessageQueue, begin: int, end: int) -> list[FoundMessage]:
-        """Return what lies between two offsets of a queue."""
+        """Return the messages between two offsets of a queue."""
         found: list[FoundMessage] = []
         async with aclosing(self.scan(Span(queue, begin, end))) as pulls:
             async for pulled in pulls:

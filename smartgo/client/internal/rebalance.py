@@ -1,5 +1,5 @@
 """
-Who in a group reads which queues.
+Strategies that assign the queues of a topic to the members of a group.
 
 Every member of a group runs the same strategy over the same sorted lists and takes its own share; nobody coordinates.
 The shares must therefore be those of Java's client to the last queue, as groups may be mixed.
@@ -22,7 +22,7 @@ VIRTUAL_NODES: Final = 10
 
 
 class IAllocateStrategy(Interface):
-    """Shares the queues of a topic among the members of a group."""
+    """A strategy that shares the queues of a topic among the members of a group."""
 
     name = Attribute("What Java calls it; members of a group that use different strategies get wrong shares.")
 
@@ -44,14 +44,14 @@ def sorted_ids(client_ids: Iterable[str]) -> list[str]:
 
 @implementer(IAllocateStrategy)
 class Averagely:
-    """Neighbouring queues to each member, the first members one more; the usual one."""
+    """Each member gets neighbouring queues, the first members one more; this is the default."""
 
     name = "AVG"
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return our slice."""
+        """Return the member's slice of the queues."""
         if client_id not in client_ids:
             return []
         index = client_ids.index(client_id)
@@ -64,14 +64,14 @@ class Averagely:
 
 @implementer(IAllocateStrategy)
 class AveragelyByCircle:
-    """The queues are dealt out like cards."""
+    """Each member in turn gets the next queue (round robin)."""
 
     name = "AVG_BY_CIRCLE"
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return every so-manieth queue."""
+        """Return the member's queues: every n-th one for n members."""
         if client_id not in client_ids:
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])
@@ -79,7 +79,7 @@ class AveragelyByCircle:
 
 @implementer(IAllocateStrategy)
 class ByConfig:
-    """The application says which queues; those that do not exist are simply empty."""
+    """The application names the queues of each member; queues that do not exist are ignored."""
 
     name = "CONFIG"
 
@@ -92,7 +92,7 @@ class ByConfig:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the given queues of this topic, whoever else is there."""
+        """Return the given queues of this topic, whatever other members there are."""
         topics = {one.topic for one in queues}
         return [one for one in self._queues if one.topic in topics]
 
@@ -117,7 +117,7 @@ class ConsistentHash:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues that fall to us."""
+        """Return the queues whose next member on the ring is this one."""
         if client_id not in client_ids:
             return []
         ring: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Records of messages as brokers give them: not unpacked, whoever looks at one may not want its body."""
+"""Stored messages as brokers return them, not decompressed, as not every reader needs the body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smartgo.schema.record import decode
 
 
 class FoundMessage(NamedTuple):
-    """A message that was found."""
+    """A stored message that was found at a broker."""
 
     broker: str
     raw: bytes
@@ -23,32 +23,32 @@ class FoundMessage(NamedTuple):
 
     @property
     def properties(self) -> dict[str, str]:
-        """All of them."""
+        """All properties, by name."""
         return properties.decode(self.stored.properties)
 
     @property
     def message_id(self) -> str:
-        """The id that its producer gave it, else its offset id."""
+        """The producer's unique id, or the offset id if there is none."""
         return self.properties.get(properties.UNIQ_KEY, self.stored.message_id)
 
     @property
     def tag(self) -> str:
-        """Its tag, C{""} for none."""
+        """The tag; C{""} if it has none."""
         return self.properties.get(properties.TAGS, "")
 
     @property
     def keys(self) -> list[str]:
-        """The words it can be searched by."""
+        """The keys by which it can be searched for."""
         return properties.split_keys(self.properties.get(properties.KEYS, ""))
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue it is in."""
+        """The queue that holds it."""
         return MessageQueue(self.stored.topic, self.broker, self.stored.queue_id)
 
 
 def found(raw: bytes, broker: str) -> FoundMessage:
-    """Return a message of the bytes that a broker gave. @raise CallFailed: they are no message."""
+    """Decode a message that a broker returned. @raise CallFailed: the bytes are no message."""
     try:
         return FoundMessage(broker, raw, decode(raw))
     except BadRecord as error:
@@ -78,6 +78,6 @@ def all_of(body: bytes, broker: str) -> list[FoundMessage]:
 
 
 def readable(found: Iterable[FoundMessage]) -> list[ReceivedMessage]:
-    """Return messages as consumers get them; one whose body cannot be unpacked is left out, with a warning."""
+    """Return messages as consumers get them; one that cannot be decompressed is left out, with a warning."""
     messages = [received_if_readable(one.stored, one.broker) for one in found]
     return [one for one in messages if one is not None]

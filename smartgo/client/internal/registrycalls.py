@@ -1,5 +1,5 @@
 """
-Questions to registries that share nothing: any one may be down, slow, begun anew and empty, or wrong (reliability H7).
+Requests to several independent registries, any of which may be down, slow, empty or wrong (reliability H7).
 
 One of them is asked, chosen by chance at the start; the next is, where that one fails or knows nothing. So a registry
 that has just started, and does not yet know all brokers, does not make topics vanish that another one knows.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Asks(Protocol):
-    """The part of L{smartgo.remoting.client.RemotingClient} that asking needs."""
+    """The part of L{smartgo.remoting.client.RemotingClient} that requests need."""
 
     def ask(self, address: str, command: Command, timeout: float = ...) -> Deferred[Command]:
         """Send a request; fires with the response, whatever its code."""
@@ -39,7 +39,7 @@ def _whole(answer: Command) -> Command:
 
 class RegistryCalls:
     """
-    Asks one registry of several.
+    Requests to one registry of several.
 
     @ivar addresses: C{host:port} of each.
     """

@@ -42,7 +42,7 @@ NEW_TOPIC_QUEUES: Final = 4
 
 class TopicRoute(msgspec.Struct, frozen=True):
     """
-    Where one topic's queues are.
+    The route of one topic: its brokers and queues.
 
     @ivar publish: the queues that messages may be sent to.
     @ivar subscribe: the queues that messages may be read from, sorted.
@@ -76,7 +76,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
 
 
 def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Return the queues to read from: all of brokers where the topic is readable."""
+    """Return the queues to read from: all queues of the brokers where the topic is readable."""
     return tuple(
         sorted(
             {
@@ -90,7 +90,7 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
 
 
 def route_of(topic: str, data: TopicRouteData) -> TopicRoute:
-    """Return the route that the registry's data mean for a topic."""
+    """Return the route of a topic from the registry's data."""
     brokers = {one.broker_name: dict(one.broker_addrs) for one in data.broker_datas if one.broker_addrs}
     return TopicRoute(publish_queues(topic, data), subscribe_queues(topic, data), brokers)
 
@@ -113,7 +113,7 @@ def parse_registries(text: str) -> tuple[str, ...]:
 
 class RouteCache:
     """
-    Routes of the topics that are in use.
+    A cache of the routes of all topics in use.
 
     @ivar on_change: called with a topic's name when its route is known for the first time or has changed.
     """
@@ -140,12 +140,12 @@ class RouteCache:
         self.on_change: Callable[[str], None] = lambda topic: None
 
     def start(self) -> None:
-        """Refresh from now on."""
+        """Start the periodic refresh."""
         if not self._loop.running:
             self._loop.start(REFRESH, now=False)
 
     def stop(self) -> None:
-        """Refresh no more."""
+        """Stop the periodic refresh."""
         if self._loop.running:
             self._loop.stop()
         if self._soon is not None:
@@ -165,11 +165,11 @@ class RouteCache:
     # -- what is known ---------------------------------------------------------------------------------------
 
     def known(self, topic: str) -> TopicRoute | None:
-        """Return the route of a topic that exists, if it has been asked for and found."""
+        """Return the cached route of a topic; C{None} if there is none."""
         return None if topic in self._templates else self._routes.get(topic)
 
     def address(self, broker_name: str, broker_id: int = MASTER) -> str | None:
-        """Return the address of a broker of a known route, C{None} where there is none of that id."""
+        """Return the address of a broker of a known route; C{None} if there is no broker of that id."""
         return self._brokers.get(broker_name, {}).get(broker_id)
 
     def nearest_address(self, broker_name: str, broker_id: int = MASTER) -> tuple[str, int] | None:
@@ -195,16 +195,16 @@ class RouteCache:
     # -- asking ----------------------------------------------------------------------------------------------
 
     def want(self, topic: str) -> None:
-        """Ask for this topic at every refresh even while it does not exist."""
+        """Look a topic up at every refresh even while it does not exist."""
         self._wanted[topic] = None
 
     def unwant(self, topic: str) -> None:
-        """Take L{want} back."""
+        """Undo L{want}."""
         self._wanted.pop(topic, None)
 
     def find(self, topic: str) -> Deferred[TopicRoute]:
         """
-        Return the route of a topic, known or asked for now. Cancelling is not supported.
+        Return the route of a topic, from the cache or the registry. The Deferred cannot be cancelled.
 
         @raise PeerRefused: through the Deferred: with code 17, no broker has this topic.
         @raise NotConnected: through the Deferred: no registry can be reached.
@@ -216,7 +216,7 @@ class RouteCache:
 
     def find_for_sending(self, topic: str) -> Deferred[TopicRoute]:
         """
-        Return the route of a topic, or of the template where there is no such topic: the first send creates it.
+        Return the route of a topic, or the template's if there is no such topic and the first send creates it.
 
         @raise PeerRefused: through the Deferred: with code 17, neither exists.
         @raise NotConnected: through the Deferred: no registry can be reached.
@@ -247,7 +247,7 @@ class RouteCache:
         return route
 
     def refresh(self) -> Deferred[None]:
-        """Ask for all topics in use again; fires when that is done, and never fails."""
+        """Refresh the routes of all topics in use; fires when that is done, and never fails."""
         return Deferred.fromCoroutine(self._refresh())
 
     async def _refresh(self) -> None:
@@ -267,7 +267,7 @@ class RouteCache:
         self._deaf = False
 
     def _missed(self, topic: str) -> None:
-        """No registry knows a topic that we know."""
+        """Handle a cached topic that no registry knows any more."""
         now = self._clock.seconds()
         if now - self._missing.setdefault(topic, now) >= GONE:
             self._forget(topic)
@@ -281,7 +281,7 @@ class RouteCache:
         self.on_change(topic)
 
     async def _ask(self, topic: str) -> TopicRoute:
-        """Ask for a topic; those who ask meanwhile get the same answer."""
+        """Look up a topic; callers that ask meanwhile get the same answer."""
         waiting = self._asking.get(topic)
         if waiting is not None:
             waiter: Deferred[TopicRoute] = Deferred()
@@ -323,7 +323,7 @@ class RouteCache:
 
     async def ask_registry(self, command: Command) -> Command:
         """
-        Ask one registry; return its answer, a success.
+        Send a request to one registry; return its response, a success.
 
         @raise PeerRefused: all that answered did so with an error code.
         @raise CallFailed: none of them answered.

@@ -1,5 +1,5 @@
 """
-Stored messages found at brokers: by their place in a log, and by the index.
+Search of stored messages at brokers: by offset id, and by key in the index.
 
 Brokers find by hashes of keys, and know times to the second alone: what they bring is looked through here.
 
@@ -29,7 +29,7 @@ _SECOND: Final = 1000  # ms: an entry of the index may look that much older than
 
 class BrokerSearch:
     """
-    Asks brokers, given by name with their addresses, all at once.
+    Searches of several brokers at once, given by name with their addresses.
 
     All methods raise L{PeerRefused<smartgo.errors.PeerRefused>} where one declines, and
     L{CallFailed<smartgo.errors.CallFailed>} where one does not answer and the questions may not go on without it.
@@ -40,7 +40,7 @@ class BrokerSearch:
 
     async def by_offset_id(self, id: str, brokers: Mapping[str, str]) -> FoundMessage | None:
         """
-        Return the message that has this offset id; C{None}: no broker has it.
+        Return the message with an offset id; C{None} if no broker has it.
 
         One that does not answer is nothing to those who find it at another.
 
@@ -66,7 +66,7 @@ class BrokerSearch:
         self, topic: str, key: str, brokers: Mapping[str, str], begin_ms: int = 0, end_ms: int = INT64_MAX
     ) -> list[FoundMessage]:
         """
-        Return messages of a topic that have a key, oldest first, L{KEY_LIMIT} of each broker at most.
+        Return the messages of a topic that have a key, oldest first, at most L{KEY_LIMIT} of each broker.
 
         @param begin_ms: stored at this time or later; C{end_ms} or earlier; wall clock.
         """
@@ -76,7 +76,7 @@ class BrokerSearch:
         )
 
     async def by_unique_key(self, topic: str, id: str, brokers: Mapping[str, str]) -> list[FoundMessage]:
-        """Return the messages of a topic that their producer gave an id, oldest first; several where it sent again."""
+        """Return the messages of a topic with a producer's unique id, oldest first; several if the producer retried."""
         header = QueryMessageRequest(topic, id, UNIQUE_LIMIT, 0, INT64_MAX, unique_key_query=True)
         return await self._indexed(brokers, header, lambda one: one.properties.get(properties.UNIQ_KEY) == id)
 

@@ -1,5 +1,5 @@
 """
-What becomes of messages that could not be consumed: the broker delivers them again later, or puts them aside.
+Return of messages that could not be consumed: the broker redelivers them, or moves them to the dead letters.
 
 Source: C{client/impl/consumer/DefaultMQPushConsumerImpl.java}, C{sendMessageBack}.
 """
@@ -31,7 +31,7 @@ _NOT_SENT_AGAIN: Final = frozenset(
 
 
 class SendBack:
-    """Gives messages of one group back."""
+    """The return of one group's messages to the broker."""
 
     _log = Logger()
 
@@ -46,7 +46,7 @@ class SendBack:
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """
-        Have the broker that holds a message deliver it again; where that fails, send a copy to the retry topic.
+        Make the broker of a message redeliver it; if that fails, send a copy to the retry topic.
 
         @param delay_level: see L{smartgo.client.listening.ConsumeLater}.
         @return: whether somebody took it.

@@ -1,5 +1,5 @@
 """
-How messages reach brokers: which queue, how often, how long, in which form.
+Sends: the choice of the queue, attempts, time-outs, and the form of requests.
 
 Source: C{client/impl/producer/DefaultMQProducerImpl.java}, C{client/latency/MQFaultStrategy.java} without its
 penalties, which are off in Java too.
@@ -69,7 +69,7 @@ class Prepared:
     @classmethod
     def batch(cls, client: Client, messages: Sequence[Message]) -> Prepared:
         """
-        Make one request of several messages of one topic.
+        Prepare several messages of one topic as one request.
 
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: there are none, too many, or such as cannot be in a batch.
@@ -103,7 +103,7 @@ class Prepared:
         return made
 
     def request(self, group: str, queue: MessageQueue) -> Command:
-        """Return the request for one queue; made anew for each attempt, as it gets an opaque."""
+        """Return a new request for one queue; each attempt needs its own, as it gets an opaque."""
         times, limit = self.reconsume
         header = SendRequestV2(
             producer_group=group,
@@ -125,7 +125,7 @@ class Prepared:
 
 class Sender:
     """
-    Sends on behalf of one producer group.
+    The sends of one producer group.
 
     @ivar group: the group.
     """
@@ -147,7 +147,7 @@ class Sender:
 
     def prepare(self, message: Message) -> Prepared:
         """
-        Bring a message into the form in which it is sent.
+        Prepare a message for sending.
 
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: no broker would take it.
@@ -155,7 +155,7 @@ class Sender:
         return Prepared(self._client, message, self._compress_from)
 
     def deadline(self, timeout: float | None) -> float:
-        """Return the moment at which a send that begins now is over."""
+        """Return the deadline of a send that begins now."""
         now: float = self._client.env.clock.seconds()
         return now + (self._timeout if timeout is None else timeout)
 
@@ -173,7 +173,7 @@ class Sender:
 
     async def send(self, prepared: Prepared, deadline: float) -> SendResult:
         """
-        Send to the queues in turn; after a failure that another broker may not have, to another one.
+        Send to the next queue; after a failure that another broker may not have, retry at another broker.
 
         @raise PeerRefused: the broker declined, for a reason that is the same everywhere, or the last one asked did.
         @raise CallFailed: the last broker asked did not answer, or there was no time for one.
@@ -201,7 +201,7 @@ class Sender:
 
     async def send_to(self, prepared: Prepared, queue: MessageQueue, deadline: float) -> SendResult:
         """
-        Send to one queue, once.
+        Send to one queue, in one attempt.
 
         @raise PeerRefused: the broker declined.
         @raise CallFailed: it did not answer.
@@ -223,7 +223,7 @@ class Sender:
 
     async def tell(self, prepared: Prepared, queue: MessageQueue | None = None) -> None:
         """
-        Send without asking for an answer.
+        Send one way, without an answer.
 
         @raise CallFailed: there is no way to the broker.
         """
@@ -238,7 +238,7 @@ class Sender:
         return address
 
     def _choose(self, topic: str, queues: Sequence[MessageQueue], failed: str) -> MessageQueue:
-        """The next queue in turn, from a start by chance; not of the broker that failed where there is another."""
+        """Return the next queue, round robin from a random start; of a broker that did not fail, if there is one."""
         turn = self._turns.get(topic)
         if turn is None:
             turn = self._client.env.random.below(len(queues))

@@ -28,7 +28,7 @@ from smartgo.schema.record import decode
 
 @implementer(IRequestProcessor)
 class ServedRequests:
-    """Answers the requests of brokers on behalf of a client's consumers."""
+    """The processor of brokers' requests to a client's consumers."""
 
     codes = frozenset(
         {
@@ -46,15 +46,15 @@ class ServedRequests:
         self._consumers = consumers
 
     def refuses(self) -> bool:
-        """Never."""
+        """Return C{False}: a client is never too busy."""
         return False
 
     def run_ended(self) -> None:
-        """Nothing is left over from a run."""
+        """Do nothing: no work is left for the end of a run."""
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
-        Answer.
+        Answer a request of a broker.
 
         @raise RequestRefused: no consumer of that group is here.
         """

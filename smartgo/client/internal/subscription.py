@@ -21,7 +21,7 @@ _BY_TAG: Final = "TAG"
 
 def subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
     """
-    Return what a group wants of a topic, as heartbeats tell it.
+    Return the subscription of a group to a topic, in the form of heartbeats.
 
     @param expression: such as C{TagA || TagB}.
     @param version_ms: wall clock; brokers keep the newest of a group's.
@@ -37,7 +37,7 @@ def subscription(topic: str, expression: str, version_ms: int) -> SubscriptionDa
 
 
 def lets_in(data: SubscriptionData, tag: str) -> bool | None:
-    """Tell whether a subscription lets a message with this tag in; C{None}: it is none by tags, its broker knows."""
+    """Return whether a subscription matches a tag; C{None} if it is not by tags, so that only the broker knows."""
     if data.expression_type not in ("", _BY_TAG):
         return None
     if data.sub_string in ("", EVERYTHING) or not data.tags_set:
@@ -46,7 +46,7 @@ def lets_in(data: SubscriptionData, tag: str) -> bool | None:
 
 
 def wanted(messages: Iterable[ReceivedMessage], data: SubscriptionData) -> list[ReceivedMessage]:
-    """Return the messages that are really meant: brokers compare hashes of tags, which may be equal by chance."""
+    """Return the messages whose tags match: brokers compare hashes of tags only, which may collide."""
     if not data.tags_set:
         return list(messages)
     return [one for one in messages if one.tag in data.tags_set]
