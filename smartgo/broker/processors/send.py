@@ -24,7 +24,8 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
-from smartgo.schema.properties import Rewriter, TagCodes, encode, join
+from smartgo.schema.properties import TagCodes, encode, join
+from smartgo.schema.propertyrewriter import Rewriter
 from smartgo.schema.responses import ResponseFrames
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
