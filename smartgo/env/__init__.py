@@ -1,1 +1,1 @@
-"""The only doors to the world: clock, network, threads, files, randomness and host."""
+"""The environment: clock, network, threads, files, randomness and host; nothing else reaches the outside world."""

@@ -128,7 +128,7 @@ class RealFiles:
     """The operating system's files, created 0600 in directories 0700, never through a symlink (reliability X15)."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything."""
+        """Tell whether the path exists."""
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
@@ -187,7 +187,7 @@ class RealFiles:
             os.close(fd)
 
     def data_ranges(self, path: str, begin: int) -> Sequence[tuple[int, int]]:
-        """Ask for holes; pages that were read count as data, so all is asked before anything is read."""
+        """Return the ranges that are no holes; pages that were read count as data, so ask before reading."""
         found = []
         with open(path, "rb") as file:
             try:

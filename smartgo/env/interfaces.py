@@ -86,7 +86,7 @@ class IThreads(Interface):
 
 
 class IMapping(Interface):
-    """One file in memory."""
+    """One file mapped into memory."""
 
     path = Attribute("Where the file is.")
     size = Attribute("Its length, in bytes; fixed.")
@@ -109,17 +109,17 @@ class IMapping(Interface):
 
 
 class IDirectoryLock(Interface):
-    """A directory that is ours for now."""
+    """A locked directory."""
 
     def release() -> None:
-        """Let it go. Idempotent."""
+        """Release the lock. Idempotent."""
 
 
 class IFiles(Interface):
     """The file system. All methods block; the slow ones are called in a lane of L{IThreads}."""
 
     def exists(path: str) -> bool:
-        """Whether there is anything at C{path}."""
+        """Tell whether C{path} exists."""
 
     def is_directory(path: str) -> bool:
         """Whether C{path} is a directory."""
@@ -224,7 +224,7 @@ class IFiles(Interface):
 
 
 class IRandom(Interface):
-    """Chance."""
+    """Random numbers."""
 
     def below(limit: int) -> int:
         """An int from 0 to C{limit - 1}."""
@@ -266,7 +266,7 @@ class IHost(Interface):
 
 
 class IEnvironment(Interface):
-    """All doors together; one for a process, passed to whatever needs one."""
+    """All of the environment; one object for a process, passed to whatever needs it."""
 
     clock = Attribute("L{IClock}")
     network = Attribute("L{INetwork}")

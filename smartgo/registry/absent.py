@@ -23,7 +23,7 @@ class _Absent(NamedTuple):
 
 
 class AbsentMasters:
-    """By broker name, the one that had it for the longest time. Mutable, single-threaded."""
+    """The absent masters by broker name: of several, the one that had the name longest. Mutable, single-threaded."""
 
     def __init__(self, seconds: Callable[[], float], expiry: float) -> None:
         """
@@ -38,24 +38,24 @@ class AbsentMasters:
         return len(self._absent)
 
     def add(self, name: str, address: str, source: str, heard: float, since_ms: int) -> None:
-        """The connection of a master has ended."""
+        """Note that the connection of a master has ended."""
         known = self._absent.get(name)
         if known is None or since_ms <= known.since_ms or not self._counts(known):
             self._absent[name] = _Absent(address, source, heard, self._seconds(), since_ms)
 
     def back(self, name: str, address: str) -> None:
-        """This one is the master of the name: if it is the one that was absent, it is so no more."""
+        """Note that a master has registered again; drop its entry if it was the absent one."""
         known = self._absent.get(name)
         if known is not None and known.address == address:
             del self._absent[name]
 
     def expire(self) -> None:
-        """Forget those who have been away for too long."""
+        """Remove the masters that have been absent for longer than the expiry time."""
         self._absent = {name: one for name, one in self._absent.items() if self._counts(one)}
 
     def check(self, one: Registration, since_ms: int | None) -> None:
         """
-        Keep a name for the absent one for a while.
+        Refuse a name that is still reserved for its absent master.
 
         @param since_ms: since when C{one} is known to have been the master.
         @raise NameTaken: another one asks for it too soon.

@@ -26,12 +26,12 @@ class Access:
         self._brokers = Networks(broker_allow)
 
     def is_admin(self, asker: ConnectionEnds) -> bool:
-        """Whether an administrator may ask from there."""
+        """Tell whether requests from this address count as an administrator's."""
         return is_this_machine(asker) or asker.ip in self._admins
 
     def check_admin(self, asker: ConnectionEnds, what: str) -> None:
         """
-        Let administrators pass.
+        Refuse a request that does not come from an administrator.
 
         @param what: what is asked for.
         @raise NoPermission: this is none.
@@ -41,7 +41,7 @@ class Access:
 
     def check_broker(self, asker: ConnectionEnds) -> None:
         """
-        Let brokers pass.
+        Refuse a request that does not come from a network of brokers.
 
         @raise NoPermission: this is none.
         """

@@ -1,5 +1,5 @@
 """
-Registrations and farewells of brokers (103, 104, 322): by whom they are taken, and where they are read.
+Requests of brokers to register, unregister and compare versions (103, 104, 322).
 
 A registration belongs to the connection that it came over: over any other one a broker can neither be removed nor
 changed while the first is alive (L{BrokerRegistrations._ask}). Large tables are read in a thread: a body of 16 MiB
@@ -50,14 +50,14 @@ _TYPED_BODY_FROM: Final = 37
 
 
 class _Read(NamedTuple):
-    """What a body holds."""
+    """The content of a registration's body."""
 
     version: bodies.DataVersion
     queues: Any
 
 
 class BrokerRegistrations:
-    """Takes what brokers say of themselves."""
+    """Registers and unregisters brokers."""
 
     _log = Logger()
 
@@ -82,7 +82,7 @@ class BrokerRegistrations:
     # -- 103 ---------------------------------------------------------------------------------------------------
 
     def register(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
-        """Take a registration."""
+        """Register a broker."""
         self._access.check_broker(asker(peer))
         header = request.read(headers.RegisterBrokerRequest)
         digest = _digest(request, header)
@@ -223,7 +223,7 @@ class BrokerRegistrations:
     # -- 104, 322 ----------------------------------------------------------------------------------------------
 
     def unregister(self, peer: IPeer, request: Command) -> Answer:
-        """Take a farewell, over the connection that the broker registered over."""
+        """Unregister a broker; only over the connection that it registered over."""
         header = request.read(headers.UnregisterBrokerRequest)
         if self._routes.holds(header.broker_addr, peer) is False:
             raise NoPermission(f"{header.broker_addr} was registered over another connection")

@@ -25,7 +25,7 @@ class BrokerSeen(NamedTuple):
 
 
 class IRoutes(Interface):
-    """The route tables, to look at. Called on the reactor thread; what is returned is the caller's own."""
+    """Read access to the route tables. Called on the reactor thread; what is returned is the caller's own."""
 
     def topics() -> list[str]:
         """All topics that any broker serves."""

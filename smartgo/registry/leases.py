@@ -61,7 +61,7 @@ class Leases:
 
     def grant(self, name: str, address: str, since_ms: int) -> str:
         """
-        Return a lease that begins to count now.
+        Return a lease that is valid from now on.
 
         @param since_ms: since when this process is the master.
         """

@@ -1,4 +1,4 @@
-"""What one broker tells a registry of itself, and how that is declined."""
+"""The registration of one broker, and the errors that refuse one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TableFull(RequestRefused):
 
 
 class Registration(NamedTuple):
-    """What one broker says of itself."""
+    """What one broker registers."""
 
     cluster: str
     name: str

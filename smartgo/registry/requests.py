@@ -1,5 +1,5 @@
 """
-The registry's answers: request codes to the tables and back (docs/spec/registry#requests).
+The request codes that a registry answers (docs/spec/registry#requests).
 
 Codes that the registry does not know are answered 3 by the dispatcher. 217 means something else in every release: it is
 answered where it asks for keys by their value, and 3 where it is the REGISTER_TOPIC_IN_NAMESRV of 5.x.
@@ -195,7 +195,7 @@ class RegistryProcessor(Processor):
 
     def _check_owner(self, peer: IPeer, names: Iterable[str], what: str) -> None:
         """
-        Let administrators pass, and a broker where it is about nobody else.
+        Refuse a request about a broker that comes neither from an administrator nor from that broker.
 
         @raise NoPermission: this is neither.
         """
@@ -207,7 +207,7 @@ class RegistryProcessor(Processor):
 
     def _check_change(self, peer: IPeer) -> None:
         """
-        Let administrators pass, at their pace.
+        Refuse a change of settings that no administrator makes, or that exceeds the rate limit.
 
         @raise RequestRefused: this is none, or too fast.
         """
@@ -292,11 +292,11 @@ class RegistryListener(NullListener):
         self._routes = routes
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """Forget what was registered over it."""
+        """Remove the brokers that were registered over the connection."""
         self._gone(peer)
 
     def closed(self, peer: IPeer) -> None:
-        """Forget what was registered over it."""
+        """Remove the brokers that were registered over the connection."""
         self._gone(peer)
 
     def _gone(self, peer: IPeer) -> None:

@@ -31,7 +31,7 @@ EXPIRY = 120.0
 @implementer(IRoutes)
 class RouteTable:
     """
-    All routes. Mutable, single-threaded.
+    The routes of all topics and the registered brokers. Mutable, single-threaded.
 
     @ivar ordered: whether orders of topics are to be sent along with routes.
     """
@@ -164,9 +164,9 @@ class RouteTable:
 
     def unregister(self, address: str, name: str, broker_id: int) -> bool:
         """
-        Take a broker's farewell; return whether it was known.
+        Unregister a broker; return whether it was known.
 
-        RocketMQ removes whatever address has this name and id. Here it must be the one that says farewell, or a
+        RocketMQ removes whatever address has this name and id. Here it must be the one that unregisters, or a
         second master that was refused would take the first one down with it.
         """
         seen = self._live.get(address)
@@ -353,7 +353,7 @@ class RouteTable:
             del self._clusters[cluster]
 
     def _displace(self, address: str) -> None:
-        """Another process has this one's place now."""
+        """Remove a broker whose place another process has taken."""
         seen = self._live.pop(address)
         self._unlink(seen)
         if self._alive(seen):

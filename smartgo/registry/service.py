@@ -72,7 +72,7 @@ class RegistryService(Service):
         return now - self._stood_still
 
     def stood_still(self, seconds: float) -> None:
-        """This process did nothing for so long; what brokers said meanwhile has not been read yet."""
+        """Note that this process stood still for so long, so that brokers are not taken for silent meanwhile."""
         self._stood_still += seconds
 
     def load(self) -> None:

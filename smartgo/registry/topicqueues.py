@@ -21,7 +21,7 @@ UNIT, UNIT_SUB = 1, 2
 
 
 class TopicQueues:
-    """The table. Mutable, single-threaded."""
+    """The queues of topics by topic and broker name. Mutable, single-threaded."""
 
     def __init__(self, limit: int) -> None:
         """
@@ -62,7 +62,7 @@ class TopicQueues:
     # -- changes -------------------------------------------------------------------------------------------
 
     def serve(self, name: str, queues: Mapping[str, QueueData]) -> None:
-        """A broker has these topics, besides those it had."""
+        """Add topics to those that a broker serves."""
         self._topics_of.setdefault(name, set()).update(queues)
         table = self._queues
         for topic, queue in queues.items():

@@ -89,7 +89,7 @@ def lists(counts: ndarray[Any, Any]) -> pa.Array:
 
 def merged(parts: Sequence[tuple[ndarray[Any, Any], pa.Array]], count: int) -> pa.Array:
     """
-    Put arrays together, each row at its place.
+    Merge arrays, each row at its position.
 
     @param parts: which rows, as numbers, and their values; together all rows once.
     """

@@ -1,4 +1,4 @@
-"""Bodies by columns: their checksums, and what compressed ones were before."""
+"""Bodies by columns: verification of checksums, and decompression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEAL_END: Final = 2
 
 
 def checksums_hold(view: memoryview, columns: Columns) -> ndarray[Any, Any]:
-    """Tell of which records the body's checksum is right, and the whole record's where there is one."""
+    """Verify the checksums of bodies, and of whole records where they have one; return the rows that hold."""
     begin, end = columns.spans["body"]
     found = [crc32(view[low:high]) for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
     holds: ndarray[Any, Any] = (np.array(found, "u4") ^ columns.values["crc"].view("u4")) & _LOW_31 == 0
@@ -47,16 +47,16 @@ class Inflated(NamedTuple):
     Bodies as their producers wrote them, of the first rows.
 
     @ivar bodies: null where that cannot be told.
-    @ivar faults: why, by row.
+    @ivar failures: by row, the reason why its body could not be decompressed.
     """
 
     bodies: pa.Array
-    faults: dict[int, str]
+    failures: dict[int, str]
 
 
 def inflated(view: memoryview, columns: Columns, limit: int, most: int) -> Inflated:
     """
-    Decompress the bodies that say to be compressed.
+    Decompress the bodies that are flagged as compressed.
 
     @param limit: the most bytes one body may grow to.
     @param most: end after the row with which the bodies decompressed exceed this many bytes together.
@@ -64,7 +64,7 @@ def inflated(view: memoryview, columns: Columns, limit: int, most: int) -> Infla
     flags = columns.values["sys_flag"]
     packed = np.flatnonzero(flags & COMPRESSED)
     count = len(flags)
-    faults: dict[int, str] = {}
+    failures: dict[int, str] = {}
     opened: list[bytes | None] = []
     total = 0
     begin, end = columns.spans["body"]
@@ -75,7 +75,7 @@ def inflated(view: memoryview, columns: Columns, limit: int, most: int) -> Infla
             opened.append(plain)
         except (BadCompression, BodyTooLong) as error:
             opened.append(None)
-            faults[row] = f"the body cannot be decompressed: {error}"
+            failures[row] = f"the body cannot be decompressed: {error}"
         if total > most:
             count = row + 1
             break
@@ -83,4 +83,4 @@ def inflated(view: memoryview, columns: Columns, limit: int, most: int) -> Infla
     parts = [(stored, texts(view, begin[stored], end[stored], pa.binary()))]
     if opened:
         parts.append((packed[: len(opened)], pa.array(opened, pa.binary())))
-    return Inflated(merged(parts, count), faults)
+    return Inflated(merged(parts, count), failures)

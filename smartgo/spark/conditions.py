@@ -1,5 +1,5 @@
 """
-What rows are wanted, as far as it can be told by columns alone: from pushed filters and from the options.
+The conditions that select rows by columns alone, from pushed filters and from the options.
 
 Spark looks at every row again, so a condition that is left out here costs time and never rows.
 """
@@ -42,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A column that is to be one of some numbers."""
+    """The condition that a column equals one of some numbers."""
 
     column: str
     values: frozenset[int]
@@ -75,7 +75,7 @@ class Conditions:
         return self.topics is not None or self.topic_pattern is not None
 
     def and_topics(self, topics: Iterable[str]) -> Conditions:
-        """Return these conditions, and that the topic be one of some."""
+        """Return these conditions with the topic limited to some names."""
         wanted = frozenset(topics)
         kept = wanted if self.topics is None else wanted & self.topics
         return replace(self, topics=kept)

@@ -1,4 +1,4 @@
-"""C{spark.read.format("smartgo")}: the skin between Spark's data source interface and L{smartgo.spark.reader}."""
+"""C{spark.read.format("smartgo")}: Spark's data source interface on L{smartgo.spark.reader}."""
 
 from __future__ import annotations
 
@@ -126,6 +126,6 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take note of filters, and leave them to Spark as well: what is passed over here it need not see."""
+        """Use filters to skip rows early; Spark applies them as well."""
         self._conditions = pushdown.take(self._conditions, filters)
         return filters

@@ -1,5 +1,5 @@
 """
-The door of this package to files: executors have no environment of smartgo's, only what lies on their disks.
+File access of this package: executors have no environment of smartgo's, only files on their disks.
 
 Files are read, never mapped: a mapping of a file that somebody shortens, or of a network mount that goes away, would
 end the worker with a signal.
@@ -52,7 +52,7 @@ def read_whole(path: str, limit: int) -> bytes | None:
 
 class FileReader:
     """
-    A file and a buffer of its own, used over and over: what is read is gone with the next read.
+    A file with a buffer that is reused: the next read overwrites what the last one returned.
 
     What is given out are memoryviews of that buffer; copy what is to be kept.
     """

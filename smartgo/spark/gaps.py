@@ -1,5 +1,5 @@
 """
-Where bytes of a CommitLog are missing: a file that is gone, emptied or shorter than it was made.
+Detection of missing bytes in a CommitLog: a file that is gone, emptied or shortened.
 
 Brokers name a log file by the offset of its first byte and make it at its full length, so the names and lengths alone
 tell. How far the newest file went they do not tell; the ConsumeQueues do, which name the records that were stored.

@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark can run on: asked before Spark is, whose own words do not tell what is missing."""
+"""A check for a Java that Spark can run on, made first because the errors of Spark do not name what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 @lru_cache(maxsize=1)
 def check_java() -> None:
     """
-    Make sure of a Java that Spark runs on: that of C{JAVA_HOME}, else the one on the C{PATH}.
+    Check that there is a Java that Spark runs on: that of C{JAVA_HOME}, else the one on the C{PATH}.
 
     What C{spark-submit} started has one already.
 

@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
 
 
@@ -106,7 +106,7 @@ def _end(sentence: str, status: int) -> int:
 
 
 def _run(given: argparse.Namespace, say: Say) -> bool:
-    """Do it; return whether there is damage. @raise SmartgoError: it cannot be done."""
+    """Run the job; return whether it found damage. @raise SmartgoError: it cannot run."""
     try:
         from plotly.offline import get_plotlyjs
         from pyspark.errors import PySparkException
@@ -154,7 +154,7 @@ def _session(master: str | None, progress: bool) -> SparkSession:
 
 
 def understood(text: str) -> SmartgoError | None:
-    """Find what one of our errors said in what Spark makes of it, which is a worker's traceback and more."""
+    """Return the message of an error of smartgo from Spark's error, which is a worker's traceback and more."""
     found = _OURS.findall(text)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The batch job's work: stores in, Parquet and the figures of the report out."""
+"""The batch job: counts the messages of stores, and writes Parquet files and the figures of the report."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LAST: Final = ("retries", "top_keys", "corrupt")
 
 
 class JobFailed(SmartgoError):
-    """Spark could not do it; the message is the first line of what it says."""
+    """Spark failed; the message is the first line of its error."""
 
 
 class ReportJob:
-    """Counts what is in some stores."""
+    """Counts the messages of some stores."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ReportJob:
 
     def prepare(self, spark: SparkSession, overwrite: bool) -> None:
         """
-        See whether the directory can be written to.
+        Check that the directory can be written to.
 
         @raise SettingError: something is in it, and C{overwrite} was not asked for.
         """
@@ -109,7 +109,7 @@ class ReportJob:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _clear(self, spark: SparkSession) -> None:
-        """Remove what an earlier run left, and nothing else: no report is to tell other figures than the tables."""
+        """Remove the files of an earlier run, and nothing else, so that no report disagrees with the tables."""
         for name in (REPORT, *jobtables.TABLES, *_LAST):
             files, path = _file_system(spark, self.path(name))
             files.delete(path, True)

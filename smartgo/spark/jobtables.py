@@ -1,5 +1,5 @@
 """
-What the batch job counts: tables of figures, each a DataFrame made of the messages of some stores.
+The tables of the batch job, each a DataFrame of figures made of the messages of some stores.
 
 All follow from one narrow copy of the messages (L{narrow}), which the job keeps while it works: the logs are read
 once, and the few messages of retry and dead-letter topics once more for where they came from.
@@ -40,8 +40,8 @@ _HOUR: Final = 3600
 
 def narrow(messages: DataFrame) -> DataFrame:
     """
-    Take what all tables are made of from a table of messages: one row a message, without bodies and properties; and a
-    row for each damaged region.
+    Select the columns that all tables need: one row a message, without bodies and properties, and a row for each
+    damaged region.
     """
     region = f.col(CORRUPT)
     return messages.select(

@@ -37,7 +37,7 @@ _NOTHING: Final = bytes(BLANK_SIZE)
 
 class DataLost(StoreError):
     """
-    What a stream was to read next is not there any more, or never was.
+    The next messages of a stream are not there any more, or never were.
 
     @ivar store: the directory.
     """
@@ -52,7 +52,7 @@ class DataLost(StoreError):
 
 class LogFollower:
     """
-    Follows the end of one log. Look often: a look costs as much as was written since the last.
+    Follows the end of one log. A look costs as much as was written since the last one, so look often.
 
     @ivar minimum: physical offset at which the log begins, as of the last look.
     @ivar end: physical offset before which all may be read.
@@ -73,7 +73,7 @@ class LogFollower:
 
     def look(self, files: Sequence[NamedFile]) -> int:
         """
-        See how far the log goes now.
+        Find the current end of the log.
 
         @param files: those there are, in the order of their offsets.
         @return: L{end}.
@@ -119,14 +119,14 @@ class LogFollower:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
-        """The last file that something was written to; those after it were made ahead."""
+        """Return the last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
             if self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
                 return file
         return None
 
     def _still_there(self, files: Sequence[NamedFile]) -> bool:
-        """Whether the last record that was checked is as it was, or was removed in due course."""
+        """Tell whether the last record that was checked is unchanged, or expired with its file."""
         at, head = self._witness
         for file in files:
             if file.base <= at < file.end:
@@ -166,7 +166,7 @@ class LogFollower:
         return True
 
     def _pass_over_old(self, file: NamedFile) -> None:
-        """Go to the last MiB of what lies behind the last record that was checked, by sizes and magics alone."""
+        """Skip to the last MiB behind the last record that was checked, by sizes and magics alone."""
         begins = [self.reached]
         while begins[-1] < file.end:
             data = self._read(file, begins[-1])
@@ -258,7 +258,7 @@ def next_record(files: Sequence[NamedFile], begin: int, position: int, end: int,
 
 def share(begins: Mapping[str, int], ends: Mapping[str, int], limit: int | None) -> dict[str, int]:
     """
-    Tell how far to go in each log, so that all together are about C{limit} bytes: each by its part of what waits.
+    Return the end of a micro-batch in each log, so that all are about C{limit} bytes, in proportion to what waits.
 
     @param begins: from where, by store; C{ends} up to where at most, for the same stores.
     @param limit: bytes, C{None} for all.

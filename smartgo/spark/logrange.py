@@ -10,7 +10,7 @@ from smartgo.schema.regions import Region
 @dataclass(frozen=True)
 class LogRange:
     """
-    A piece of one CommitLog file; all offsets are physical.
+    A range of one CommitLog file; all offsets are physical.
 
     @ivar store: root directory.
     @ivar path: the file.

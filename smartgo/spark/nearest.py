@@ -1,4 +1,4 @@
-"""Which name may have been meant."""
+"""Suggestion of the known name that is most like a misspelt one."""
 
 from __future__ import annotations
 

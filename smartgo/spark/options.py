@@ -50,7 +50,7 @@ class Position:
 @dataclass(frozen=True)
 class ReadOptions:
     """
-    What to read and how.
+    The options of a read, parsed.
 
     @ivar paths: store directories as given; may hold patterns.
     @ivar table: C{messages}, C{consumequeue} or C{index}.
@@ -132,7 +132,7 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
             if not is_subscribed(topic, found.topics, found.topic_pattern):
                 raise SettingError(f"option {name}: topic {topic} is not subscribed to")
             if found.queues is not None and queue_id not in found.queues:
-                raise SettingError(f"option {name}: queue {queue_id} of topic {topic} is none of the option queues")
+                raise SettingError(f"option {name}: queue {queue_id} of topic {topic} is not among the option queues")
     return found
 
 
@@ -147,7 +147,7 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError:
         paths = None
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise SettingError(f"option paths: {several!r} is no list of directories in JSON")
+        raise SettingError(f"option paths: {several!r} is not a JSON list of directories")
     if "path" in by_key:
         paths.insert(0, by_key["path"])
     if not paths:
@@ -179,14 +179,14 @@ def _boolean(text: str) -> bool:
 def _automatic(text: str) -> bool | None:
     found = {"auto": None, "true": True, "false": False}
     if text.lower() not in found:
-        raise ValueError(f"{text!r} is none of true, false and auto")
+        raise ValueError(f"{text!r} is not one of true, false and auto")
     return found[text.lower()]
 
 
 def _choice(*names: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.lower() not in names:
-            raise ValueError(f"{text!r} is none of {', '.join(names)}{nearest(text, names)}")
+            raise ValueError(f"{text!r} is not one of {', '.join(names)}{nearest(text, names)}")
         return text.lower()
 
     return read
@@ -208,7 +208,7 @@ def _size(least: int) -> Callable[[str], int]:
         digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
         unit = _UNITS.get(text[len(digits) :].strip().lower() or "b")
         if not (digits.isascii() and digits.isdigit()) or unit is None:
-            raise ValueError(f"{text!r} is no size such as 1048576, 512k or 64m")
+            raise ValueError(f"{text!r} is not a size such as 1048576, 512k or 64m")
         if int(digits) * unit < least:
             raise ValueError(f"{text!r} is less than {least} B")
         return int(digits) * unit
@@ -218,7 +218,7 @@ def _size(least: int) -> Callable[[str], int]:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or not int(text):
-        raise ValueError(f"{text!r} is no positive number")
+        raise ValueError(f"{text!r} is not a positive number")
     return int(text)
 
 
@@ -250,14 +250,14 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression of Python's: {error}") from None
+        raise ValueError(f"{text!r} is not a Python regular expression: {error}") from None
 
 
 def _queue_ids(text: str) -> frozenset[int]:
     names = _listed(text)
     for name in names:
         if not (name.isascii() and name.isdigit()):
-            raise ValueError(f"{name!r} is no number of a queue")
+            raise ValueError(f"{name!r} is not a queue number")
     return frozenset(map(int, names))
 
 
@@ -272,7 +272,7 @@ def _position(text: str) -> Position:
     try:
         value = json.loads(text)
     except ValueError:
-        raise ValueError(f"{text!r} is none of {_FORMS}") from None
+        raise ValueError(f"{text!r} is not one of {_FORMS}") from None
     if _is_offset(value, 0):
         return Position(physical=value)
     if isinstance(value, dict) and value:
@@ -280,7 +280,7 @@ def _position(text: str) -> Position:
             return Position(by_store={posixpath.abspath(_local(path)): one for path, one in value.items()})
         if all(isinstance(one, dict) for one in value.values()):
             return Position(by_queue=_queues(value))
-    raise ValueError(f"{text!r} is none of {_FORMS}")
+    raise ValueError(f"{text!r} is not one of {_FORMS}")
 
 
 def _queues(value: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], int]:
@@ -288,9 +288,9 @@ def _queues(value: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], int
     for topic, queues in value.items():
         for queue, offset in queues.items():
             if not (queue.isascii() and queue.isdigit()):
-                raise ValueError(f"queue {queue!r} of topic {topic} is no number")
+                raise ValueError(f"queue {queue!r} of topic {topic} is not a number")
             if not _is_offset(offset, EARLIEST):
-                raise ValueError(f"offset {offset!r} of topic {topic}, queue {queue}, is no offset")
+                raise ValueError(f"offset {offset!r} of topic {topic}, queue {queue}, is not an offset")
             found[topic, int(queue)] = offset
     return found
 

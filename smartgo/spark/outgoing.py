@@ -1,5 +1,5 @@
 """
-From rows to messages: what the columns of a table that is written mean. No I/O, and nothing of Spark but the names of
+Conversion of rows to messages, by the columns of a table that is written. No I/O, and nothing of Spark but the names of
 its types.
 
 Columns are told by name, in any order::
@@ -96,7 +96,7 @@ class Outgoing(NamedTuple):
 
 class BadRow(MessageIllegal):
     """
-    A row that is no message.
+    A row that cannot be sent as a message.
 
     @ivar row: its number within its task, from 1.
     """
@@ -108,7 +108,7 @@ class BadRow(MessageIllegal):
 
 class Shape:
     """
-    What the columns of a table are for.
+    The meaning of the columns of a table.
 
     @ivar used: the columns that make messages, by what they are.
     """
@@ -201,7 +201,7 @@ class Shape:
 
 
 def _pairs(row: int, column: Sequence[tuple[str, str | None]] | Mapping[str, str | None] | None) -> dict[str, str]:
-    """Read what Arrow makes of a map: pairs. @raise BadRow: a value is null."""
+    """Read the pairs that Arrow makes of a map. @raise BadRow: a value is null."""
     found = dict(column or ())
     for name, value in found.items():
         if value is None:
@@ -220,7 +220,7 @@ def _words(keys: str | Sequence[str | None] | None) -> tuple[str, ...]:
 
 class Portion(NamedTuple):
     """
-    Messages that go out together: of one topic, to one queue.
+    A batch of messages of one topic, for one queue.
 
     @ivar queue_id: C{None} for the next queue.
     """
@@ -232,7 +232,7 @@ class Portion(NamedTuple):
 
 def portions(messages: Iterable[Outgoing], byte_limit: int, count_limit: int) -> Iterator[Portion]:
     """
-    Put messages together, those of one topic and queue in their order.
+    Group messages into batches, those of one topic and queue in their order.
 
     What is held back meanwhile is C{byte_limit} for each of a few topics and queues at most, eight times that together.
 

@@ -68,7 +68,7 @@ class Pairs:
         self._find(self._data < _SEPARATORS)
 
     def _find(self, is_separator: ndarray[Any, Any]) -> None:
-        """Find where names and values lie."""
+        """Locate names and values."""
         separators = np.append(np.flatnonzero(is_separator).astype("i4"), np.int32(len(self._data)))
         kinds = np.append(self._data[separators[:-1]], np.uint8(_FIRST))
         if len(kinds) % 2 and (kinds[1::2] == _MIDDLE).all() and not (kinds[::2] == _MIDDLE).any():
@@ -85,7 +85,7 @@ class Pairs:
         self._keep((kinds[inner] == _MIDDLE) & (self._middle > self._begin) & (self._end > self._middle + 1))
 
     def _keep(self, kept: ndarray[Any, Any]) -> None:
-        """Drop the other pairs."""
+        """Keep the chosen pairs alone."""
         if kept.all():
             self._counts = np.diff(np.append(self._leads, len(kept)))
         else:
@@ -104,13 +104,13 @@ class Pairs:
 
     @cached_property
     def _coded(self) -> tuple[ndarray[Any, Any], list[str]]:
-        """Each pair's name as a number, and the names."""
+        """Return each pair's name as a number, and the names."""
         coded = self._names.dictionary_encode()
         return values_of(coded.indices), coded.dictionary.to_pylist()
 
     @cached_property
     def _rows(self) -> ndarray[Any, Any]:
-        """Each pair's record."""
+        """Return each pair's record."""
         return np.repeat(np.arange(self._count), self._counts)
 
     def value(self, name: str) -> pa.Array:

@@ -1,5 +1,5 @@
 """
-What a read is cut into: ranges of log files, one task each.
+The partitions of a read: ranges of log files, one task each.
 
 A record belongs to the range in which it starts, wherever it ends. No index is needed to begin in the middle: a record
 states its own physical offset, see L{smartgo.spark.walk}. But behind the blank of a full file, and behind the end of

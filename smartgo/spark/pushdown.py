@@ -1,4 +1,4 @@
-"""From the filters that Spark pushes down to L{Conditions}."""
+"""Translation of filters that Spark pushes down into L{Conditions}."""
 
 from __future__ import annotations
 

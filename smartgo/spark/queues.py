@@ -31,7 +31,7 @@ _WORTH: Final = 0.5
 
 class Located(NamedTuple):
     """
-    Records whose places the queues told.
+    Records located by queue units.
 
     @ivar offsets: physical, in order; C{sizes} in bytes.
     """
@@ -101,7 +101,7 @@ class QueueFile:
 
 def locate(part: LogRange, conditions: Conditions) -> list[Located | LogRange] | None:
     """
-    Say where the records that conditions may want lie in a range: as the queues tell, and what is left to be walked.
+    Locate the records of a range that conditions may want, by the queues; return with them what must be walked.
 
     @return: in order of offsets; C{None} if the queues do not help here.
     """
@@ -124,7 +124,7 @@ def locate(part: LogRange, conditions: Conditions) -> list[Located | LogRange] |
 
 
 def _units_near(directory: str, begin: int, end: int) -> Iterator[tuple[ndarray[Any, Any], ndarray[Any, Any]]]:
-    """Go through the units of records that start in a range, and the last before it, behind their queue offsets."""
+    """Yield the units of records that start in a range and of the last one before it, with their queue offsets."""
     logs = named_files(directory)
     behind = bisect_left(logs, True, key=lambda file: _begins_behind(file, begin))
     for file in logs[max(behind - 1, 0) :]:

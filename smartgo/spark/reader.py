@@ -1,4 +1,4 @@
-"""From a range of the log to Arrow batches: plain functions with no Spark in them."""
+"""Reading of a log range into Arrow batches, without Spark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_messages(
 
 def read_gap(gap: LogGap, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """
-    Tell of a part of the log that no file holds, as the options ask for.
+    Report a part of the log that no file holds, as the options say.
 
     @raise LogDamaged: it held records, and C{failOnCorrupt} is set.
     """
@@ -72,7 +72,7 @@ def read_gap(gap: LogGap, columns: pa.Schema, options: ReadOptions) -> Iterator[
 
 def tell(damage: Damage, store: str, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """
-    Tell of a region that cannot be read: by the column of damaged regions where there is one, else by a warning.
+    Report a region that cannot be read: in the column of damaged regions if there is one, else by a warning.
 
     @raise LogDamaged: it is not the end of the log, and C{failOnCorrupt} is set.
     """
@@ -199,22 +199,22 @@ class _Reading:
                 part = Piece(piece.view, piece.columns.take(rest), piece.topics.slice(at))
             else:
                 part = piece
-            bodies, faults = None, {row - at: reason for row, reason in reasons.items() if row >= at}
+            bodies, failures = None, {row - at: reason for row, reason in reasons.items() if row >= at}
             if self._decompresses:
                 opened = inflated(part.view, part.columns, self._options.decompress_limit, _INFLATED)
                 bodies = opened.bodies
-                self._complain(part, opened.faults)
-                faults = {**opened.faults, **faults}
+                self._complain(part, opened.failures)
+                failures = {**opened.failures, **failures}
                 kept = np.arange(len(bodies))
                 part = Piece(part.view, part.columns.take(kept), part.topics.slice(0, len(bodies)))
             rows = len(part.topics)
             made = Rows(self._part, part, bodies, None if holds is None else holds[at : at + rows])
-            yield self._batch(made, {row: reason for row, reason in faults.items() if row < rows})
+            yield self._batch(made, {row: reason for row, reason in failures.items() if row < rows})
             at += rows
 
-    def _batch(self, rows: Rows, faults: dict[int, str]) -> pa.RecordBatch:
+    def _batch(self, rows: Rows, failures: dict[int, str]) -> pa.RecordBatch:
         arrays = [
-            rows.corrupt(faults) if name == self._options.corrupt_column else rows.column(name)
+            rows.corrupt(failures) if name == self._options.corrupt_column else rows.column(name)
             for name in self._columns.names
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
@@ -262,10 +262,10 @@ class _Reading:
             if follows is not None:
                 self._confirm()
 
-    def _complain(self, piece: Piece, faults: dict[int, str]) -> None:
+    def _complain(self, piece: Piece, failures: dict[int, str]) -> None:
         """Tell of bodies that cannot be decompressed; the records are sound, so only the body is missing."""
         if not self._tells:
-            for row, reason in faults.items():
+            for row, reason in failures.items():
                 _log.warning(
                     "%s: the message at physical offset %d has no body here: %s",
                     self._part.path,

@@ -48,13 +48,13 @@ class Rows:
         """Return a column of the table by its name."""
         return _MAKERS[name](self)
 
-    def corrupt(self, faults: Mapping[int, str]) -> pa.Array:
+    def corrupt(self, failures: Mapping[int, str]) -> pa.Array:
         """Return the column for damage: null but for the rows named, with the reason for each."""
-        if not faults:
+        if not failures:
             return pa.nulls(len(self), CORRUPT)
         offsets, sizes = self._values["physical_offset"], self._values["size"]
         found: list[dict[str, Any] | None] = [None] * len(self)
-        for row, reason in faults.items():
+        for row, reason in failures.items():
             found[row] = {
                 "file": self._part.path,
                 "offset": int(offsets[row]),

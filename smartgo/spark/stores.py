@@ -122,10 +122,10 @@ def find_stores(paths: Iterable[str]) -> list[Store]:
                 raise SettingError(f"path {path} matches no directory with a commitlog in it")
         else:
             if not files.is_directory(path):
-                raise SettingError(f"path {path} is no directory")
+                raise SettingError(f"path {path} is not a directory")
             one = _store_at(path)
             if one is None:
-                raise SettingError(f"path {path} is no store: there is no directory commitlog in it")
+                raise SettingError(f"path {path} is not a store: there is not a directory commitlog in it")
             stores = [one]
         for store in stores:
             found[store.root] = store
@@ -141,7 +141,7 @@ def check_named(stores: Iterable[Store], named: Iterable[str], option: str) -> N
     roots = {store.root for store in stores}
     for path in named:
         if path not in roots:
-            raise SettingError(f"option {option}: {path} is none of the stores that are read{nearest(path, roots)}")
+            raise SettingError(f"option {option}: {path} is not one of the stores that are read{nearest(path, roots)}")
 
 
 def _store_at(path: str) -> Store | None:

@@ -94,15 +94,17 @@ class ParseTests(SynchronousTestCase):
         self.assertIn("exclude each other", self.refused(subscribe="a", subscribePattern="b"))
         for wrong in ("", "a,,b", "a,"):
             self.assertIn("empty name", self.refused(subscribe=wrong), wrong)
-        self.assertIn("option subscribePattern: '*' is no regular expression", self.refused(subscribePattern="*"))
+        self.assertIn(
+            "option subscribePattern: '*' is not a Python regular expression", self.refused(subscribePattern="*")
+        )
         for wrong in ("x", "-1", "1;2"):
-            self.assertIn("is no number of a queue", self.refused(queues=wrong), wrong)
+            self.assertIn("is not a queue number", self.refused(queues=wrong), wrong)
         offsets = '{"T": {"1": 5}}'
         for name in ("startingOffsets", "endingOffsets"):
             other = self.refused(subscribePattern="T.+", **{name: offsets})
             self.assertEqual(other, f"option {name}: topic T is not subscribed to")
             queue = self.refused(subscribe="T", queues="0", **{name: offsets})
-            self.assertEqual(queue, f"option {name}: queue 1 of topic T is none of the option queues")
+            self.assertEqual(queue, f"option {name}: queue 1 of topic T is not among the option queues")
         self.assertEqual(parse({"path": "/s", "subscribe": "T", "startingOffsets": offsets}).topics, {"T"})
 
 

@@ -294,7 +294,7 @@ class ConditionTests(Case):
         """An offset of a directory that is not read is a mistake, not an offset of nothing."""
         for option in ("startingOffsets", "endingOffsets"):
             error = self.assertRaises(SettingError, rows, self.root, **{option: f'{{"{self.root}x": 5}}'})
-            self.assertIn(f"option {option}: {self.root}x is none of the stores", str(error))
+            self.assertIn(f"option {option}: {self.root}x is not one of the stores", str(error))
             self.assertIn(f"did you mean {self.root}?", str(error))
 
     def test_physical_offsets(self) -> None:

@@ -81,5 +81,5 @@ class TableTests(SynchronousTestCase):
         """What is no store is refused, and says what is missing."""
         os.rmdir(os.path.join(self.root, "commitlog"))
         self.assertIn("no directory commitlog", str(self.assertRaises(SettingError, rows, self.root)))
-        self.assertIn("is no directory", str(self.assertRaises(SettingError, rows, self.root + "-not")))
+        self.assertIn("is not a directory", str(self.assertRaises(SettingError, rows, self.root + "-not")))
         self.assertIn("matches no", str(self.assertRaises(SettingError, rows, self.root + "/x*")))
