@@ -29,11 +29,7 @@ KNOWN_CONSTRUCTORS: Final = {
 }
 
 KNOWN_LONG: Final = {
-    "smartgo.cli.commands.group",
-    "smartgo.cli.commands.topic",
-    "smartgo.config.kinds",
     "smartgo.config.settings",
-    "smartgo.schema.properties",
     "smartgo.store.index.messageindex",
 }
 
@@ -82,12 +78,8 @@ ORDINARY: Final = {
 """Names that bear such a word in its ordinary sense."""
 
 KNOWN_WORDS: Final = {
-    "smartgo.client.administration.positions.undone",
-    "smartgo.net.limits.farewell",
     "smartgo.node.loglimit._sentences",
     "smartgo.ops.reading.explain.facts",
-    "smartgo.schema.headers.send.recall_handle",
-    "smartgo.spark.bodies.faults",
     "smartgo.store.interfaces.demand",
     "smartgo.store.openstore.demand",
 }

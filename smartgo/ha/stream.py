@@ -18,7 +18,7 @@ from smartgo.net.observer import OneShotObserver
 from smartgo.net.session import NullSession
 from smartgo.net.tls import HandshakeFailed
 
-LIMITS: Final = Limits(first_frame=NEVER, idle=NEVER, unsent_seconds=NEVER, farewell=1.0)
+LIMITS: Final = Limits(first_frame=NEVER, idle=NEVER, unsent_seconds=NEVER, linger=1.0)
 """Of the connection to a master. The deadlines, but for the handshake's, are those of L{SlaveEnd}."""
 
 

@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar silence: seconds; a call of at least this time-out that ends without a byte read condemns the connection.
     @ivar connect: seconds for a connection to be made.
     @ivar stop: seconds that requests in flight get to be answered when a server stops (D14).
-    @ivar farewell: seconds that a connection we end gets to take what is unsent, before it is cut.
+    @ivar linger: seconds that a connection we end gets to take what is unsent, before it is cut.
     """
 
     frame: int = 16 * MIB
@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     silence: float = NEVER
     connect: float = 3.0
     stop: float = 5.0
-    farewell: float = 3.0
+    linger: float = 3.0
 
 
 SERVER: Final = Limits()

@@ -511,7 +511,7 @@ class Link(protocol.Protocol):
         if paused:  # TLS ends when the peer has said so too, which must be read
             self.transport.resumeProducing()
         self._owner.leaving(self)
-        self._cut_at = self._sweeper.clock.seconds() + self._limits.farewell
+        self._cut_at = self._sweeper.clock.seconds() + self._limits.linger
         if not self.at_work:
             self._part()
         return True

@@ -63,7 +63,7 @@ class NodeService(MultiService):
         super().startService()
 
     def stopService(self) -> Deferred[None]:
-        """Stop the services one after another, the last first, so that a broker can say farewell; then the threads."""
+        """Stop the services one after another, the last first, so that a broker can unregister; then the threads."""
         self.running = 0
         return Deferred.fromCoroutine(self._stop())
 

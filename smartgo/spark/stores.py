@@ -125,7 +125,7 @@ def find_stores(paths: Iterable[str]) -> list[Store]:
                 raise SettingError(f"path {path} is not a directory")
             one = _store_at(path)
             if one is None:
-                raise SettingError(f"path {path} is not a store: there is not a directory commitlog in it")
+                raise SettingError(f"path {path} is not a store: there is no directory commitlog in it")
             stores = [one]
         for store in stores:
             found[store.root] = store

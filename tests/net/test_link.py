@@ -178,7 +178,7 @@ class LifeTests(LinkCase):
 
     def test_cut(self) -> None:
         """A peer that does not let a closed link go is cut after a while."""
-        link, _, wire = self.connect(Limits(farewell=3.0))
+        link, _, wire = self.connect(Limits(linger=3.0))
         link.close("test")
         self.clock.pump([1.0] * 2)
         self.assertFalse(wire.aborted)

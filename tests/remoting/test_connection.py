@@ -480,7 +480,7 @@ class TimeTests(SynchronousTestCase):
         lates.fire()
         self.assertFalse(self.ended(accepted, 20))
 
-    def test_farewell(self) -> None:
+    def test_linger(self) -> None:
         """A connection that we close and that does not go is cut after 3 s."""
         accepted = Accepted([echo()])
         accepted.hear(request())

@@ -274,7 +274,7 @@ class TlsTests(Case):
 
     async def test_ends_politely(self) -> None:
         """Both sides say goodbye, so that neither has to wait for the other to be cut."""
-        patient = Limits(farewell=100.0)
+        patient = Limits(linger=100.0)
         address = await self.serve(echo(), tls=ServerTLS(self.env, self.paths[0], self.paths[1]), limits=patient)
         for client_first in (True, False):
             client = self.client(ClientTLS(self.env, trust=self.paths[2]), patient)
