@@ -174,7 +174,7 @@ class Ops(Service):
         return f"{'http' if self.tls is None else 'https'}://{name}:{port}/"
 
     def login_url(self) -> str:
-        """Return a link that logs a person in as admin, once, within an hour."""
+        """Return a link that logs in as admin once, within an hour."""
         return f"{self.url}#login={self.sessions.new_code()}"
 
     def _bounded(self, missing: Missing, seconds: float | None) -> Admin:
@@ -239,7 +239,7 @@ class Ops(Service):
 
 def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> None:
     """
-    Refuse to serve the world without knowing who asks, or without keeping secrets (reliability X1, X10).
+    Refuse to serve a network without tokens, or without TLS (reliability X1, X10).
 
     @raise SettingError: the address is no loopback address, and there is no token, or no TLS and nobody allowed that.
     """

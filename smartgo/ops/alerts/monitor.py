@@ -271,7 +271,7 @@ class AlertMonitor:
         return self._changing.run(lambda: Deferred.fromCoroutine(self._change(make)))
 
     async def _change(self, make: Callable[[AlertTable], T]) -> T:
-        before = self.table.wishes
+        before = self.table.operator_settings
         made = make(self.table)
         try:
             await self._file.save(self.table.saved())

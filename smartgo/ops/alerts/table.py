@@ -47,7 +47,7 @@ class Alert(msgspec.Struct, rename="camel"):
     resolved_ms: int | None = None
 
 
-class Past(msgspec.Struct, rename="camel"):
+class PastAlert(msgspec.Struct, rename="camel"):
     """
     One alert that fired.
 
@@ -83,7 +83,7 @@ class Silence(msgspec.Struct, frozen=True, rename="camel"):
     comment: str
 
 
-class Adjusted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class RuleAdjustment(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an operator set of a rule; C{None}: as the table has it."""
 
     threshold: float | None = None
@@ -95,16 +95,16 @@ class SavedAlerts(msgspec.Struct, rename="camel"):
     """What survives a restart."""
 
     firing: list[Alert]
-    history: list[Past]
+    history: list[PastAlert]
     silences: list[Silence]
-    adjusted: dict[str, Adjusted]
+    adjusted: dict[str, RuleAdjustment]
 
 
-class Wishes(NamedTuple):
+class OperatorSettings(NamedTuple):
     """What operators set: silences, and adjusted rules."""
 
     silences: list[Silence]
-    adjusted: dict[str, Adjusted]
+    adjusted: dict[str, RuleAdjustment]
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,15 +136,15 @@ class AlertTable:
 
     def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
         self._table = rules
-        self._adjusted: dict[str, Adjusted] = {}
+        self._adjusted: dict[str, RuleAdjustment] = {}
         self._alerts: dict[tuple[str, str], Alert] = {}
         self._began: dict[tuple[str, str], float] = {}  # when what is pending began, by the monotonic clock
         self._growth = {name: Growth(rule.window) for name, rule in rules.items() if rule.window}
         self._silences: list[Silence] = []
         self._longest: dict[tuple[str, str], Silence] = {}  # of the silences, by rule and subject
-        self._open: dict[tuple[str, str], Past] = {}
+        self._open: dict[tuple[str, str], PastAlert] = {}
         self._serial = 0
-        self.history: list[Past] = []
+        self.history: list[PastAlert] = []
 
     # -- rules -------------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class AlertTable:
 
     def rule(self, name: str) -> Rule:
         """Return a rule as it is applied. @raise LookupError: there is none."""
-        rule, set_ = self._table[name], self._adjusted.get(name, Adjusted())
+        rule, set_ = self._table[name], self._adjusted.get(name, RuleAdjustment())
         return rule._replace(
             threshold=rule.threshold if set_.threshold is None else set_.threshold,
             seconds=rule.seconds if set_.seconds is None else set_.seconds,
@@ -166,7 +166,7 @@ class AlertTable:
         """Return a rule with its defaults. @raise LookupError: there is none."""
         return self._table[name]
 
-    def adjust(self, name: str, adjusted: Adjusted) -> None:
+    def adjust(self, name: str, adjusted: RuleAdjustment) -> None:
         """Let a rule be applied otherwise; what it says then is found by the next look. @raise LookupError: none."""
         rule = self._table[name]
         changed = {
@@ -176,7 +176,7 @@ class AlertTable:
         }
         self._adjusted.pop(name, None)
         if changed:
-            self._adjusted[name] = Adjusted(**changed)
+            self._adjusted[name] = RuleAdjustment(**changed)
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class AlertTable:
     def _remember(self, alert: Alert) -> None:
         self._serial += 1
         silenced = self.silence_of(alert, alert.fired_ms or 0) is not None
-        past = Past(
+        past = PastAlert(
             self._serial, alert.rule, alert.subject, alert.since_ms, alert.fired_ms or 0, None, alert.peak, silenced
         )
         self._open[alert.rule, alert.subject] = past
@@ -283,7 +283,7 @@ class AlertTable:
         """Return those in force, the newest first."""
         return [one for one in reversed(self._silences) if one.until_ms > now_ms]
 
-    def silence_of(self, alert: Alert | Past, now_ms: int) -> Silence | None:
+    def silence_of(self, alert: Alert | PastAlert, now_ms: int) -> Silence | None:
         """Return the silence over an alert that lasts longest; C{None}: there is none."""
         rule, subject = alert.rule, alert.subject
         places = ((rule, subject), (rule, ""), ("", subject), ("", ""))
@@ -319,14 +319,14 @@ class AlertTable:
         raise LookupError(id)
 
     @property
-    def wishes(self) -> Wishes:
+    def operator_settings(self) -> OperatorSettings:
         """What operators set, for L{take}."""
-        return Wishes(self._silences, dict(self._adjusted))
+        return OperatorSettings(self._silences, dict(self._adjusted))
 
-    def take(self, wishes: Wishes) -> None:
+    def take(self, operator_settings: OperatorSettings) -> None:
         """Restore what operators had set."""
-        self._silence(wishes.silences)
-        self._adjusted = wishes.adjusted
+        self._silence(operator_settings.silences)
+        self._adjusted = operator_settings.adjusted
 
     # -- keeping it --------------------------------------------------------------------------------------------
 

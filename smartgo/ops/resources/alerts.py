@@ -12,7 +12,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.health.judgements import Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
-from smartgo.ops.alerts.table import Adjusted, Alert, Past, Silence, State, Summary
+from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, State, Summary
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, StreamAnswer, route
@@ -40,7 +40,7 @@ class AlertRow(Alert, kw_only=True):
     silence: Silence | None
 
 
-class PastRow(Past, kw_only=True):
+class PastRow(PastAlert, kw_only=True):
     """One alert that fired, with its worst value."""
 
     severity: Severity
@@ -82,7 +82,7 @@ AlertsSilenced = Annotated[bool | None, Meta(description="Only those that are si
 
 
 class AlertsQuery(ListQuery, kw_only=True):
-    """Which alerts; C{q} is looked for in rule and subject."""
+    """Which alerts; C{q} is searched in rule and subject."""
 
     state: AlertsState = None
     severity: AlertsSeverity = None
@@ -246,7 +246,7 @@ class AlertsApi:
         rows = [self._past(one) for one in self._monitor.table.history]
         return page_of(rows, call.query, _PAST_SORTS, lambda one: f"{one.rule} {one.subject}", "-firedMs")
 
-    def _past(self, past: Past) -> PastRow:
+    def _past(self, past: PastAlert) -> PastRow:
         rule = self._monitor.table.default(past.rule)
         return PastRow(**msgspec.structs.asdict(past), severity=rule.severity, kind=rule.kind, unit=rule.unit)
 
@@ -297,7 +297,7 @@ class AlertsApi:
         if body.threshold is not None and not rule.adjustable and body.threshold != rule.threshold:
             raise Problem(409, f"rule {name} has no adjustable threshold", "no-threshold")
         call.noted["before"] = {"threshold": rule.threshold, "seconds": rule.seconds, "enabled": rule.enabled}
-        adjusted = Adjusted(body.threshold, body.seconds, body.enabled)
+        adjusted = RuleAdjustment(body.threshold, body.seconds, body.enabled)
         await self._monitor.change(lambda table: table.adjust(name, adjusted))
         return self._rule(table.rule(name))
 

@@ -59,7 +59,7 @@ class SecurityParts:
 
 @dataclass(frozen=True)
 class ClusterParts:
-    """What knows the cluster: a client towards it, and what is read over that client."""
+    """The parts that read the cluster: a client, and the readers that use it."""
 
     client: Client
     view: ClusterView

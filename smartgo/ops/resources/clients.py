@@ -37,7 +37,7 @@ ClientsGroup = Annotated[str, Meta(max_length=255, description="Only those of on
 
 
 class ClientsQuery(ListQuery, kw_only=True):
-    """Which clients; C{q} is looked for in id, group and address."""
+    """Which clients; C{q} is searched in id, group and address."""
 
     role: ClientsRole = None
     group: ClientsGroup = ""

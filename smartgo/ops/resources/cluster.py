@@ -125,7 +125,7 @@ class Affected(msgspec.Struct, rename="camel"):
 
 class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    What to remove.
+    What to clean up.
 
     C{queues}: queue entries whose messages were removed; C{topics}: queues of deleted topics; C{log}: expired log
     files.
@@ -252,7 +252,7 @@ async def _rows(view: PartialView) -> list[BrokerRow]:
 
 
 async def _count(source: Source[dict[str, Any]]) -> int | None:
-    """How many there are; C{None} where no broker tells."""
+    """Return the number of entries; C{None} if no broker answers."""
     try:
         return len(await source.get())
     except CallFailed:
@@ -285,7 +285,7 @@ def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
 
 
 def _first(told: dict[str, str], name: str) -> float | None:
-    """The first of the decimal numbers of a figure."""
+    """Return the first of the decimal numbers of a figure."""
     try:
         return float(told.get(name, "").split(" ")[0])
     except ValueError:

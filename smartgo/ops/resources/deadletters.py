@@ -1,4 +1,4 @@
-"""Resources about dead letters: which groups have some, to look at them and take them out."""
+"""Resources about dead letters: list the groups that have some, read and export them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LettersSort = Annotated[
 
 
 class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which of them."""
+    """Which dead letters to list."""
 
     limit: LettersLimit = 32
     cursor: Cursor = ""
@@ -69,7 +69,7 @@ ExportUntilMs = Annotated[TimeMs, Meta(description="Became a dead letter then or
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters to write."""
+    """Which dead letters to export."""
 
     from_ms: ExportFromMs = 0
     until_ms: ExportUntilMs = 0
@@ -202,7 +202,7 @@ def _runs(
     bounds: Sequence[tuple[MessageQueue, int, int]], places: Sequence[int], down: bool
 ) -> list[tuple[MessageQueue, int, int]]:
     """
-    Return which pieces of some queues, laid end to end, lie at places of the whole.
+    Return the ranges of queues that a range of their concatenation covers.
 
     @param places: some numbers in a row.
     @param down: each queue is taken from its end.

@@ -22,7 +22,7 @@ _REFUSES: Final = {403: "You are not on this machine, or the scope is missing."}
 
 
 class ThreadStack(msgspec.Struct, rename="camel"):
-    """Where one thread is: a line a frame, the outermost first."""
+    """The stack of one thread: one line per frame, outermost first."""
 
     thread: int
     lines: list[str]
@@ -30,7 +30,7 @@ class ThreadStack(msgspec.Struct, rename="camel"):
 
 class ProcessMemory(msgspec.Struct, rename="camel"):
     """
-    What fills the memory.
+    The memory use of the process.
 
     @ivar blocks: that are allocated by Python.
     @ivar objects: by kind, the most frequent ones among those that the garbage collector looks after.
@@ -43,7 +43,7 @@ class ProcessMemory(msgspec.Struct, rename="camel"):
 
 
 class DebugApi:
-    """Stacks and memory. Both hold the reactor up for a moment."""
+    """Stacks and memory. Both block the reactor for a moment."""
 
     @route("GET", "/debug/stacks", scope=ADMIN, answer=list[ThreadStack], remote=False, refuses=_REFUSES)
     def stacks(self, call: RouteCall[None, None, None]) -> list[ThreadStack]:
@@ -65,6 +65,6 @@ class DebugApi:
 
 
 def _check_near(call: RouteCall[None, None, None]) -> None:
-    """Let those pass who are on this machine. @raise Problem: 403."""
+    """Refuse senders that are not on this machine. @raise Problem: 403."""
     if not is_loopback(call.address):
         raise Problem(403, "this is allowed only from this machine", "not-local")

@@ -1,4 +1,4 @@
-"""Resources that write definitions out and bring them in: settings of topics and groups, values of registries."""
+"""Resources that export and import definitions: settings of topics and groups, values of registries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DefinitionsNamespaces = Annotated[
 
 
 class DefinitionsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to write out."""
+    """What to export."""
 
     q: DefinitionsPart = ""
     namespace: DefinitionsNamespaces = []
@@ -115,7 +115,7 @@ class DefinitionsApi:
 
 
 class Import:
-    """One import."""
+    """Runs one import as a job."""
 
     def __init__(self, view: ClusterView, wanted: DefinitionSet, order: DefinitionsOrder) -> None:
         self._view = view
@@ -124,7 +124,7 @@ class Import:
 
     async def run(self, job: RestJob) -> DefinitionsResult:
         """
-        Compare, and write what is to be written; the job has a row for each from the beginning.
+        Compare, then write; the job has a row for each setting from the beginning.
 
         @raise Problem: 409, some are refused, and nothing was done.
         """

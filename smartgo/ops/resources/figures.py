@@ -1,4 +1,4 @@
-"""Resources of figures over time: as they come, and as they were."""
+"""Resources of rates and lag: live, and as time series."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="I
 
 
 class EventsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What to hear of besides brokers."""
+    """What to stream besides brokers."""
 
     topic: EventsTopic = []
     group: EventsGroup = []
@@ -49,7 +49,7 @@ HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="The most points 
 
 
 class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Which points."""
+    """Which points of a series."""
 
     series: HistorySeries = "cluster"
     begin_ms: HistoryBeginMs = None
@@ -74,7 +74,7 @@ class HistoryView(msgspec.Struct, rename="camel"):
 
 @implementer(IStreamSource)
 class FiguresSource:
-    """Figures for one client."""
+    """Feeds samples to one client."""
 
     def __init__(self, sampler: FigureSampler, topics: Sequence[str], groups: Sequence[str]) -> None:
         self._sampler = sampler
@@ -83,18 +83,18 @@ class FiguresSource:
         self._listener: FigureListener | None = None
 
     def started(self, stream: EventStream) -> None:
-        """Begin to listen."""
+        """Start listening to the sampler."""
         self._listener = FigureListener(stream.send, self._topics, self._groups)
         self._sampler.listen(self._listener)
 
     def stopped(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._listener is not None:
             self._sampler.leave(self._listener)
 
 
 class EventsApi:
-    """Figures."""
+    """Rates and lag."""
 
     def __init__(self, clock: IClock, sampler: FigureSampler, progress: ProgressReader) -> None:
         self._clock = clock

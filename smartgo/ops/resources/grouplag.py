@@ -1,4 +1,4 @@
-"""The resource of the lag of consumer groups: in all, by topic, by queue."""
+"""The resource of the lag of consumer groups: in total, by topic, by queue."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LagOwners = Annotated[bool, Meta(description="Ask members which queues they cons
 
 
 class LagQuery(ListQuery, kw_only=True):
-    """Which queues; C{q} is looked for in the topic."""
+    """Which queues; C{q} is searched in the topic."""
 
     topic: LagTopic = ""
     behind: LagBehind = False

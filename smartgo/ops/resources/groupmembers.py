@@ -1,4 +1,4 @@
-"""The resource of the members of consumer groups: connected consumers, and what each says about itself."""
+"""The resource of the members of consumer groups: connected consumers and the state that each reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources about messages: to look them up, to see all of one, to have it consumed or sent again."""
+"""Resources about messages: find them, show one, let a consumer consume it, send a copy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
 
 
 class StatesQuery(ListQuery, kw_only=True):
-    """Which groups, by C{q} in their names; and which message is meant, as elsewhere."""
+    """Which groups, by C{q} in their names; and where to look for the message."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""

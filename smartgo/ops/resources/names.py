@@ -1,4 +1,4 @@
-"""Names and numbers as requests give them, with their limits (reliability L5, B3, B5)."""
+"""Names and numbers in requests, with their limits (reliability L5, B3, B5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources that move consumer groups: planned first, then done, and undone from the plan that is kept."""
+"""Resources that reset the offsets of consumer groups: plan, apply, undo."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class PlanPath(msgspec.Struct):
 
 
 class OffsetsApi:
-    """Where groups stand."""
+    """Offset resets and their plans."""
 
     def __init__(self, view: ClusterView, plans: PlanTable) -> None:
         self._view = view
@@ -181,7 +181,7 @@ class OffsetsApi:
         return await positions.plan_to(order.group, order.topic, offsets)
 
     async def _run(self, kept: Plan, plan: ResetPlan, state: State) -> None:
-        """Carry out a plan, and keep what became of it."""
+        """Apply a plan and record the outcome."""
         try:
             applied = await self._view.admin.positions.apply(plan)
         except (CallFailed, SettingError, CancelledError) as error:
@@ -269,7 +269,7 @@ class OffsetsApi:
 
 
 def _check(order: ResetOrder) -> None:
-    """Let an order pass that says where to. @raise Problem: 400."""
+    """Check that an order gives a target. @raise Problem: 400."""
     if order.to in ("time", "offset") and order.value < 0:
         raise Problem(400, f"{order.to} must not be negative", "invalid-value")
     if order.to == "explicit" and (order.queues is None or any(one.offset is None for one in order.queues)):
@@ -322,7 +322,7 @@ def _view(kept: Plan) -> PlanView:
 
 
 def _before(plan: ResetPlan) -> dict[tuple[str, int], int]:
-    """Where the group stood, in the queues that the plan moved it in."""
+    """Return the previous offsets of the queues that the plan changed."""
     return {
         (one.broker, one.queue_id): one.before
         for one in plan.moves

@@ -1,4 +1,4 @@
-"""Resources that give dead letters out again, mended if wanted."""
+"""Resources that resend dead letters, edited if requested."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ResentResult(msgspec.Struct, rename="camel"):
 
 
 class ResendApi:
-    """Dead letters, given out again."""
+    """Resending of dead letters."""
 
     def __init__(self, view: ClusterView, outbox: Outbox, jobs: JobTable, inflater: Inflater) -> None:
         self._view = view
@@ -205,7 +205,7 @@ class Resending:
         self._missing: list[str] = []
 
     async def run(self, job: RestJob) -> ResentResult:
-        """Send them, and let the job keep what became of each."""
+        """Send the dead letters; the job gets a row for each."""
         order = self._order
         found = sent = failed = 0
         chosen = self._meant(job) if order.ids is None else self._named(job, order.ids)
@@ -253,7 +253,7 @@ class Resending:
 
 async def _copy(inflater: Inflater, one: FoundMessage, group: str, to: str, mending: Mending) -> Message:
     """
-    Return a copy, changed.
+    Return an edited copy.
 
     @raise Problem: 400, a property is not the application's, or the body is given twice; 409, its own is unreadable.
     @raise NoOrigin: nothing says where it came from.

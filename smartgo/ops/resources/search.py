@@ -126,7 +126,7 @@ class SearchApi:
 
 
 class MessageSearch:
-    """One search."""
+    """Runs one search as a job."""
 
     def __init__(self, view: PartialView, inflater: Inflater, order: SearchOrder, queues: list[MessageQueue]) -> None:
         self._missing = view.missing
@@ -151,7 +151,7 @@ class MessageSearch:
         self._ended = ""
 
     async def run(self, job: RestJob) -> SearchResult:
-        """Search, and let the job keep what is found."""
+        """Search; the job gets the messages found as rows."""
         order = self._order
         if order.key or order.unique_key or order.offset_id:
             job.progress(0, 1, "asking the brokers' indexes")

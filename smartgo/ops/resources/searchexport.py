@@ -1,4 +1,4 @@
-"""The resource that writes what a search has found into a file."""
+"""The resource that exports the messages that a search found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOGETHER: Final = 32
 
 
 class FoundQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """How many to write."""
+    """How many messages to export."""
 
     limit: ExportLimit = 100_000
 
@@ -46,7 +46,7 @@ class FoundLine(ExportedLine):
 
 
 class FoundApi:
-    """What searches have found."""
+    """Exports of search results."""
 
     def __init__(self, view: ClusterView, jobs: JobTable, inflater: Inflater) -> None:
         self._view = view
@@ -117,7 +117,7 @@ def _span_of(run: Sequence[MessageRow]) -> Span:
 
 
 def _runs(rows: Sequence[MessageRow]) -> Iterator[list[MessageRow]]:
-    """Yield rows together that lie beside each other in a queue, in their order."""
+    """Yield runs of rows that are adjacent in a queue, in their order."""
     run: list[MessageRow] = []
     for row in rows:
         if run and not (len(run) < _TOGETHER and _follows(run[-1], row)):

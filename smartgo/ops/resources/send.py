@@ -87,7 +87,7 @@ class SentMessage(msgspec.Struct, rename="camel"):
 
 
 class Outbox:
-    """Sends messages. It is no member of its group before it has sent one."""
+    """Sends messages. Its producer joins its group with the first message."""
 
     def __init__(self, client: Client, view: ClusterView) -> None:
         self._view = view
@@ -114,7 +114,7 @@ class Outbox:
 
     async def check_open(self, topic: str, principal: Principal) -> None:
         """
-        Let a topic pass that somebody may send to: those of the system are for admins.
+        Check that a sender may use a topic: system topics are for admins.
 
         @raise Problem: 404, there is no such topic; 403, he may not.
         """
@@ -140,7 +140,7 @@ class Outbox:
 
 def body_of(text: str | None, encoded: str | None) -> bytes:
     """
-    Return the body that a request holds, as text or as base64.
+    Return the body of a request, given as text or as base64.
 
     @raise Problem: 400, it holds both, or none, or no base64.
     """
@@ -153,7 +153,7 @@ def body_of(text: str | None, encoded: str | None) -> bytes:
 
 
 def check_own(named: dict[str, str]) -> None:
-    """Let properties pass that are the application's own. @raise Problem: 400, one is not."""
+    """Check that no property is reserved. @raise Problem: 400, one is."""
     for name in named:
         if not is_own(name):
             raise Problem(400, f"property {name!r} is reserved and cannot be set", "invalid-value")

@@ -1,4 +1,4 @@
-"""Resources about the settings of the process: what they are, changes of them, and the record of those."""
+"""Resources about the settings of the process: values, changes, the history of changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ChangesSetting = Annotated[str, Meta(max_length=64, description="Only those of o
 
 
 class ChangesQuery(ListQuery, kw_only=True):
-    """Which changes; C{q} is looked for in the setting's name and in who changed it."""
+    """Which changes; C{q} is searched in the setting's name and in the author's."""
 
     setting: ChangesSetting = ""
 
@@ -198,7 +198,7 @@ class SettingsApi:
 
 
 def note_asked(env: IEnvironment, audit: AuditLog, asked: AskedSettings) -> None:
-    """Put a change of settings that was asked for over remoting into the audit log (reliability X7)."""
+    """Record a change of settings that was requested over remoting in the audit log (reliability X7)."""
     problem = None if asked.error is None else problem_of(asked.error) or Problem(500, "an internal error")
     detail = {"changes": shown(dict(asked.changes))}
     if asked.before:

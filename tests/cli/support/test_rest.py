@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.protocol import Factory, Protocol
 
 from smartgo.node.ops import LocalNode
-from smartgo.ops.alerts.table import Adjusted
+from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.figures.sampler import BrokerFigures
 from tests.cli.case import ClusterCase
 from tests.ops.front import Front
@@ -128,7 +128,7 @@ class AlertTests(RestCase):
     def fire(self) -> None:
         """Let a broker be down."""
         watch = self.front.ops.alerts
-        watch.table.adjust("broker-down", Adjusted(seconds=0))
+        watch.table.adjust("broker-down", RuleAdjustment(seconds=0))
         watch.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", False)])
         self.patch(watch, "look", lambda rows: None)
         self.patch(self.front.ops.sampler, "_looked", lambda rows: None)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import monitor as watch
 from smartgo.ops.alerts.monitor import GONE, AlertMonitor
-from smartgo.ops.alerts.table import Adjusted, AlertTable, Summary
+from smartgo.ops.alerts.table import AlertTable, RuleAdjustment, Summary
 from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
 from smartgo.ops.reading.survey import UNKNOWN
 from smartgo.schema.message import NewMessage
@@ -334,9 +334,9 @@ class AlertsTests(AlertsCase):
 
         self.patch(threads, "run", later)
         for threshold in (70.0, 80.0):
-            self.watch.change(partial(AlertTable.adjust, name="group-late", adjusted=Adjusted(threshold))).addBoth(
-                results.append
-            )
+            self.watch.change(
+                partial(AlertTable.adjust, name="group-late", adjusted=RuleAdjustment(threshold))
+            ).addBoth(results.append)
         written()
         self.assertEqual([one.value.status for one in results], [507])
         self.front.env.files.fail.clear()
@@ -411,7 +411,7 @@ class OutsideTests(SynchronousTestCase):
         front.cluster.pump(5.0)
         token = front.admin()
         watched = front.ops.alerts
-        watched.table.adjust("broker-down", Adjusted(seconds=0))
+        watched.table.adjust("broker-down", RuleAdjustment(seconds=0))
         watched.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", False)])
         rows = front.get("/alerts", token=token)["items"]
         self.assertEqual([one["rule"] for one in rows], ["broker-down"])

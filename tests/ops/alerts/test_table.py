@@ -11,7 +11,7 @@ from smartgo.errors import BadBody
 from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.ops.alerts import table
 from smartgo.ops.alerts.rules import Rule
-from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, SILENCES, Adjusted, AlertTable, read_saved
+from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, SILENCES, AlertTable, RuleAdjustment, read_saved
 
 RULES = {
     one.name: one
@@ -126,23 +126,23 @@ class TableTests(SynchronousTestCase):
 
     def test_adjusted(self) -> None:
         """A rule is applied as an operator says; what is as the table has it is not kept, and one switched off ends."""
-        self.table.adjust("hot", Adjusted(threshold=20, seconds=0))
+        self.table.adjust("hot", RuleAdjustment(threshold=20, seconds=0))
         self.assertEqual(self.look(a=19), [])
         self.assertEqual(self.look(1, a=21), [("a", "firing")])
-        self.table.adjust("hot", Adjusted(threshold=5, enabled=False))
-        self.assertEqual(self.table.saved().adjusted, {"hot": Adjusted(enabled=False)})
+        self.table.adjust("hot", RuleAdjustment(threshold=5, enabled=False))
+        self.assertEqual(self.table.saved().adjusted, {"hot": RuleAdjustment(enabled=False)})
         self.assertEqual(self.look(1, a=21), [("a", "resolved")])
         self.assertEqual((self.table.rule("hot").seconds, self.table.default("hot").threshold), (10, 5))
-        self.table.adjust("hot", Adjusted())
+        self.table.adjust("hot", RuleAdjustment())
         self.assertEqual(self.table.saved().adjusted, {})
-        self.assertRaises(LookupError, self.table.adjust, "cold", Adjusted())
+        self.assertRaises(LookupError, self.table.adjust, "cold", RuleAdjustment())
 
     def test_off_and_on(self) -> None:
         """What grew while a rule was switched off is no news when it is switched on again."""
         self.take(ClusterSnapshot(process={"g": 0}))
-        self.table.adjust("grows", Adjusted(enabled=False))
+        self.table.adjust("grows", RuleAdjustment(enabled=False))
         self.take(ClusterSnapshot(process={"g": 50}), 3600)
-        self.table.adjust("grows", Adjusted())
+        self.table.adjust("grows", RuleAdjustment())
         self.assertEqual(self.take(ClusterSnapshot(process={"g": 50}), 10), [])
 
     def test_unknown(self) -> None:
@@ -222,7 +222,7 @@ class TableTests(SynchronousTestCase):
         self.look(a=6, b=4)
         self.look(10, a=6, b=6)
         self.table.add_silence("hot", "a", self.now + 60_000, "boss", self.now, "")
-        self.table.adjust("grows", Adjusted(threshold=7))
+        self.table.adjust("grows", RuleAdjustment(threshold=7))
         kept = msgspec.json.encode(self.table.saved())
         again = AlertTable(RULES)
         again.restore(read_saved(kept))
@@ -240,7 +240,7 @@ class TableTests(SynchronousTestCase):
         """What was kept of a rule that there is no more is left out."""
         self.look(a=6)
         self.look(10, a=6)
-        self.table.adjust("hot", Adjusted(threshold=7))
+        self.table.adjust("hot", RuleAdjustment(threshold=7))
         again = AlertTable({"grows": RULES["grows"]})
         again.restore(self.table.saved())
         self.assertEqual((again.alerts(), again.history, again.saved().adjusted), ([], [], {}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ops.alerts.rules import RULES
-from smartgo.ops.alerts.table import Adjusted
+from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.figures.sampler import BrokerFigures
 from tests.ops.console.browser import ConsoleCase, in_browser
 
@@ -39,8 +39,8 @@ class AlertsPageTests(ConsoleCase):
     async def fire(self, *names: str) -> None:
         """Report invented brokers as down."""
         watch = self.ops.alerts
-        watch.table.adjust("broker-down", Adjusted(seconds=0))
-        watch.table.adjust("broker-gone", Adjusted(enabled=False))
+        watch.table.adjust("broker-down", RuleAdjustment(seconds=0))
+        watch.table.adjust("broker-gone", RuleAdjustment(enabled=False))
         self.patch(watch, "look", lambda rows: None)
         self.patch(self.ops.sampler, "_looked", lambda rows: None)
         type(watch).look(watch, [BrokerFigures("c", name, 0, f"{name}:1", False) for name in names])
