@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendRequest
 from smartgo.schema.message import HOSTS_MASK, NewMessage
+from smartgo.schema.properties import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Send:
 
     @ivar topic: where it will be stored; a stage may change it, as the next.
     @ivar properties: by name, with CLUSTER, and with WAIT as the producer set it: what a rewritten message carries.
-    @ivar stored_properties: as they will be stored; a stage that changes C{properties} encodes them into this.
+    @ivar stored_properties: as they will be stored; L{with_properties} keeps them equal to C{properties}.
     @ivar answered_queue_id: the queue id that the producer is told.
     """
 
@@ -31,6 +32,10 @@ class Send:
     properties: Mapping[str, str]
     stored_properties: bytes
     tag_code: int
+
+    def with_properties(self, properties: Mapping[str, str]) -> Send:
+        """Return the same message with other properties."""
+        return replace(self, properties=properties, stored_properties=encode(properties))
 
     def message(self, store_host: bytes) -> NewMessage:
         """Return what the store appends."""

@@ -79,15 +79,15 @@ class SendBackProcessor(Processor):
             level = min(level or _FIRST_RETRY_LEVEL + reconsumed, self._levels.highest)
         properties[names.DELAY] = str(level)
         properties.setdefault(names.ORIGIN_MESSAGE_ID, stored.message_id)
-        stored_properties, code = encode(properties), tag_code(properties.get(names.TAGS))
+        code = tag_code(properties.get(names.TAGS))
         if level > 0:
-            topic, queue_id, stored_properties = schedule_place(topic, queue_id, properties, level)
+            topic, queue_id, properties = schedule_place(topic, queue_id, properties, level)
             code = 0
         message = NewMessage(
             topic,
             queue_id,
             bytes(stored.body),
-            stored_properties,
+            encode(properties),
             stored.flag,
             stored.sys_flag & ~HOSTS_MASK,
             stored.born_ms,

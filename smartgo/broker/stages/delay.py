@@ -19,7 +19,6 @@ from smartgo.broker.send import Send
 from smartgo.errors import BadHeader
 from smartgo.schema import properties as names
 from smartgo.schema.delay import DelayLevels
-from smartgo.schema.properties import encode
 from smartgo.schema.topics import SCHEDULE_TOPIC
 
 _LEVEL: Final = re.compile("-?[0-9]{1,10}")
@@ -39,15 +38,17 @@ def level_of(properties: Mapping[str, str], levels: DelayLevels) -> int:
     return min(int(text), levels.highest)
 
 
-def schedule_place(topic: str, queue_id: int, properties: Mapping[str, str], level: int) -> tuple[str, int, bytes]:
+def schedule_place(
+    topic: str, queue_id: int, properties: Mapping[str, str], level: int
+) -> tuple[str, int, dict[str, str]]:
     """
-    Return where a delayed message waits: the schedule topic, the queue of its level, and the properties stored there.
+    Return where a delayed message waits: the schedule topic, the queue of its level, and the properties that it has.
 
     @param topic: the topic that it is delivered to when it is due; C{queue_id} is the queue there.
     @param properties: its own.
     """
     carried = {**properties, names.REAL_TOPIC: topic, names.REAL_QID: str(queue_id)}
-    return SCHEDULE_TOPIC, level - 1, encode(carried)
+    return SCHEDULE_TOPIC, level - 1, carried
 
 
 @implementer(ISendStage)
@@ -68,5 +69,5 @@ class Delay:
         level = level_of(send.properties, self._levels)
         if level <= 0:
             return send
-        topic, queue_id, stored = schedule_place(send.topic, send.queue_id, send.properties, level)
-        return replace(send, topic=topic, queue_id=queue_id, stored_properties=stored, tag_code=0)
+        topic, queue_id, properties = schedule_place(send.topic, send.queue_id, send.properties, level)
+        return replace(send.with_properties(properties), topic=topic, queue_id=queue_id, tag_code=0)

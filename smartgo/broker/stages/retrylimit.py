@@ -18,7 +18,6 @@ from smartgo.errors import NoPermission
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema import properties as names
 from smartgo.schema.bodies import SubscriptionGroupConfig
-from smartgo.schema.properties import encode
 from smartgo.schema.topics import RETRY_PREFIX, dlq_topic, retry_topic
 
 _HONOURS_MAXIMUM: Final = 121  # V3_4_9: older clients send no usable maxReconsumeTimes
@@ -106,12 +105,5 @@ class RetryLimit:
         )
         if dead is None:
             return send
-        properties = {**send.properties, names.DELAY: "0"}
-        return replace(
-            send,
-            topic=dead,
-            queue_id=0,
-            answered_queue_id=0,
-            properties=properties,
-            stored_properties=encode(properties),
-        )
+        dead_letter = send.with_properties({**send.properties, names.DELAY: "0"})
+        return replace(dead_letter, topic=dead, queue_id=0, answered_queue_id=0)

@@ -39,8 +39,8 @@ def message(properties: Mapping[str, str], topic: str = "T", queue: int = 2) -> 
 
 def divert(message: NewMessage, properties: Mapping[str, str], level: int) -> NewMessage:
     """The message that waits in the schedule topic for another."""
-    topic, queue_id, stored = schedule_place(message.topic, message.queue_id, properties, level)
-    return msgspec.structs.replace(message, topic=topic, queue_id=queue_id, properties=stored, tag_code=0)
+    topic, queue_id, carried = schedule_place(message.topic, message.queue_id, properties, level)
+    return msgspec.structs.replace(message, topic=topic, queue_id=queue_id, properties=encode(carried), tag_code=0)
 
 
 class DivertTests(SynchronousTestCase):
