@@ -10,7 +10,7 @@ from smartgo.store.interfaces import IFlushPolicy, PutStatus
 
 @implementer(IFlushPolicy)
 class AllOf:
-    """Agrees when both of two policies do; where both fall short, the status of the second is told."""
+    """The acknowledgement policy that waits for two others; where both fail, the second one's status is the answer."""
 
     def __init__(self, first: IFlushPolicy, second: IFlushPolicy) -> None:
         self._first = first

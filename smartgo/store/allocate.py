@@ -36,7 +36,7 @@ _GIB: Final = 1 << 30
 
 class LogSpace:
     """
-    Where the CommitLog gets its files, and why the store may take no messages.
+    The source of CommitLog files, and the watch over the disk: it refuses messages when there is no room.
 
     @ivar refusal: why nothing can be stored now, C{None} while it can.
     """
@@ -83,7 +83,7 @@ class LogSpace:
     # -- for the writer ----------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Make the place for spare files, and remove those that are left there. Blocking. @raise OSError"""
+        """Make the directory of spare files, and remove those that a killed process left. Blocking. @raise OSError"""
         files = self._env.files
         files.make_directories(self._directory)
         for path in left_spares(files, self._directory):
@@ -151,7 +151,7 @@ class LogSpace:
     # -- work in the lane --------------------------------------------------------------------------------------
 
     def _work(self, work: Deferred[None]) -> None:
-        """Keep hold of one piece of work; when it is done look again what to do."""
+        """Remember the one task that runs in the lane; at its end L{advance} may begin the next."""
         if work.called:
             return
         self._working = work
@@ -184,7 +184,7 @@ class LogSpace:
         return posixpath.join(self._directory, str(self._numbers))
 
     def _make(self, path: str, touch: int) -> tuple[str, IMapping]:
-        """Allocate, map and touch a file; in the lane, or at once in need."""
+        """Allocate and map a file, and load its first pages; in the lane, or at once where none is ready."""
         files = self._env.files
         files.allocate(path, self._files.file_size)
         try:
@@ -231,7 +231,7 @@ class LogSpace:
         return min(found, key=lambda one: one[1] / max(one[0], 1))
 
     def note_usage(self, total: int, free: int) -> None:
-        """Judge by L20 whether messages may be taken."""
+        """Refuse messages, or take them again, by the room on the disk (L20)."""
         settings = self._settings
         reason = None
         if free < settings.disk_free_minimum:
@@ -292,7 +292,7 @@ class LogSpace:
             await self._prepare()
 
     async def stop(self) -> None:
-        """Wait for the lane, and take back what was not used."""
+        """Wait for the lane, and remove the spare file."""
         self._stopping = True
         if self._retry is not None:
             self._retry.cancel()

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 class BackgroundTask:
     """
-    What one part of the store has running in its lane.
+    The tasks that one part of the store runs in its lane, counted.
 
     @ivar failed: the last piece of work that ended failed; the owner may reset it before it tries again.
     """

@@ -68,7 +68,7 @@ _crc = fixed(Struct("crc" / Int32sb))
 
 class Timestamps(NamedTuple):
     """
-    What matters of RocketMQ's checkpoint, see L{smartgo.schema.checkpoint}: up to which store timestamps log, queues
+    RocketMQ's three timestamps, see L{smartgo.schema.checkpoint}: up to which store timestamps log, queues
     and index are on the disk.
     """
 
@@ -93,7 +93,7 @@ class Timestamps(NamedTuple):
 
 
 class CheckpointSlot(NamedTuple):
-    """One slot; the fields are told in the module's table."""
+    """One slot of C{smartgo.checkpoint}; the module's table explains the fields."""
 
     clean: bool
     position: int
@@ -139,7 +139,7 @@ class QueueTable(msgspec.Struct, array_like=True):
 
 
 class CheckpointFiles:
-    """The three files. All methods block; one thread at a time."""
+    """The checkpoint files of a store. All methods block; one thread at a time."""
 
     def __init__(self, files: IFiles, root: str) -> None:
         self._files = files
@@ -157,7 +157,7 @@ class CheckpointFiles:
 
     def load(self) -> CheckpointSlot | None:
         """
-        Return our own last checkpoint; C{None} where there is none, none is whole, or RocketMQ had the store since.
+        Return our last checkpoint; C{None} if there is none, none is whole, or a RocketMQ broker used the store since.
 
         @raise OSError: as the system says.
         """
@@ -212,12 +212,12 @@ class CheckpointFiles:
         return self._files.exists(self._abort_path)
 
     def set_abort(self) -> None:
-        """Put the marker up; it is empty, as in RocketMQ 4.9. @raise OSError"""
+        """Create the abort marker, an empty file as in RocketMQ 4.9. @raise OSError"""
         if not self.is_aborted():
             self._files.create(self._abort_path, b"")
 
     def remove_abort(self) -> None:
-        """Take the marker away, durably. @raise OSError"""
+        """Remove the abort marker durably. @raise OSError"""
         self._files.remove(self._abort_path)
         self._files.sync_directory(self._root)
 
@@ -272,7 +272,7 @@ class CheckpointFiles:
         self._files.replace(self._table_path, _TABLE_MAGIC + _crc.pack(_signed(crc32(raw))) + raw, backup=False)
 
     def close(self) -> None:
-        """Give up the mappings."""
+        """Unmap the files."""
         for mapping in (self._mapping, self._peer_mapping):
             if mapping is not None:
                 mapping.close()

@@ -47,7 +47,7 @@ def fresh_directories(files: Iterable[MappedFile]) -> set[str]:
 @dataclass(frozen=True)
 class Checkpointed:
     """
-    What a checkpoint tells of.
+    The parts of a store whose positions a checkpoint records.
 
     @ivar index: C{None}: the store keeps none.
     """
@@ -110,7 +110,7 @@ class Checkpointer:
     # -- for the store -----------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Something was flushed: write a checkpoint if it is time for one, else when it will be."""
+        """Write a checkpoint of what was flushed, now or when the next one is due."""
         position = min(self._dispatch.end, self._flusher.whole)
         if self._running or self._stopping or self._flusher.failed is not None or position <= self._saved:
             return
@@ -121,7 +121,7 @@ class Checkpointer:
             self._timer = self._clock.callLater(wait, self._due)
 
     def index_changed(self) -> None:
-        """An index file was filled or removed: the next checkpoint is to say so."""
+        """Schedule a checkpoint with the list of index files: one was filled or removed."""
         self._table_asked += 1
         if not self._running and not self._stopping and self._flusher.failed is None and self._timer is None:
             self._timer = self._clock.callLater(max(0.0, self._next - self._clock.seconds()), self._due)

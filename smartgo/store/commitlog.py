@@ -64,7 +64,7 @@ class LogFileSource(Protocol):
 
 class CommitLog:
     """
-    The log's writer, and access to its bytes.
+    The writer of the log, and access to its bytes.
 
     @ivar files: the log's files.
     @ivar end: physical offset after the last record; the next one goes there, or into the next file.
@@ -116,7 +116,7 @@ class CommitLog:
         return self.end - self.torn
 
     def _write_to(self, file: MappedFile | None) -> None:
-        """Go on in a file, which is mapped and pinned; C{None}: the next append asks for one."""
+        """Write to a file from now on, which is mapped and pinned; C{None}: the next append asks for one."""
         self._file = file
         if file is None:
             self._limit = -1
@@ -237,16 +237,16 @@ class CommitLog:
         return count
 
     def retreat(self, end: int) -> None:
-        """Let the log end at a physical offset in its last file: what lies behind is zeroed."""
+        """Truncate the log at a physical offset in its last file; the bytes behind it are zeroed."""
         at = end - self._base
         size = self.end - end
         self._view[at : at + size] = bytes(size)
         self.end = end
         self.torn = 0
 
-    def begin_anew(self, offset: int) -> None:
+    def restart(self, offset: int) -> None:
         """
-        Let the log, which is empty, begin at a physical offset.
+        Move the beginning of an empty log to a physical offset.
 
         @raise ServiceNotAvailable: a file that is there cannot be removed.
         """
@@ -267,7 +267,7 @@ class CommitLog:
 
     def _unpackable(self, error: struct.error | MessageIllegal) -> MessageIllegal:
         """
-        Return what to raise for a message that cannot be packed.
+        Forget the time of the run, and return the error for a message that cannot be packed.
 
         The clock was read for it, and perhaps no run ends that would forget the time: the next append, however much
         later, is to read it again.
@@ -294,7 +294,7 @@ class CommitLog:
         )
 
     def _roll(self, size: int) -> None:
-        """Go on in the next file: C{size} bytes do not fit into this one."""
+        """Close the file with a blank and begin the next one: C{size} bytes do not fit into this one."""
         if size + BLANK_SIZE > self.files.file_size:
             raise MessageIllegal(f"{size} B of records do not fit into a CommitLog file of {self.files.file_size} B")
         old = self._file
@@ -312,7 +312,7 @@ class CommitLog:
         self._write_to(new)
 
     def flushed(self, position: int) -> None:
-        """The log is durable below C{position}: full files may be unmapped."""
+        """Let full files that are durable, below C{position}, be unmapped."""
         while self._full and self._full[0].end <= position:
             self._mappings.unpin(self._full.pop(0))
 

@@ -27,7 +27,7 @@ _SLICE: Final = 256  # records that a follower takes before it lets others run
 
 
 class UnflushedRun(NamedTuple):
-    """What one run appended to one queue, waiting for its flush."""
+    """The units that one run appended to one queue, waiting for the flush."""
 
     queue: ConsumeQueue
     units: list[bytes]
@@ -38,7 +38,7 @@ class UnflushedRun(NamedTuple):
 
 class QueueDispatch:
     """
-    Publishes what was appended.
+    Makes the units of each run readable, and tells listeners and dispatchers.
 
     @ivar end: physical offset; what lies below is in the queues.
     @ivar stored_ms: store timestamp of the last record below it.
@@ -85,12 +85,12 @@ class QueueDispatch:
             dispatcher.recover(position)
 
     def retreat(self, end: int) -> None:
-        """Take only what lies below C{end} for published: the records behind it are published once more."""
+        """Set the published end back to C{end}: the records behind it are published once more."""
         self.end = self.run_end = end
         self._tell_dispatchers()
 
     def end_run(self) -> None:
-        """Publish the present run, or let it wait for its flush."""
+        """Publish the units of the present run, or keep them until the flush."""
         log = self._commitlog
         log.end_run()
         staged = self._staged[:]
@@ -131,7 +131,7 @@ class QueueDispatch:
             self._tell_dispatchers()
 
     def flushed(self, position: int) -> None:
-        """The log is durable below C{position}: publish the runs that waited for that."""
+        """Publish the runs that waited for the flush: the log is durable below C{position}."""
         told: list[UnflushedRun] = []
         before = self.end
         while self._waiting and self._waiting[0].end <= position:

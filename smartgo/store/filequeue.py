@@ -80,7 +80,7 @@ class FileQueue:
 
     def add(self, file: MappedFile) -> MappedFile:
         """
-        Take a file in as the newest.
+        Add a file as the newest.
 
         @raise ValueError: it does not begin where the newest ends.
         """

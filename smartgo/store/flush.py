@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class FlushWaiter(NamedTuple):
-    """One that waits for the flush."""
+    """A caller that waits until the log is durable up to an offset."""
 
     end: int
     deadline: float
@@ -98,7 +98,7 @@ class Flusher:
         self.flushed_ms = 0
 
     def retreat(self, end: int) -> None:
-        """The log ends at C{end} again: what will be appended there is not what was flushed, or is being flushed."""
+        """Set the flushed position back to C{end}, where the log was truncated: other bytes will follow there."""
         self.flushed = min(self.flushed, end)
         self.whole = min(self.whole, end)
         self._covered = min(self._covered, end)
@@ -107,7 +107,7 @@ class Flusher:
             self._tell()
 
     def appended(self, end: int) -> None:
-        """A run of appends ended at C{end}; cheap."""
+        """Schedule the flush of a run of appends that ended at C{end}; cheap."""
         if self._dirty_since is None:
             self._dirty_since = self._clock.seconds()
         if self._running or self.failed is not None:
@@ -118,13 +118,13 @@ class Flusher:
             self._timer = self._clock.callLater(self._settings.flush_interval, self._due)
 
     def durable(self, end: int) -> Deferred[PutStatus] | None:
-        """Tell, or say later, whether the log is safe up to C{end}; without sync flush that is not asked for."""
+        """See L{IFlushPolicy.durable}: C{None} at once without sync flush."""
         if not self._settings.sync_flush or end <= self.flushed:
             return None
         return self.wait(end)
 
     def wait(self, end: int) -> Deferred[PutStatus]:
-        """Fire when the log is safe up to C{end}, in either mode, or with FLUSH_DISK_TIMEOUT; starts nothing."""
+        """Fire when the log is durable up to C{end}, in either mode, or with FLUSH_DISK_TIMEOUT; starts no flush."""
         if end <= self.flushed:
             return succeed(PutStatus.OK)
         if self.failed is not None:
@@ -137,7 +137,7 @@ class Flusher:
         return waiter.told
 
     def flush(self) -> None:
-        """Begin a flush of all that is appended now, or see to it that one follows the one under way."""
+        """Begin a flush of all that is appended now, after the one under way if there is one."""
         if self._commitlog.end > self.flushed and self.failed is None:
             if self._dirty_since is None:
                 self._dirty_since = self._clock.seconds() - self._settings.flush_interval
@@ -145,7 +145,7 @@ class Flusher:
                 self._start()
 
     async def stop(self) -> None:
-        """Flush all; nothing may be appended any more. After a failure it does nothing."""
+        """Flush everything; nothing may be appended any more. Does nothing after a failure."""
         while self.failed is None and (self._running or self._commitlog.end > self.flushed):
             if not self._running:
                 self._start()
@@ -220,14 +220,14 @@ class Flusher:
         self._tell()
 
     def _tell(self) -> None:
-        """Tell those who wait for what is flushed."""
+        """Answer the callers that wait for what is flushed now."""
         while self._waiters and self._waiters[0].end <= self.flushed:
             told = self._waiters.popleft().told
             if not told.called:  # a caller may have cancelled it
                 told.callback(PutStatus.OK)
 
     def _again(self, late: float) -> None:
-        """Bytes came while the flush ran, the first of them C{late} seconds ago."""
+        """Schedule the next flush, for bytes that came during the last one, the first of them C{late} seconds ago."""
         settings = self._settings
         if settings.sync_flush or self._waiters or self._commitlog.end - self.flushed >= settings.flush_bytes:
             self._start()
@@ -241,7 +241,7 @@ class Flusher:
         self.fail(failure.value)
 
     def fail(self, error: BaseException | None) -> None:
-        """A write or a flush of a store file failed: nothing is durable from here on."""
+        """End flushing for good: a write or a flush of a store file failed, and nothing is durable from here on."""
         if self.failed is not None:
             return
         self.failed = error

@@ -14,7 +14,7 @@ from smartgo.schema.message import NewMessage
 
 
 class PutStatus(IntEnum):
-    """How an append ended, with the response code that tells the client (docs/spec/broker#send)."""
+    """The result of an append, with the response code for the client (docs/spec/broker#send)."""
 
     OK = 0
     FLUSH_DISK_TIMEOUT = 10
@@ -23,7 +23,7 @@ class PutStatus(IntEnum):
 
 
 class ReadStatus(IntEnum):
-    """How a read ended (docs/spec/store#read). The names are sent as remarks."""
+    """The result of a read (docs/spec/store#read). The names are sent as remarks."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1
@@ -39,7 +39,7 @@ class ReadStatus(IntEnum):
 
 
 class Appended(NamedTuple):
-    """Where one append call put its messages: adjacent records of one queue, in one log file."""
+    """The place of the records of one append: adjacent records of one queue, in one log file."""
 
     offset: int
     """Physical offset of the first record."""
@@ -53,7 +53,7 @@ class Appended(NamedTuple):
 
 
 class ReadLimit(NamedTuple):
-    """How much one read may return; one message is always let in."""
+    """The limits of one read; one message is always returned."""
 
     count: int = 32  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     size: int = 262144
@@ -61,7 +61,7 @@ class ReadLimit(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """What a read found."""
+    """The messages that a read found, and the offsets around them."""
 
     status: ReadStatus
     next_offset: int
@@ -83,7 +83,7 @@ class ReadResult(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """What a search by key found."""
+    """The result of a search by key."""
 
     records: list[bytes]
     """Stored records, oldest first. Of some the hash of the key alone is the one asked for."""
@@ -94,7 +94,7 @@ class QueryResult(NamedTuple):
 
 
 class IMessageFilter(Interface):
-    """Two chances to refuse a message, cheap first."""
+    """A message filter in two steps: by the queue unit, which is cheap, then by the message."""
 
     def by_unit(unit: Unit) -> bool:
         """Whether the unit's tag hash may match; true may still be wrong."""
@@ -180,7 +180,7 @@ class IDispatcher(Interface):
 
 
 class IArrivalListener(Interface):
-    """Hears of new messages, once a run and queue; called on the reactor thread, must not block."""
+    """Is told of new messages, once a run and queue; called on the reactor thread, must not block."""
 
     def arrived(topic: str, queue_id: int, next_offset: int, tag_codes: Sequence[int], stored_ms: int) -> None:
         """
@@ -335,7 +335,7 @@ class IReplicatedLog(Interface):
         """
 
     def believe() -> None:
-        """All that was in doubt is as the master's."""
+        """Note that all records in doubt were compared and are the master's."""
 
     def repair(records: Mapping[int, bytes]) -> Deferred[None]:
         """

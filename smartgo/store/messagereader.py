@@ -176,7 +176,7 @@ class MessageReader:
         )
 
     def _borne_out(self, queue: ConsumeQueue, number: int, view: memoryview, part: memoryview) -> bool:
-        """Tell whether records that lie side by side are those that the units speak of."""
+        """Tell whether adjacent records are those that the units lead to."""
         queue_id = queue.queue_id
         at = 0
         for physical, size, _ in _units(view):

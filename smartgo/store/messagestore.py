@@ -21,7 +21,7 @@ from smartgo.store.settings import StoreSettings
 
 class MessageStore(Service):
     """
-    Opens and closes one store, once.
+    The Service that opens one store when it starts, and closes it when it stops.
 
     @ivar root: the directory.
     @ivar opened: fires with the store when it is open, or fails as L{StoreOpening.run} does.
@@ -63,7 +63,7 @@ class MessageStore(Service):
         self._ended.callback(None)
 
     def stopService(self) -> Deferred[None]:
-        """Close the store, or give up opening it; fires when nothing of the store is left running."""
+        """Close the store, or cancel its opening; fires when nothing of the store runs any more."""
         if self.running:
             super().stopService()
         if self._stopped is None:

@@ -40,7 +40,7 @@ class StoreOpening:
         return Deferred.fromCoroutine(self._run())
 
     def cancel(self) -> None:
-        """Let a recovery under way fail soon; the Deferred fires when the directory is free again."""
+        """Cancel the recovery; the Deferred of L{run} fails when the directory is released."""
         if self._recovery is not None:
             self._recovery.cancelled = True
 

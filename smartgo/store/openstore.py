@@ -61,7 +61,7 @@ class OpenStore(StoreReads):
         self, env: IEnvironment, directory: StoreDirectory, settings: StoreSettings, recovered: RecoveredStore
     ) -> None:
         """
-        Begin to work.
+        Make all parts, and begin to work.
 
         @param directory: released when the store is closed.
         @raise OSError: files that a killed process left could not be removed, or the disk cannot be asked for its room.
@@ -123,7 +123,7 @@ class OpenStore(StoreReads):
     # -- closing -----------------------------------------------------------------------------------------------
 
     def close(self) -> Deferred[None]:
-        """Flush all, write down where we are, let the directory go; fires when nothing of the store is left running."""
+        """Flush everything, write the last checkpoint, release the directory; fires when nothing runs any more."""
         if self._closing is None:
             self._closing = Deferred.fromCoroutine(self._close())
         waiting: Deferred[None] = Deferred()
@@ -162,7 +162,7 @@ class OpenStore(StoreReads):
         self._failure_callbacks.append(callback)
 
     def _reconsider(self) -> None:
-        """Find out whether messages are taken."""
+        """Compute the refusal anew."""
         if not self._is_open:
             self._trouble = Refusal(RefusalKind.CLOSED, "the store is closed")
         elif self._flusher.failed is not None:
@@ -283,16 +283,16 @@ class OpenStore(StoreReads):
 
     def repair(self, records: Mapping[int, bytes]) -> Deferred[None]:
         """See L{IReplicatedLog.repair}."""
-        repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._put_right(records)))
+        repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._repair_log(records)))
         return repaired
 
-    async def _put_right(self, records: Mapping[int, bytes]) -> None:
+    async def _repair_log(self, records: Mapping[int, bytes]) -> None:
         if self._trouble is not None:
             raise ServiceNotAvailable(self._trouble.words)
         if self._checkpointer.doubtful_from is None:
             return  # it was repaired meanwhile
         try:
-            await self._repair.put_right(records)
+            await self._repair.repair(records)
             self.believe()
         finally:
             if self._is_open:
@@ -318,19 +318,19 @@ class OpenStore(StoreReads):
             self.end_run()
 
     def _begin_log(self, offset: int) -> None:
-        """Let the log, which is empty, begin at a physical offset."""
-        self._commitlog.begin_anew(offset)
+        """Move the beginning of an empty log to a physical offset."""
+        self._commitlog.restart(offset)
         self._flusher.restart(offset)
         self._dispatch.restart(offset)
 
     def _retreat(self, end: int) -> None:
-        """Take back what was appended behind a physical offset."""
+        """Truncate the log at a physical offset."""
         self._commitlog.retreat(end)
         self._flusher.retreat(end)
 
     def _drop(self, topic: str, below: int, but: Collection[QueueKey]) -> None:
         """
-        Forget a topic that was deleted at the master, but for queues that it has anew.
+        Drop the queues of a topic that was deleted at the master, except those of the topic made there later.
 
         @raise ServiceNotAvailable: that could not be written down, and nothing was changed.
         """

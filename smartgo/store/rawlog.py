@@ -68,7 +68,7 @@ class RawLog:
         return found
 
     def _add_crc(self, places: FilePaths, begin: int, end: int, before: int) -> int:
-        """Go on with a CRC; in the lane."""
+        """Continue a CRC over more bytes; in the lane."""
         while begin < end:
             data = self._read(places, begin, min(end - begin, places.file_size - begin % places.file_size))
             before = crc32(data, before)

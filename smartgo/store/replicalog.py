@@ -35,7 +35,7 @@ _pack = unit_struct.pack
 
 
 class OutOfStepRecord(NamedTuple):
-    """A record that did not continue its queue; the next one tells what to think of it."""
+    """A record that did not continue its queue; the next record of the queue decides whether it counts."""
 
     offset: int
     physical: int
@@ -45,7 +45,7 @@ class OutOfStepRecord(NamedTuple):
 
 
 class ReplicaLog:
-    """Takes what a master sends."""
+    """Appends the bytes that a master sends to a slave's log."""
 
     _log = Logger()
 
@@ -94,14 +94,14 @@ class ReplicaLog:
             self.take()
 
     def stop(self) -> None:
-        """Take back a record that is not whole: it is sent again after the next start."""
+        """Truncate a record that is not whole: the master sends it again after the next start."""
         if self._commitlog.torn:
             self._retreat(self._commitlog.whole)
 
     # -- records -----------------------------------------------------------------------------------------------
 
     def take(self) -> None:
-        """Take in the records that are whole now."""
+        """Check the records that are whole now, and stage their units."""
         log = self._commitlog
         whole = log.whole
         view, base, end = log.window(whole)
@@ -128,7 +128,7 @@ class ReplicaLog:
                 message = check(view, at, whole)
                 stored_ms = message.stored_ms
                 if message.queue_id >= QUEUE_LIMIT:
-                    self._tell_impossible(message)
+                    self._log_impossible(message)
                 elif not message.sys_flag & PREPARED:
                     key = (message.topic, message.queue_id)
                     queue = by_key.get(key)
@@ -154,7 +154,7 @@ class ReplicaLog:
     # -- what is out of step -----------------------------------------------------------------------------------
 
     def _out_of_step(self, queue: ConsumeQueue, message: StoredMessage) -> None:
-        """Find out what a record means that does not continue its queue, or comes after one that did not."""
+        """Decide about a record that does not continue its queue, or that follows one that did not."""
         code = self._tags.of_stored(message.properties)
         one = OutOfStepRecord(message.queue_offset, message.physical_offset, message.size, code, message.stored_ms)
         held = self._odd.get(queue.key)
@@ -193,7 +193,7 @@ class ReplicaLog:
 
     def _begin_queue(self, queue: ConsumeQueue, offset: int) -> None:
         """
-        Let a queue that has no message begin in the middle.
+        Begin a queue without messages at an offset other than 0.
 
         It may have files all the same: after a power failure their names may be there, and their units not.
         """
@@ -249,7 +249,7 @@ class ReplicaLog:
         for one in records:
             queue.stage(one.offset, _pack(one.physical, one.size, one.code), (one.code,), one.stored_ms)
 
-    def _tell_impossible(self, message: StoredMessage) -> None:
+    def _log_impossible(self, message: StoredMessage) -> None:
         """Warn, once, of a record that is left out as no topic has its queue."""
         if not self._impossible:
             self._impossible = True

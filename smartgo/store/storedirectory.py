@@ -15,7 +15,7 @@ _DESCRIPTOR_SHARE: Final = 8  # a mapping takes two descriptors; connections nee
 
 class StoreDirectory:
     """
-    A directory that is this store's until L{release}.
+    A locked store directory, its mappings and its checkpoint files, until L{release}.
 
     @ivar root: its path.
     @ivar mappings: the files that are mapped.
@@ -37,7 +37,7 @@ class StoreDirectory:
         self.checkpoints = CheckpointFiles(env.files, root)
 
     def release(self) -> None:
-        """Close what is open, and let the directory go."""
+        """Close all files, and release the lock."""
         self.mappings.close_all()
         self.checkpoints.close()
         if self._lock is not None:

@@ -138,7 +138,7 @@ class StoreCheck:
         else:
             summary.more += 1
 
-    def _breathe(self) -> None:
+    def _check_cancelled(self) -> None:
         if self.cancelled:
             raise StoreError("interrupted")
 
@@ -164,7 +164,7 @@ class StoreCheck:
         log, summary = self._layout.log_files, self.summary
         at = summary.begin = summary.end = log.begin
         while True:
-            walk = LogScan(self._files, log, at, self._breathe)
+            walk = LogScan(self._files, log, at, self._check_cancelled)
             for message in walk:
                 summary.records += 1
                 if not summary.records & 0xFFF:
@@ -173,7 +173,7 @@ class StoreCheck:
             summary.end = max(summary.end, walk.position)
             if walk.stop is not Stop.BAD and not self._left_over(walk.position):
                 break
-            following = record_after(self._files, log, walk.position, self._breathe)
+            following = record_after(self._files, log, walk.position, self._check_cancelled)
             self._judge(walk, following)
             if following is None:
                 break
@@ -185,7 +185,7 @@ class StoreCheck:
         file = self._layout.log_files.find(position)
         if file is None:
             return False
-        last = written_end(self._files, file.path, position - file.base, file.end - file.base, self._breathe)
+        last = written_end(self._files, file.path, position - file.base, file.end - file.base, self._check_cancelled)
         return last > position - file.base or file is not self._layout.log_files.files[-1]
 
     def _judge(self, walk: LogScan, following: int | None) -> None:
@@ -265,7 +265,7 @@ class StoreCheck:
         name = (posixpath.join(directory, f"{base:020d}"), page)
         data = self._pages.get(name)
         if data is None:
-            self._breathe()
+            self._check_cancelled()
             data = self._pages[name] = self._files.read_at(name[0], page * _PAGE * UNIT_SIZE, _PAGE * UNIT_SIZE)
             if len(self._pages) > _PAGES:
                 self._pages.popitem(last=False)
@@ -276,7 +276,7 @@ class StoreCheck:
         layout, summary = self._layout, self.summary
         done, total = 0, sum(len(bases) for bases in layout.queues.values()) * layout.queue_file_size
         for key, bases in layout.queues.items():
-            self._breathe()
+            self._check_cancelled()
             before = -1
             for number, unit in self._units(key, bases):
                 if not unit.size:
@@ -345,7 +345,7 @@ class StoreCheck:
         number = index.FIRST_ENTRY
         wrong = 0
         while number < end:
-            self._breathe()
+            self._check_cancelled()
             count = min(_INDEX_PAGE, end - number)
             data = self._files.read_at(path, geometry.entry_at(number), count * index.ENTRY_SIZE)
             for raw in index.entry_struct.iter_unpack(data):

@@ -59,7 +59,7 @@ class IndexFile:
 
     @property
     def name(self) -> str:
-        """The file's name, which tells its age among others."""
+        """The file's name, which sorts by age."""
         return posixpath.basename(self.path)
 
     @property
@@ -82,7 +82,7 @@ class IndexFile:
         return self._geometry.entry_at(self.ready)
 
     def make_ready(self, end: int) -> None:
-        """There are blocks up to a position in the file now."""
+        """Note that there are blocks up to a position in the file."""
         self.ready = (end - self._geometry.entry_at(0)) // ENTRY_SIZE
 
     def open(self, view: memoryview) -> None:
@@ -91,7 +91,7 @@ class IndexFile:
         self._heads = view[HEADER_SIZE : HEADER_SIZE + self._geometry.slots * SLOT_SIZE].cast("i")
 
     def close(self) -> None:
-        """Write no more, and hold on to nothing of the mapping."""
+        """Release the views into the mapping; the file is not written any more."""
         self._view = self._heads = memoryview(b"")
         self._slots = self._entries = None
 
@@ -210,6 +210,6 @@ def _big_endian(code: str, values: Iterable[int]) -> array[int]:
 
 
 def _listed(column: Any) -> Sequence[int]:
-    """Return a column as numbers of Python's own."""
+    """Return a column as a sequence of Python integers."""
     found: Sequence[int] = column if isinstance(column, list) else column.tolist()
     return found

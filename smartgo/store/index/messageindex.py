@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 class IndexMatches(NamedTuple):
     """
-    What a search found.
+    The result of a search in the index.
 
     @ivar offsets: physical offsets, ascending; some may be of messages with another key of the same hash.
     @ivar last_ms: how far the index has come: store timestamp and physical offset of the last message in it.
@@ -213,7 +213,7 @@ class MessageIndex:
             self._call = None
 
     def _soon(self, delay: float = 0.0) -> None:
-        """Go on at the reactor's next turn, or somewhat later."""
+        """Schedule L{_go_on} for the reactor's next turn, or C{delay} seconds later."""
         if self._call is None and not self._stopped:
             self._call = self._clock.callLater(delay, self._go_on)
 
@@ -231,7 +231,7 @@ class MessageIndex:
         return self._left is not None or self.position < self._end
 
     def _try_step(self) -> bool:
-        """Do one thing of what there is to do; return whether that went well."""
+        """Take the next step; return whether the index can go on."""
         try:
             self._step()
         except Exception:  # searches become incomplete; sends and pulls must go on
@@ -262,7 +262,7 @@ class MessageIndex:
             return
         starts, end = record_starts(view, 0, RECORDS)
         if not starts:
-            self._judge(view)
+            self._pass_unreadable(view)
             return
         keys = keys_in(view, starts, self.position)
         view.release()
@@ -308,8 +308,8 @@ class MessageIndex:
             self._found_next(end, self._end)
         self._chunk, self._chunk_base = memoryview(data), position
 
-    def _judge(self, view: memoryview) -> None:
-        """No whole record begins at the position: there is a blank, the start of a record, or damage."""
+    def _pass_unreadable(self, view: memoryview) -> None:
+        """Skip a blank, ask for more bytes of a long record, or search for the record behind damage."""
         position = self.position
         file = self._commitlog.files.find(position)
         room = 0 if file is None else file.end - position
@@ -324,11 +324,11 @@ class MessageIndex:
             self._wanted = size
         else:
             self._log.warn("the record at {offset} cannot be read; its keys are not indexed", offset=position)
-            work = self._threads.run(LANE, record_after, self._files, self._commitlog.files, position, _breathe)
+            work = self._threads.run(LANE, record_after, self._files, self._commitlog.files, position, _check_cancelled)
             self._block(work, self._found_next, self._end)
 
     def _found_next(self, position: int | None, end: int) -> None:
-        """Go on at the next record that is one, or at C{end}."""
+        """Continue at the next valid record, or at C{end}."""
         self.position = end if position is None else min(position, end)
         self._skip = self._wanted = 0
         self._waiters.reached(self.position)
@@ -336,7 +336,7 @@ class MessageIndex:
     # -- files -------------------------------------------------------------------------------------------------
 
     def _begin_file(self) -> None:
-        """The keys to come need a new file."""
+        """Begin a new index file."""
         newest = self._newest()
         name = file_name(self._clock.wall_ms(), self._clock.utc_offset())
         if newest is not None and name <= newest.name:  # the clock was set back, or is another's
@@ -356,7 +356,7 @@ class MessageIndex:
         self._drop_old()
 
     def _open_file(self, file: IndexFile) -> None:
-        """Go on in a file that was there when the store was opened."""
+        """Map the newest file, which was there when the store was opened."""
         work = self._threads.run(LANE, self._space.map, file.path, file.header.index_count)
         self._block(work, self._opened, file)
 
@@ -366,7 +366,7 @@ class MessageIndex:
         file.make_ready(self._space.step_after(self._geometry.entry_at(file.header.index_count)))
 
     def _sealed(self, _: None, file: IndexFile) -> None:
-        """A full file is on the disk: RocketMQ may rely on it, and so may our next start."""
+        """Note that a full file is on the disk, so that the next checkpoint says so."""
         file.synced = True
         self.flushed_ms = file.header.end_ms
         self._changed()
@@ -397,7 +397,7 @@ class MessageIndex:
     # -- work in the lane --------------------------------------------------------------------------------------
 
     def _block(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> None:
-        """Do nothing else until some work is done."""
+        """Run a task in the lane, and take no other step until it has ended."""
         self._blocked = True
         self._lane.follow(work, done, *args).addBoth(self._unblock)
 
@@ -433,5 +433,5 @@ class MessageIndex:
         await self._waiters.wait(target)
 
 
-def _breathe() -> None:
-    """Nobody waits for the end of a search for the next record."""
+def _check_cancelled() -> None:
+    """Never cancel: nobody waits for the end of the search for the next record."""

@@ -12,7 +12,7 @@ _LONGEST: Final = 2.0  # seconds that a search gives the index to catch up
 
 
 class PositionWaiters:
-    """Those who wait for a physical offset."""
+    """The searches that wait for the index to reach a physical offset."""
 
     def __init__(self, clock: IClock) -> None:
         self._clock = clock
@@ -29,7 +29,7 @@ class PositionWaiters:
             timer.cancel()
 
     def reached(self, position: int) -> None:
-        """Let those go on who wait for this position, or an earlier one."""
+        """Resume the searches that wait for this position, or an earlier one."""
         if self._waiting:
             told = [one for one in self._waiting if one[0] <= position]
             self._waiting = [one for one in self._waiting if one[0] > position]
@@ -37,7 +37,7 @@ class PositionWaiters:
                 waiting.callback(None)
 
     def give_up(self) -> None:
-        """Let all go on."""
+        """Resume all searches."""
         waiting, self._waiting = self._waiting, []
         for _, one in waiting:
             one.callback(None)

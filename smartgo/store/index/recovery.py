@@ -34,7 +34,7 @@ _log = Logger()
 
 class KeptIndex(NamedTuple):
     """
-    What the index goes on with.
+    The index files that are kept, and where the index continues.
 
     @ivar files: oldest first.
     @ivar position: physical offset of the record to go on with.
@@ -50,7 +50,7 @@ class KeptIndex(NamedTuple):
 
 class KnownIndex(NamedTuple):
     """
-    What the checkpoint says of the index.
+    What the last checkpoint says about the index.
 
     @ivar clean: the store was closed in order.
     @ivar indexed: physical offset of a record: the keys of all before it are in full files on the disk; after a clean
@@ -89,7 +89,7 @@ def keep(
     end: int,
 ) -> KeptIndex:
     """
-    Decide what stays; nothing is changed.
+    Decide which index files are kept; nothing is changed.
 
     @param minimum: physical offset of the log's oldest record; C{end} that after its last.
     @raise OSError: as the system says.
@@ -141,7 +141,7 @@ def _header(files: IFiles, path: str) -> IndexHeader:
 
 
 def _fault(header: IndexHeader, geometry: Geometry, before: IndexHeader, end: int) -> str | None:
-    """Return why a file is not to be gone on with; C{None}: it is good."""
+    """Return why a file cannot be used; C{None} if it can."""
     count = header.index_count
     if not FIRST_ENTRY <= count <= geometry.entries or not 0 <= header.used_slots < count:
         return "its header makes no sense"

@@ -48,7 +48,7 @@ class IndexSearch:
 
     def run(self, files: IFiles, places: Iterable[tuple[str, IndexHeader]]) -> None:
         """
-        Look into files; in the lane.
+        Search the files; in the lane.
 
         @param places: path and header of each, the newest first.
         """
@@ -65,7 +65,7 @@ class IndexSearch:
 
     def look(self, header: IndexHeader, read: Callable[[int, int], bytes]) -> bool:
         """
-        Take what one file has; return whether older ones are worth a look.
+        Collect the matches of one file; return whether older files may have more.
 
         @param read: reads bytes of the file: from where, how many.
         """
@@ -99,7 +99,7 @@ class IndexSearch:
 
 
 def _by_blocks(mapping: IMapping) -> Callable[[int, int], bytes]:
-    """Return what reads from a file, a block at a time: the entries of a chain often lie close together."""
+    """Return a function that reads a file in blocks: the entries of a chain often lie close together."""
     block, base = b"", 0
 
     def read(at: int, size: int) -> bytes:

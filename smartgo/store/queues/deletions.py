@@ -32,7 +32,7 @@ _crc = fixed(Struct("crc" / Int32sb))
 
 class Deletion(NamedTuple):
     """
-    One deletion.
+    The deletion of one topic.
 
     @ivar below: physical offset; the topic's records below it are those that it was deleted with.
     """
@@ -42,7 +42,7 @@ class Deletion(NamedTuple):
 
 
 class DeletionMarks:
-    """The files of one store. All methods block."""
+    """The files that record deletions in one store. All methods block."""
 
     def __init__(self, files: IFiles, root: str) -> None:
         """@param root: the store's directory; the directory of deleted queues in it is there before L{write}."""
@@ -90,7 +90,7 @@ class DeletionMarks:
         return {**deleted, **newer}
 
     def write(self, deletion: Deletion) -> str:
-        """Write a deletion down, not durably yet; return the path. @raise OSError: it is not written."""
+        """Record a deletion, not durably yet; return the path. @raise OSError: it is not recorded."""
         raw = msgspec.msgpack.encode(deletion)
         self._last += 1
         path = posixpath.join(self._directory, mark_name(self._last))

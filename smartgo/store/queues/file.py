@@ -225,7 +225,7 @@ class ConsumeQueue:
 
     def find_written(self, count: int) -> None:
         """
-        Take C{count} units for visible that a killed process wrote behind the last one, all into one file.
+        Make C{count} units visible that a killed process wrote behind the last one, all into one file.
 
         They may be in the page cache alone, and so may the name of a file that begins with them.
         """
@@ -238,13 +238,13 @@ class ConsumeQueue:
         self.next_offset = self.reserved = self.visible
 
     def forget(self) -> None:
-        """Be empty: all files are gone."""
+        """Reset the offsets of the queue: all its files are gone."""
         self._tail = None
         self.own_from = sys.maxsize
         self.minimum = self.visible = self.next_offset = self.reserved = 0
 
     def cut(self, offset: int) -> None:
-        """Take away the units from a logical offset on; they are zeroed, their files stay. Not while any is pending."""
+        """Zero the units from a logical offset on; their files stay. Not while any unit is pending."""
         zeros = bytes(_STEP)
         for file in self.files.files:
             if file.end <= offset * UNIT_SIZE:

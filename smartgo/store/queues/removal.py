@@ -28,20 +28,20 @@ LANE: Final = "prepare"
 
 
 class _Running(NamedTuple):
-    """One deletion under way, and those who wait for it."""
+    """A deletion under way, and the callers that wait for it."""
 
     topic: str
     waiting: list[Deferred[None]]
 
     def wait(self) -> Deferred[None]:
-        """Fire when it is done, or failed."""
+        """Fire when the deletion is done, or has failed."""
         one: Deferred[None] = Deferred()
         self.waiting.append(one)
         return one
 
 
 class QueueRemoval:
-    """Removes queues."""
+    """Removes the queues of deleted topics."""
 
     _log = Logger()
 
@@ -71,7 +71,7 @@ class QueueRemoval:
 
     def clear(self, saved: bool) -> None:
         """
-        Make the place for files that are to go, and remove what a killed process left there. Blocking.
+        Make the directory of deleted queues, and remove what a killed process left there. Blocking.
 
         @param saved: the table of queues holds every deletion that was written down.
         """
@@ -113,12 +113,12 @@ class QueueRemoval:
         return waiting
 
     async def idle(self) -> None:
-        """Return when nothing is left to be removed."""
+        """Return when no deletion is under way."""
         while self._running:
             await self._running[-1].wait().addErrback(lambda failure: None)  # whoever asked for it is told
 
     def _durable(self, topic: str) -> Deferred[None]:
-        """Fire when a deletion that is under way is durable, with what becomes of it."""
+        """Fire with the result of the topic's deletion under way; at once if there is none."""
         for running in reversed(self._running):
             if running.topic == topic:
                 return running.wait()
@@ -130,7 +130,7 @@ class QueueRemoval:
             waiting.callback(result)  # a Failure makes it an errback
 
     def _move_away(self, queue: ConsumeQueue) -> list[str]:
-        """Take the files of a queue out of the way of a new one of the same name."""
+        """Move the files of a queue to the directory of deleted queues: a new queue may have the same name."""
         for file in queue.files.files:
             self._queues.dirty.pop(file, None)
         if not queue.files.files:
@@ -163,7 +163,7 @@ class QueueRemoval:
             raise failed
 
     async def _save(self) -> None:
-        """Have the table of queues written; what it holds then need not be written down elsewhere."""
+        """Save the table of queues, then remove the files of the deletions that it holds."""
         held = set(self._unsaved)
         status = await self._checkpointer.save(table=True)
         await self._checkpointer.idle()

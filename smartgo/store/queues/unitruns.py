@@ -23,7 +23,7 @@ UnitRun = tuple[int, bytearray]
 
 class UnitSequence:
     """
-    Collects units.
+    Collects the units of one queue, and finds those that are out of step.
 
     @ivar displaced: how many were out of step.
     """
@@ -63,14 +63,14 @@ class UnitSequence:
             self.add(offset, unit)
 
     def _settle_odd(self, odd: tuple[int, bytes]) -> None:
-        """The run goes on as if C{odd} had not been; one of the last offset was stored anew, and takes its place."""
+        """Drop the odd unit; one with the offset of the last unit replaces that, as its message was stored again."""
         self._odd = None
         self.displaced += 1
         if odd[0] == self._end - 1 and self._units:
             self._units[-UNIT_SIZE:] = odd[1]
 
     def _begin_run(self, odd: tuple[int, bytes]) -> None:
-        """Let the odd unit begin a run of its own."""
+        """Begin a run with the odd unit."""
         self._odd = None
         if not 0 <= odd[0] < HIGHEST:
             self.displaced += 1

@@ -27,21 +27,21 @@ class LogScan:
     @ivar reason: for C{BAD}, which check failed.
     """
 
-    def __init__(self, files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> None:
+    def __init__(self, files: IFiles, log_files: FileQueue, position: int, check_cancelled: Callable[[], None]) -> None:
         """
-        @param breathe: called between pieces of some MiB; may raise to end the walk.
+        @param check_cancelled: called between pieces of some MiB; may raise to end the walk.
         """
         self._files = files
         self._log_files = log_files
-        self._breathe = breathe
+        self._check_cancelled = check_cancelled
         self.position = position
         self.stop = Stop.END
         self.reason = ""
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Give out the records."""
+        """Yield the records."""
         while (file := self._log_files.find(self.position)) is not None:
-            self._breathe()
+            self._check_cancelled()
             begin = self.position
             room = file.end - begin
             data = memoryview(self._files.read_at(file.path, begin - file.base, min(_CHUNK, room)))
@@ -64,7 +64,7 @@ class LogScan:
                 return
 
 
-def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> int | None:
+def record_after(files: IFiles, log_files: FileQueue, position: int, check_cancelled: Callable[[], None]) -> int | None:
     """Return the physical offset of the first valid record that begins behind C{position}, C{None} without one."""
     position += 1
     for file in log_files.files:
@@ -73,7 +73,7 @@ def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Ca
         for low, high in files.data_ranges(file.path, max(0, position - file.base)):
             at = max(low - BLANK_SIZE, position - file.base, 0)  # a record's first bytes may be zero
             while at < high:
-                breathe()
+                check_cancelled()
                 data = files.read_at(file.path, at, _CHUNK + SIZE_LIMIT)
                 found = find_record(data, 0, file.base + at, min(_CHUNK, high - at))
                 if found is not None:
@@ -82,26 +82,26 @@ def record_after(files: IFiles, log_files: FileQueue, position: int, breathe: Ca
     return None
 
 
-def whole_records(files: IFiles, log_files: FileQueue, position: int, breathe: Callable[[], None]) -> int:
+def whole_records(files: IFiles, log_files: FileQueue, position: int, check_cancelled: Callable[[], None]) -> int:
     """Count the valid records behind C{position}, where none begins; after many torn places no more are counted."""
     count = 0
     for _ in range(_TORN_PLACES):
-        found = record_after(files, log_files, position, breathe)
+        found = record_after(files, log_files, position, check_cancelled)
         if found is None:
             break
-        walk = LogScan(files, log_files, found, breathe)
+        walk = LogScan(files, log_files, found, check_cancelled)
         count += sum(1 for _ in walk)
         position = walk.position
     return count
 
 
-def written_end(files: IFiles, path: str, begin: int, end: int, breathe: Callable[[], None]) -> int:
+def written_end(files: IFiles, path: str, begin: int, end: int, check_cancelled: Callable[[], None]) -> int:
     """Return the position after the last byte in a range of a file that is not zero; C{begin} if all are."""
     last = begin
     for low, high in files.data_ranges(path, begin):
         at = low
         while at < min(high, end):
-            breathe()
+            check_cancelled()
             data = files.read_at(path, at, min(_CHUNK, high - at, end - at))
             if data != _ZEROS[: len(data)]:
                 last = at + len(data.rstrip(b"\0"))

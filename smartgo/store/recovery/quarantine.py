@@ -27,18 +27,18 @@ class Quarantine:
         root: str,
         log_files: FileQueue,
         changing: Callable[[], None],
-        breathe: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> None:
         """
         @param changing: called before any file is changed.
-        @param breathe: called between pieces of some MiB; may raise to end the work.
+        @param check_cancelled: called between pieces of some MiB; may raise to end the work.
         """
         self._files = env.files
         self._wall_ms = env.clock.wall_ms
         self._directory = posixpath.join(root, "quarantine")
         self._log_files = log_files
         self._changing = changing
-        self._breathe = breathe
+        self._check_cancelled = check_cancelled
 
     def clear_behind(self, end: int, torn: int, aside: Sequence[str]) -> None:
         """
@@ -53,11 +53,11 @@ class Quarantine:
             if file.end <= end:
                 continue
             at = max(0, end - file.base)
-            last = written_end(self._files, file.path, at, file.size, self._breathe)
+            last = written_end(self._files, file.path, at, file.size, self._check_cancelled)
             if file.base <= end:
                 if last > at:
                     self._changing()
-                    self._tell_whole(torn)
+                    self._log_whole_records(torn)
                     self._save(file, at, last)
                     self._files.zero(file.path, at, last)
             elif last > at or number > keep:
@@ -69,9 +69,9 @@ class Quarantine:
             self._changing()
             self._set_aside(path)
 
-    def _tell_whole(self, torn: int) -> None:
-        """Say how many whole records are cut with a torn one: their sends may have been acknowledged."""
-        count = whole_records(self._files, self._log_files, torn, self._breathe)
+    def _log_whole_records(self, torn: int) -> None:
+        """Log how many whole records are cut with a torn one: their sends may have been acknowledged."""
+        count = whole_records(self._files, self._log_files, torn, self._check_cancelled)
         if count:
             self._log.error(
                 "{count} whole records behind the torn one at {offset} are cut with it, as they may have been stored"
@@ -90,7 +90,7 @@ class Quarantine:
             path=path,
         )
         while begin < end:
-            self._breathe()
+            self._check_cancelled()
             data = self._files.read_at(file.path, begin, min(_COPY, end - begin))
             self._files.append(path, data)
             begin += len(data)

@@ -39,7 +39,7 @@ _pack = unit_struct.pack
 
 class QueueRebuild:
     """
-    The queues of a store that is being opened.
+    Brings the queues of a store that is being opened in line with its log.
 
     @ivar wanted: queues that have to be made anew.
     @ivar everything: all queues have to be, those too that nobody knows of.
@@ -312,7 +312,7 @@ class QueueRebuild:
                     self._keep_offsets(key, entry.next_offset, end)
 
     def _keep_offsets(self, key: QueueKey, next_offset: int, end: int) -> None:
-        """See to it that offsets which were given out once are not given out again (D11)."""
+        """Continue after the offsets that were given out before, so that none is given out again (D11)."""
         queue = self._queues.by_key.get(key) or self._queues.create(*key)
         if queue.visible >= next_offset:
             return
@@ -324,7 +324,7 @@ class QueueRebuild:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def finish(self, minimum: int) -> None:
-        """Take away what lies behind the ends, find the first readable unit of each queue, tell what was left out."""
+        """Zero what lies behind the ends of queues, find their first readable units, log what was left out."""
         if self._impossible:
             physical, (topic, queue_id) = min(self._impossible.items())
             self._log.warn(

@@ -12,7 +12,7 @@ from smartgo.store.queues.file import ConsumeQueues
 
 class RecoveredCheckpoint(NamedTuple):
     """
-    The checkpoint that recovery wrote, and what the next ones have to go on with.
+    The checkpoint that recovery wrote, and the values that the next ones continue.
 
     @ivar position: of that checkpoint, a physical offset.
     @ivar marked_from: physical offset from which on batches carry our mark.
@@ -32,7 +32,7 @@ class RecoveredCheckpoint(NamedTuple):
 
 class RecoveredStore(NamedTuple):
     """
-    What a store goes on with.
+    The result of recovery: the parts of the store that is opened.
 
     @ivar log_files: of the CommitLog.
     @ivar log_position: where its writer goes on.

@@ -55,7 +55,7 @@ _NEVER: Final = 1 << 62
 
 
 class ScannedTail(NamedTuple):
-    """What reading the log's tail found: its end, the last timestamp, and where and why reading stopped."""
+    """The end of the log, its last timestamp, and where and why reading its tail stopped."""
 
     end: int
     stored_ms: int
@@ -66,7 +66,7 @@ class ScannedTail(NamedTuple):
 
 class Recovery:
     """
-    One recovery.
+    One recovery of one store.
 
     @ivar cancelled: set from another thread, makes L{run} give up soon.
     """
@@ -120,9 +120,9 @@ class Recovery:
         marked_from = self._marks()
 
         tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
-        self._judge(tail)
+        self._refuse_damage(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
-            quarantine = Quarantine(self._env, self._root, self._log_files, self._change, self._breathe)
+            quarantine = Quarantine(self._env, self._root, self._log_files, self._change, self._check_cancelled)
             quarantine.clear_behind(tail.end, tail.position, layout.aside)
         self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
@@ -170,7 +170,7 @@ class Recovery:
             cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
         """
         rebuild = self._rebuild
-        walk = LogScan(self._files, self._log_files, begin, self._breathe)
+        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled)
         end = begin
         stored_ms = 0
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
@@ -206,16 +206,16 @@ class Recovery:
         self._rebuild.drop_unconfirmed()
         return tail
 
-    def _judge(self, tail: ScannedTail) -> None:
+    def _refuse_damage(self, tail: ScannedTail) -> None:
         """
-        Tell a torn tail from damage in the middle.
+        Refuse a log that is damaged in the middle; a torn tail is none.
 
         @raise StoreDamaged: it is damage.
         """
         position = tail.position
         if tail.stop is Stop.END or position >= self._durable(tail):
             return
-        later = record_after(self._files, self._log_files, position, self._breathe)
+        later = record_after(self._files, self._log_files, position, self._check_cancelled)
         if later is not None:
             raise StoreDamaged(self._layout.log_directory, position, tail.reason or "nothing is written there")
 
@@ -255,7 +255,7 @@ class Recovery:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def _change(self) -> None:
-        """A file is about to be changed: put the marker up, so that a crash from here on brings us back here."""
+        """Create the abort marker before a file is changed, so that the next start recovers after a crash."""
         if not self._changing:
             self._changing = True
             self._checkpoints.set_abort()
@@ -273,7 +273,7 @@ class Recovery:
             self._checkpoints.open()
             unfinished = self._own._replace(clean=False, position=self._minimum, flushed=self._doubtful_from(tail))
             self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
-        walk = LogScan(self._files, self._log_files, self._minimum, self._breathe)
+        walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled)
         rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
         if walk.position < tail.end:
             raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
@@ -364,7 +364,7 @@ class Recovery:
             return None
         return file
 
-    def _breathe(self) -> None:
+    def _check_cancelled(self) -> None:
         if self.cancelled:
             raise StoreError("the recovery of the store was cancelled")
 

@@ -46,7 +46,7 @@ class LogRepair:
         self._checkpointer = checkpointer
         self._replica = replica
 
-    async def put_right(self, records: Mapping[int, bytes]) -> None:
+    async def repair(self, records: Mapping[int, bytes]) -> None:
         """
         See L{IReplicatedLog.repair<smartgo.store.interfaces.IReplicatedLog.repair>}.
 
