@@ -162,9 +162,10 @@ class CommitLog:
             body_size, properties_size, size = batch.body_size, batch.longest, batch.size
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             raise self._too_long(body_size, properties_size)
-        if self.end + size > self._limit:
-            self._roll(size)
         offset = self.end
+        if offset + size > self._limit:
+            self._roll(size)
+            offset = self.end
         others: Sequence[tuple[IQueue, int]] = ()
         if sys_flag & PREPARED:
             targets = ()
@@ -210,8 +211,9 @@ class CommitLog:
         self.stored_ms = stored_ms
         if targets:
             queue.stage(first, units, codes, stored_ms)
-            for one, at in others:
-                one.stage(at, units, codes, stored_ms)
+            if others:
+                for one, at in others:
+                    one.stage(at, units, codes, stored_ms)
         return _appended(Appended, (offset, end, first, stored_ms, offsets))
 
     # -- for a slave -------------------------------------------------------------------------------------------

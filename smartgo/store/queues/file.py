@@ -113,7 +113,7 @@ class ConsumeQueue:
         if not self.pending:
             self._staged.append(self)
         self.pending.append(units)
-        self.codes.extend(codes)
+        self.codes += codes
         self.next_offset = first + len(codes)
         self.stored_ms = stored_ms
 
