@@ -64,7 +64,7 @@ SINK = os.path.join("smartgo", "spark", "sink.py")
 SINK_MAY_IMPORT = {"client", "remoting", "net", "env"}
 
 PLUGINS_MAY_IMPORT = {
-    "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "config", "env", "schema", "errors",
+    "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "net", "config", "env", "schema", "errors",
 }  # fmt: skip
 
 REAL = {

@@ -29,5 +29,5 @@ class Backoff:
         return pause * (1 + _JITTER * self._random.fraction())
 
     def reset(self) -> None:
-        """All is well: begin with the shortest next time."""
+        """Begin with the shortest pause next time: all is well."""
         self._next = _FIRST

@@ -1,4 +1,4 @@
-"""Who waits until a slave has some part of the log."""
+"""The sends that wait until a slave has their part of the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Confirmations:
         return told
 
     def reached(self, begin: int, end: int) -> None:
-        """A slave has the log from physical offset C{begin} to C{end}; sends before that wait on."""
+        """Confirm the sends between two physical offsets, which a slave has now; those before C{begin} wait on."""
         waiters = self._waiters
         before: list[_Waiter] = []
         while waiters and waiters[0].end <= begin:
@@ -51,7 +51,7 @@ class Confirmations:
             _tell(waiter, PutStatus.OK)
 
     def stop(self) -> None:
-        """Nobody waits any longer."""
+        """Tell every send that waits that its time is over."""
         self._alarm.stop()
         while self._waiters:
             _tell(self._waiters.popleft(), PutStatus.FLUSH_SLAVE_TIMEOUT)

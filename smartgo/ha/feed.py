@@ -172,13 +172,13 @@ class Feed(NullSession):
         self.link.end()
 
     def ending(self) -> None:
-        """Send no more of the log."""
+        """Take back the turn that was asked for."""
         if self._queued:
             self._queued = False
             self._turns.leave_queue(self)
 
     def lost(self, reason: Failure) -> None:
-        """Have the slave forgotten."""
+        """Have the master forget the slave."""
         self._master.released(self.link)
         self._master.gone(self, reason)
 
@@ -273,9 +273,9 @@ class Refused(NullSession):
         self._master = master
 
     def connected(self) -> None:
-        """Wait."""
+        """Let the peer wait: nothing is read or said."""
         self._master.hold(self.link)
 
     def lost(self, reason: Failure) -> None:
-        """Have it forgotten."""
+        """Have the master forget the link."""
         self._master.released(self.link)

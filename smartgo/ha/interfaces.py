@@ -29,7 +29,7 @@ class Tail(NamedTuple):
     minimum: int
     """Physical offset of the first byte of the master's log."""
     end: int
-    """That after the last."""
+    """The physical offset after the last byte."""
     crc: int | None
     """CRC-32 of the range that was asked for; C{None} where the master does not have all of it."""
     ticket: bytes = b""
@@ -69,7 +69,7 @@ class IReplicating(IFlushPolicy):
     confirmed = Attribute("The highest physical offset that any slave has reported, 0 for none.")
 
     def slaves() -> list[SlaveSeen]:
-        """Those connected now."""
+        """Return the slaves that are connected now."""
 
 
 class IFollowing(Interface):

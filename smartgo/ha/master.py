@@ -216,7 +216,7 @@ class Master(Service):
 
     def begun(self, feed: Feed) -> None:
         """
-        It has said where to begin.
+        Note where a slave begins.
 
         One that had nothing begins in our last file, so it confirms nothing that lies before. One that says it has the
         log up to somewhere may have begun so too, in a connection before this one.
@@ -228,7 +228,7 @@ class Master(Service):
         self._log.info("replicating to {slave} from {offset}", slave=feed.link.address, offset=feed.end.position)
 
     def reported(self, feed: Feed) -> None:
-        """It has said how far it is."""
+        """Note how far a slave is, and confirm the sends that waited for that."""
         confirmed = feed.end.confirmed
         if confirmed > self._best:
             self._best = confirmed
@@ -238,7 +238,7 @@ class Master(Service):
         self._waiting.reached(feed.holds_from, confirmed)
 
     def left(self, feed: Feed) -> None:
-        """It does not count any more."""
+        """Count a slave no more: its connection is being ended, or is gone."""
         if feed in self._feeds:
             del self._feeds[feed]
             self._best = max((one.end.confirmed for one in self._feeds), default=-1)

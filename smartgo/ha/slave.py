@@ -294,15 +294,15 @@ class Slave(Service):
         return self._tls
 
     def leaving(self, link: Link) -> None:
-        """Wait: its stream says why."""
+        """Do nothing: the stream says why."""
 
     def ended(self, link: Link) -> None:
-        """Wait: its stream says so."""
+        """Do nothing: the stream says so."""
 
     # -- while it goes on ----------------------------------------------------------------------------------------
 
     def _heard(self) -> None:
-        """Something came."""
+        """Take note of how far the master is, and whether we have caught up."""
         if self._stream is not None:
             self._master_end = max(self._master_end, self._stream.end.master_end)
             if self.state in (SlaveState.CONNECTING, SlaveState.DIVERGED) and self._stream.end.doubt is None:
@@ -311,7 +311,7 @@ class Slave(Service):
                 self._set(SlaveState.FOLLOWING)
 
     def _flushed(self, end: int) -> None:
-        """More of our log is on the disk."""
+        """Report what is flushed now, and go on where that was waited for."""
         waiting, self._all_flushed = self._all_flushed, None
         if waiting is not None:
             waiting.callback(None)

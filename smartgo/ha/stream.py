@@ -45,7 +45,7 @@ class Stream(NullSession):
         self.gone: OneShotObserver[None] = OneShotObserver()
 
     def opened(self) -> None:
-        """Say where we stand."""
+        """Send the first report, which asks for what comes after our log."""
         self._write(self.end.begin(self._clock.seconds()))
         self._alarm.set()
 
@@ -70,13 +70,13 @@ class Stream(NullSession):
             self._write(self.end.report(self._clock.seconds()))
 
     def fail(self, error: SmartgoError) -> None:
-        """End it for this reason."""
+        """Cut the connection, for this reason."""
         self._alarm.stop()
         self.link.abort()
         self._over(error)
 
     def leave(self) -> None:
-        """End it in peace."""
+        """Close the connection after what was put is sent."""
         self._alarm.stop()
         self.link.end()
 

@@ -108,7 +108,7 @@ class MasterEnd:
         return True
 
     def _start(self, report: int) -> int:
-        """An empty slave gets the newest file alone, so that it is soon of use."""
+        """Return where the stream begins; an empty slave gets the newest file alone, so that it is soon of use."""
         minimum, end = self._log.log_bounds()
         start = report or self._log.last_file()
         if not minimum <= start <= end:

@@ -139,13 +139,13 @@ class Account:
     # -- the budget's calls --------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """There is room."""
+        """Read on: there is room."""
         self.paused = False
         self._granted = self.unfinished > 0
         if self._reader is not None:
             self._reader.read_on()
 
     def no_room(self, why: str) -> None:
-        """There was none for too long."""
+        """Close the connection: there was no room for too long."""
         if self._reader is not None:
             self._reader.no_room(why)

@@ -39,18 +39,18 @@ class Deadlines:
         self._partial_size = 0
 
     def expect_handshake(self, now: float) -> None:
-        """The transport is up; TLS comes first."""
+        """Set the deadline of the TLS handshake: the transport is up."""
         self.heard_at = self.moved_at = now
         self._expect(now + self._limits.handshake, f"no TLS handshake within {self._limits.handshake:g} s")
 
     def expect_frame(self, now: float) -> None:
-        """The first frame comes next."""
+        """Set the deadline of the first frame."""
         self.heard_at = self.moved_at = now
         self._first = True
         self._expect(now + self._limits.first_frame, f"no whole frame within {self._limits.first_frame:g} s")
 
     def expect_nothing(self) -> None:
-        """The first frame has come."""
+        """Drop the deadline of the first frame: it has come."""
         self._first = False
         self._expect(NEVER, "")
 

@@ -61,13 +61,13 @@ _FEW: Final = 256  # pieces; a system has a limit to how many it gathers
 
 
 class Owner(Protocol):
-    """Who has a link: a listening port or a client."""
+    """The owner of a link: a listening port or a client."""
 
     def leaving(self, link: Link) -> None:
-        """It will take nothing more; called once, before C{ended}."""
+        """Hear that a link takes nothing more; called once, before C{ended}."""
 
     def ended(self, link: Link) -> None:
-        """It is gone; called once, after everybody else has heard."""
+        """Hear that a link is gone; called once, after its session has heard."""
 
 
 class Link(protocol.Protocol):
@@ -246,7 +246,7 @@ class Link(protocol.Protocol):
         self._layer.makeConnection(self.transport)
 
     def _secured(self) -> None:
-        """The handshake succeeded; the peer is who it must be."""
+        """Open the link over TLS: the handshake succeeded, and the peer is who it must be."""
         self._ready(self._layer)
 
     # -- in --------------------------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class Link(protocol.Protocol):
             self.account.unsent(buffer.unsent)
 
     def _moved(self) -> None:
-        """The transport has sent something."""
+        """Count what the transport has sent; read on where little enough is unsent."""
         self._deadlines.moved_at = self._sweeper.stamp
         unsent = self._send_buffer.unsent
         self.account.unsent(unsent)
@@ -550,7 +550,7 @@ class Link(protocol.Protocol):
         self._cut()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The transport is gone, and so is TLS on it."""
+        """End the layer of TLS with its transport, where there is one; it comes back to L{_gone}."""
         if self._layer is not None:
             self._layer.connectionLost(reason)  # comes back to _gone()
         else:

@@ -33,7 +33,7 @@ class OneShotObserver(Generic[T]):
 
     @property
     def happened(self) -> bool:
-        """As said."""
+        """Whether it did, by success or by failure."""
         return bool(self._result)
 
     def when(self) -> Deferred[T]:

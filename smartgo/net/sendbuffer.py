@@ -126,7 +126,7 @@ class SendBuffer:
             self.write(b"".join(pieces))
 
     def _clog(self, data: bytes, sent: int) -> None:
-        """The socket took no more: go on through the transport."""
+        """Go on through the transport: the socket took no more."""
         self._queue.append(memoryview(data)[sent:])
         self.unsent = len(data) - sent
         self._clogged = True
@@ -143,11 +143,11 @@ class SendBuffer:
     # -- the transport's calls -----------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
-        """The transport has enough."""
+        """Hand over nothing more: the transport has enough."""
         self._clogged = True
 
     def resumeProducing(self) -> None:
-        """The transport has sent all it was given."""
+        """Hand over the next slice: the transport has sent all it was given."""
         if self._finished:
             return
         self.unsent -= self._handed

@@ -85,14 +85,14 @@ class NullSession:
         """Do nothing with it."""
 
     def turn(self) -> int:
-        """Have nothing that waits."""
+        """Return 0: nothing waits."""
         return 0
 
     def writable(self) -> None:
         """Do nothing."""
 
     def busy(self) -> bool:
-        """Never."""
+        """Return false: nothing is unfinished."""
         return False
 
     def draining(self) -> None:
@@ -102,7 +102,7 @@ class NullSession:
         """Do nothing."""
 
     def refusal(self, data: bytes) -> bytes:
-        """Say nothing."""
+        """Return nothing to be said."""
         return b""
 
     def ending(self) -> None:

@@ -37,7 +37,7 @@ class SlowTurns:
 
     def note(self, name: str, seconds: float, detail: str = "") -> None:
         """
-        Count one.
+        Count something that took long.
 
         @param name: one of a few, such as C{request 310}.
         @param detail: more of it, for the log.

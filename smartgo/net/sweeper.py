@@ -41,7 +41,7 @@ class Member(Protocol):
 
 
 class Asker(Protocol):
-    """Who waits for answers."""
+    """The calls of one connection, or whatever else has deadlines that are to be met to the moment."""
 
     def expire(self, now: float) -> float:
         """Fail what waited too long; return the earliest deadline that is left, infinity for none."""

@@ -162,7 +162,7 @@ class _Accepting:
         self._context = context
 
     def serverConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
-        """Make one."""
+        """Make the server's side of one connection."""
         return SSL.Connection(self._context, None)
 
 
@@ -209,7 +209,7 @@ class ServerTLS:
         self._factory = self._load()
 
     def factory(self, name: str = "") -> TLSMemoryBIOFactory:
-        """What makes the layers of new connections."""
+        """Return what makes the layers of new connections."""
         return self._factory
 
     def _load(self) -> TLSMemoryBIOFactory:
@@ -287,7 +287,7 @@ class ClientTLS:
         self._factories.clear()
 
     def factory(self, name: str) -> TLSMemoryBIOFactory:
-        """What makes the layers of new connections to a host, whose certificate must have this name or address."""
+        """Return what makes the layers of connections to a host, whose certificate must have this name or address."""
         name = self._name or name
         factory = self._factories.get(name)
         if factory is None:

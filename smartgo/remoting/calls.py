@@ -147,7 +147,7 @@ class Calls:
         return sent
 
     def begin(self) -> None:
-        """The connection is ready: send what waited for that, but for the calls that nobody waits for any more."""
+        """Send what waited until the connection is ready, but for calls that nobody waits for any more."""
         early, self._early = self._early, []
         for frame, opaque, sent in early:
             if sent is not None:
@@ -182,7 +182,7 @@ class Calls:
         return self._pending.earliest
 
     def end(self, ending: str) -> None:
-        """The connection is gone: fail everything that waits."""
+        """Fail everything that waits: the connection is gone."""
         self.ending = ending
         self._line = _Ended(self._line)
         self._sweeper.no_more(self)

@@ -286,13 +286,13 @@ class Later:
             self._dispatcher.reply(peer, self._request, self._dispatcher.refusal(self._request, failure))
 
     def forget(self) -> None:
-        """Nobody wants the answer any more: keep neither the connection nor the request until it comes."""
+        """Keep neither the connection nor the request until the answer comes: nobody wants it any more."""
         self._peer = None
         self._request = _NOTHING
         self._deferred = None
 
     def cancel(self) -> None:
-        """Let a held answer go."""
+        """Cancel a long poll."""
         if self._deferred is None:
             return
         try:

@@ -13,33 +13,33 @@ from smartgo.remoting.interfaces import IConnectionListener, IPeer
 
 @implementer(IConnectionListener)
 class NullListener:
-    """Hears nothing; for those who care about some events alone to begin with."""
+    """Ignores every event; a base for listeners that care about some events alone."""
 
     def active(self, peer: IPeer) -> None:
-        """Of no interest."""
+        """Ignore it."""
 
     def connected(self, peer: IPeer) -> None:
-        """Of no interest."""
+        """Ignore it."""
 
     def first_frame(self, peer: IPeer) -> None:
-        """Of no interest."""
+        """Ignore it."""
 
     def idle(self, peer: IPeer, seconds: float) -> None:
-        """Of no interest: it is closed next."""
+        """Ignore it: the connection is closed next."""
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """Of no interest."""
+        """Ignore it."""
 
     def closed(self, peer: IPeer) -> None:
-        """Of no interest."""
+        """Ignore it."""
 
     def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Of no interest: its end follows."""
+        """Ignore it: the end of the connection follows."""
 
 
 @implementer(IConnectionListener)
 class ListenerMux:
-    """Passes what it hears on to several listeners, in order; one that raises does not keep it from the others."""
+    """Tells several listeners each event, in order; one that raises does not keep it from the others."""
 
     _log = Logger()
 
@@ -47,35 +47,35 @@ class ListenerMux:
         self._listeners = list(listeners)
 
     def add(self, listener: IConnectionListener) -> None:
-        """Let one more hear, from now on."""
+        """Tell one more listener, from now on."""
         self._listeners.append(listener)
 
     def active(self, peer: IPeer) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("active", peer)
 
     def connected(self, peer: IPeer) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("connected", peer)
 
     def first_frame(self, peer: IPeer) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("first_frame", peer)
 
     def idle(self, peer: IPeer, seconds: float) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("idle", peer, seconds)
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("disconnected", peer, reason)
 
     def closed(self, peer: IPeer) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("closed", peer)
 
     def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Pass on."""
+        """Tell all listeners."""
         self._pass("failed", peer, failure)
 
     def _pass(self, event: str, *details: object) -> None:
