@@ -116,7 +116,7 @@ class Outbox:
         """
         Check that a sender may use a topic: system topics are for admins.
 
-        @raise Problem: 404, there is no such topic; 403, he may not.
+        @raise Problem: 404, there is no such topic; 403, the sender may not.
         """
         if (await self._view.topic(topic)).kind == TopicKind.SYSTEM and not principal.may(ADMIN):
             raise Problem(403, f"{topic} is a system topic; sending to it needs the scope admin", "scope-missing")

@@ -96,7 +96,7 @@ class AuditLog:
 
     def add_common(self, entry: AuditEntry) -> None:
         """
-        Keep an entry of which anybody could make any number, unless there are too many of his name.
+        Add an entry of a sender without special rights, unless there are too many under its name.
 
         Otherwise whoever may do nothing could push out the record of what was done. The next entry says C{leftOut}: how
         many are missing.

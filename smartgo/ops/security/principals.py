@@ -30,9 +30,9 @@ class Principal(NamedTuple):
     """For the audit log."""
     scopes: frozenset[str]
     session: str = ""
-    """The session's id, hashed; empty where he came with a token."""
+    """The session's id, hashed; empty where a token was sent."""
     token: str = ""
-    """The name of the token that he came with, now or at login."""
+    """The name of the token that was sent, now or at login."""
 
     def may(self, scope: str | None) -> bool:
         """Tell whether a scope is granted; C{None} is granted to anybody."""
@@ -40,9 +40,9 @@ class Principal(NamedTuple):
 
 
 NOBODY: Final = Principal(ANONYMOUS, frozenset())
-"""Who did not say who he is, where that is needed."""
+"""An unauthenticated sender, where authentication is needed."""
 LOCAL_READER: Final = Principal(ANONYMOUS, frozenset({READ}))
-"""Who did not say who he is, on this machine, while no token is configured (reliability X10)."""
+"""An unauthenticated sender on this machine, while no token is configured (reliability X10)."""
 
 
 def is_secret(name: str) -> bool:

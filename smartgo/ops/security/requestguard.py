@@ -1,5 +1,5 @@
 """
-The guard: where a request may come from, who sent it, and what he may do (reliability X10, X11, X13).
+The guard: where a request may come from, who sent it, and which scopes are granted (reliability X10, X11, X13).
 
 Pure decisions over a request's headers; the tables of tokens and sessions are given to it.
 """
@@ -160,8 +160,8 @@ class RequestGuard:
         """
         Return the principal of a request.
 
-        @raise Problem: 401 he shows what is no token or session of ours; 403 a session without its CSRF token; 429
-            he was wrong too often.
+        @raise Problem: 401, the token or session is not valid; 403, a session without its CSRF token; 429, too many
+            failed attempts.
         """
         address = self.address(credentials)
         bearer = credentials.header("Authorization")
@@ -189,7 +189,7 @@ class RequestGuard:
         return NOBODY
 
     def check_scope(self, principal: Principal, scope: str | None) -> None:
-        """Let a principal pass who may. @raise Problem: 401 nobody said who he is; 403 he may not."""
+        """Check that a principal has a scope. @raise Problem: 401 unauthenticated; 403 the scope is missing."""
         if principal.may(scope):
             return
         if principal is NOBODY:

@@ -1,9 +1,9 @@
 """
 The application: from the resources' declarations to a Klein app whose every answer is checked, bounded and explained.
 
-The way of a request: limits of the connection (L{smartgo.ops.web.site}), host and origin, routing by Klein, who asks
-and what he may, path, query and body by their structs, the resource's method within its time, the answer; what changes
-anything is written to the audit log, whatever became of it.
+The steps of a request: limits of the connection (L{smartgo.ops.web.site}), host and origin, routing by Klein,
+authentication and scope, reading path, query and body by their structs, the resource's method within its time limit,
+the answer. Every change is written to the audit log, whatever its outcome.
 """
 
 from __future__ import annotations

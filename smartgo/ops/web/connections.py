@@ -1,9 +1,8 @@
 """
-Which connections of the API there may be: so many in all and so many of one address; where there are more, those give
-way that ask for nothing (reliability L22).
+Which connections the API admits: limits in all and per address; beyond them idle ones are closed (reliability L22).
 
-Nobody has said who he is when he connects. Whoever opens connections and leaves them idle loses the oldest of them to
-the next that comes, so that he keeps out nobody.
+Peers are not authenticated when they connect. A peer that opens connections and leaves them idle loses the oldest of
+them to the next connection, so that it keeps nobody out.
 """
 
 from __future__ import annotations

@@ -156,8 +156,8 @@ class JobTable:
 
         @param work: is given its L{RestJob}; what it returns is the result, what it raises the error.
         @param limit: rows that it may have.
-        @param owner: who asks, and from where: he may have a share of all jobs.
-        @raise Problem: 409, there are too many, or too many of his.
+        @param owner: the sender and its address: one owner may have a share of all jobs.
+        @raise Problem: 409, there are too many, or too many of this owner.
         """
         self._sweep()
         running = [one for one in self._jobs.values() if one.state == "running"]

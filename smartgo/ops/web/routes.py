@@ -39,7 +39,7 @@ __all__ = [
 BODY_LIMIT: Final = 64 * 1024
 """Bytes of a request's body (reliability L22)."""
 BODIES: Final = 64 * 1024 * 1024
-"""Bytes of bodies that are not whole yet, of all requests together: nobody has been asked yet who he is."""
+"""Bytes of incomplete bodies of all requests together: their senders are not authenticated yet."""
 PUBLISH_LIMIT: Final = 4 * 1024 * 1024 + BODY_LIMIT
 """Bytes of a body that holds a message: its 4 MiB, and what stands around it."""
 

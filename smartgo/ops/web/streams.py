@@ -25,7 +25,7 @@ QUEUE: Final = 256
 HEARTBEAT: Final = 15.0  # seconds
 STUCK_SECONDS: Final = 30.0
 LIFETIME: Final = 3660.0
-"""Seconds after which a stream is ended whose source did not end it: who listens on asks anew, and shows who he is."""
+"""Seconds after which a stream ends at the latest: a client that goes on listening authenticates again."""
 
 
 class IStreamSource(Interface):
@@ -188,8 +188,8 @@ class Streams:
         Answer a request by a stream.
 
         @param allowed: whether the client may still listen.
-        @param owner: who asks, and from where: he may have a share of all streams.
-        @raise Problem: 503, there are too many, or too many of his.
+        @param owner: the sender and its address: one owner may have a share of all streams.
+        @raise Problem: 503, there are too many, or too many of this owner.
         """
         self._begin(request, EventStream(self._clock, request, source, self._ended, allowed), owner)
 
