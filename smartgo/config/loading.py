@@ -217,7 +217,7 @@ def _check(configuration: Configuration, tables: Sequence[str]) -> None:
         return SettingError(f"{origin.place}: {name} {sentence}")
 
     if "broker" in tables:
-        _check_ports(configuration, fail)
+        _check_ports(configuration, tables, fail)
         if configuration.broker.is_slave and configuration.broker.broker_id == 0:
             raise fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master")
         root = configuration.store.store_path_root_dir
@@ -233,18 +233,23 @@ def _check(configuration: Configuration, tables: Sequence[str]) -> None:
     _check_ops(configuration, fail)
 
 
-def _check_ports(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
+def _check_ports(
+    configuration: Configuration, tables: Sequence[str], fail: Callable[[str, str, str], SettingError]
+) -> None:
     ports = {
         ("broker", "listenPort"): configuration.broker.listen_port,
         ("broker", "fastPort"): configuration.broker.fast_listen_port,
         ("ha", "haListenPort"): configuration.ha_port,
     }
+    registry = configuration.registry
+    if "registry" in tables and registry.bind_address == configuration.broker.bind_address:
+        ports["registry", "listenPort"] = registry.listen_port
     if configuration.ha_port > 65535:
         raise fail("broker", "listenPort", "must be below 65535, as slaves connect to the port after it")
     seen: set[int] = set()
     for (table, name), port in ports.items():
         if port and port in seen:
-            raise fail(table, name, f"is {port}, which another port of this broker uses already")
+            raise fail(table, name, f"is {port}, which another port of this process uses already")
         seen.add(port or 0)
 
 

@@ -1,4 +1,4 @@
-"""What the assemblies have in common: from parsed options to a Service that twistd runs."""
+"""Shared by the twistd commands: from parsed options to the Service that twistd runs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _log = Logger()
 
 def settle_memory() -> None:
     """
-    Take what the start left in memory out of the garbage collector's sight.
+    Exclude the objects that the start created from garbage collection.
 
-    Some hundred thousand objects of the interpreter and its modules never die; looking through them again and again
-    held the reactor up for a tenth of a second and more.
+    Some hundred thousand objects of the interpreter and its modules live forever; scanning them again and again blocked
+    the reactor for a tenth of a second and more.
     """
     gc.collect()
     gc.freeze()
@@ -47,7 +47,7 @@ class NodeService(MultiService):
 
     def __init__(self, env: IEnvironment, configuration: Configuration, user: Callable[[], int] = os.geteuid) -> None:
         """
-        @param user: the number of the user as whom the process runs, once it serves.
+        @param user: returns the id of the user that the process runs as.
         """
         super().__init__()
         self.env = env
@@ -55,11 +55,11 @@ class NodeService(MultiService):
         self.configuration = configuration
 
     def startService(self) -> None:
-        """Say what is odd about the settings, now that there is a log; then start the services."""
+        """Log the warnings of the configuration, now that there is a log; then start the services."""
         for warning in self.configuration.warnings:
             _log.warn("{warning}", warning=warning)
         if not self._user():
-            _log.warn("this process runs as root, which nothing here needs: give it a user of its own")
+            _log.warn("this process runs as root, which it does not need: run it as a user of its own")
         super().startService()
 
     def stopService(self) -> Deferred[None]:
@@ -72,7 +72,7 @@ class NodeService(MultiService):
             try:
                 await maybeDeferred(service.stopService)
             except Exception:
-                _log.failure("{service}: not stopped in order", service=type(service).__name__)
+                _log.failure("{service} could not be stopped cleanly", service=type(service).__name__)
         await self.env.threads.stop()
 
 
@@ -80,13 +80,13 @@ def ops_place(
     env: IEnvironment, configuration: Configuration, usual: int, by_default: bool, warn: Callable[[str], object]
 ) -> tuple[str, int] | None:
     """
-    Return where to serve the REST API; C{None} for nowhere.
+    Return the address of the REST API; C{None} to serve none.
 
-    @param usual: the port where no other is said.
-    @param by_default: whether to serve it where nothing is said; it is done without where the port is in use then.
-    @param warn: is told so.
-    @raise PortTaken: the port is in use.
-    @raise SettingError: it is not ours to listen on.
+    @param usual: the default port.
+    @param by_default: whether to serve it if no address is set; then a port in use only means that it is not served.
+    @param warn: called with a sentence in that case.
+    @raise PortTaken: the port that was set is in use.
+    @raise SettingError: this process may not listen on it.
     """
     place = configuration.ops.place(usual)
     asked = configuration.ops.ops_listen is not None
@@ -98,7 +98,7 @@ def ops_place(
     except PortTaken as error:
         if asked:
             raise
-        warn(f"without REST API and console: {error}")
+        warn(f"the REST API and the console are not served: {error}")
         return None
     return place
 
@@ -112,11 +112,11 @@ def assemble_ops(
     process: Process,
 ) -> Any:
     """
-    Return the REST API of a process; C{None} where it has none.
+    Return the REST API of a process; C{None} if it serves none.
 
-    One that nobody asked for does without a port that is in use, and with it the process does without the API.
+    If no address is set and the default port is in use, the process runs without the REST API.
 
-    @raise SettingError: it cannot be as it was asked for.
+    @raise SettingError: the address that was set cannot be used.
     """
     usual = OPS_PORT
     if services:
@@ -146,9 +146,9 @@ def make_service(
     assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process], list[Any]],
 ) -> NodeService:
     """
-    Assemble a process; what cannot work ends it here with one sentence, before twistd makes it a daemon.
+    Assemble a process. Errors end it here with one sentence, before twistd makes it a daemon.
 
-    @param prepare: finds out what can be wrong; what it returns (certificates) goes to C{assemble}.
+    @param prepare: checks what can be wrong; its result (certificates) is passed to C{assemble}.
     @param assemble: returns the services, in the order in which they start.
     @raise SystemExit: status 75 or 78, see L{smartgo.node.process}.
     """

@@ -27,14 +27,14 @@ __all__ = ["Options", "makeService"]
 
 def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:
     """
-    Find out what can be wrong with a broker; return the certificate of its ports.
+    Check a broker's configuration; return the certificate of its ports.
 
-    @raise SettingError: a setting that cannot be followed, or a port in use.
-    @raise StoreHeld: the store is another process's.
+    @raise SettingError: a setting is not valid, or a port is in use.
+    @raise StoreHeld: another process uses the store.
     """
     config, ha = configuration.broker, configuration.ha
     if config.acl_enable:
-        raise SettingError("aclEnable=true is not built yet: a broker that ignored it would let everybody in")
+        raise SettingError("aclEnable=true is not supported yet: a broker that ignored it would let everybody in")
     check_bind(config.bind_address, config.allow_insecure, "the broker")
     ports = [
         (config.bind_address, config.listen_port, "the broker"),

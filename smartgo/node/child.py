@@ -1,8 +1,8 @@
 """
-A twistd command as a part of what somebody else runs: C{python -m smartgo.node.child TWISTD-ARGUMENTS}.
+A twistd command as the child of another process: C{python -m smartgo.node.child TWISTD-ARGUMENTS}.
 
-It takes no notice of ctrl-C in the terminal, which is for who started it. It stops in order when that one asks, or
-when it is gone, however that came: the end of standard input, a pipe whose other end nobody else has, tells.
+It ignores ctrl-C in the terminal, which is for the parent. It stops cleanly when the parent asks, or when the parent is
+gone for any reason: then standard input, a pipe that only the parent holds, ends.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from twisted.python.failure import Failure
 
 
 class StandardInputWatch(Protocol):
-    """Standard input."""
+    """Watches standard input; its end means that the parent process is gone."""
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """Nobody is there any more."""
+        """Ask this process to stop."""
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def follow(reactor: IReactorCore) -> None:
-    """Begin to watch standard input."""
+    """Start to watch standard input."""
     StandardIO(StandardInputWatch(), reactor=reactor)
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run twistd with the command line's arguments."""
     os.setpgid(0, 0)
     from twisted.internet import reactor
     from twisted.scripts.twistd import run

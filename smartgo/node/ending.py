@@ -9,7 +9,7 @@ from typing import Any, Final
 from twisted.internet.error import ReactorNotRunning
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-"""Those that a supervisor, and ctrl-C, send."""
+"""The signals that a supervisor and ctrl-C send."""
 
 
 def hear(reactor: Any, stop: Callable[[], object]) -> None:
@@ -19,7 +19,7 @@ def hear(reactor: Any, stop: Callable[[], object]) -> None:
 
 
 def stop(reactor: Any) -> None:
-    """Stop the reactor; more of them change nothing from now on."""
+    """Stop the reactor, and ignore further signals."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -13,13 +13,13 @@ __all__ = ["Options", "makeService"]
 
 
 def prepare(env: IEnvironment, configuration: Configuration) -> None:
-    """There is nothing to look at besides the API itself."""
+    """Check nothing: the REST API checks itself."""
 
 
 def assemble(
     env: IEnvironment, options: NodeOptions, configuration: Configuration, prepared: None, process: Process
 ) -> list[object]:
-    """There is no service besides the API."""
+    """Return no service: the process has only the REST API."""
     return []
 
 

@@ -55,7 +55,7 @@ def ops_setting(text: str) -> str:
 
 class NodeOptions(usage.Options):
     """
-    What every assembly understands.
+    The command-line options that all twistd commands share.
 
     @cvar program: the command's name, and that of its pid and log files.
     @cvar tables: which settings its configuration file may hold.
@@ -71,13 +71,18 @@ class NodeOptions(usage.Options):
     usual: ClassVar[Mapping[str, str]] = {}
 
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
-        ["config", "c", None, "Settings: our TOML, or an unchanged RocketMQ broker.conf or namesrv.properties."],
-        ["listen", "l", None, "Where to serve clients: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
-        ["ops", None, None, "Where to serve the REST API and the console: as --listen, or on, or off."],
-        ["log-format", None, None, "text, or json for one JSON object a line."],
+        [
+            "config",
+            "c",
+            None,
+            "Configuration file: smartgo TOML, or an unchanged RocketMQ broker.conf or namesrv.properties.",
+        ],
+        ["listen", "l", None, "Address to listen on for clients: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
+        ["ops", None, None, "Address of the REST API and the console: as for --listen, or on, or off."],
+        ["log-format", None, None, "Log format: text, or json for one JSON object per line."],
     ]
     optFlags: ClassVar[Sequence[Sequence[Any]]] = [
-        ["allow-insecure", None, "Listen on other than loopback addresses although no client has to say who it is."],
+        ["allow-insecure", None, "Listen on other than loopback addresses although clients need no authentication."],
     ]
 
     def __init__(self) -> None:
@@ -87,7 +92,7 @@ class NodeOptions(usage.Options):
 
     def opt_set(self, text: str) -> None:
         """
-        Override one setting: NAME=VALUE, as in the configuration file. May be repeated.
+        Set one setting: NAME=VALUE, as in the configuration file; may be repeated.
         """
         name, sign, value = text.partition("=")
         if not sign or not name:
@@ -96,7 +101,7 @@ class NodeOptions(usage.Options):
 
     def opt_reset_broken(self, path: str) -> None:
         """
-        Begin a table anew whose file and backup are both unreadable; the file is kept as FILE.broken.
+        Start with an empty table if this file and its backup are unreadable; keeps FILE.broken.
         """
         self["reset-broken"].append(path)
 
@@ -119,7 +124,7 @@ class NodeOptions(usage.Options):
             end(self.program, f"{error}; see: twistd {self.program} --help", 2)
 
     def postOptions(self) -> None:
-        """Give pid and log file the command's own name, so that several start from one directory; keep them private."""
+        """Name pid and log file after the command, so that several run in one directory; keep them private."""
         if self["log-format"] not in (None, *FORMATS):
             raise usage.UsageError(f"--log-format {self['log-format']}: write {' or '.join(FORMATS)}")
         parent = self.parent
@@ -141,7 +146,7 @@ class NodeOptions(usage.Options):
             parent["fileLogObserverFactory"] = log.to  # twist's
 
     def flags(self) -> dict[str, str]:
-        """The settings given on the command line. @raise SettingError: an address that cannot be read."""
+        """Return the settings given on the command line. @raise SettingError: an address is not valid."""
         flags: dict[str, str] = dict(self["settings"])
         if self["listen"]:
             flags.update(listen_flags(self["listen"], self.listens))
@@ -161,8 +166,8 @@ class RegistryOptions(NodeOptions):
     tables: ClassVar[Sequence[str]] = REGISTRY
     listens = "registry"
     longdesc = (
-        "A registry (RocketMQ's name server): brokers register their topics here, clients ask it for routes. "
-        "It keeps nothing but namespaced settings on disk. Listens on 127.0.0.1:9876 unless told otherwise."
+        "A registry (RocketMQ's name server): brokers register their topics here, and clients get routes from it. "
+        "Only key-value settings are kept on disk. Listens on 127.0.0.1:9876 by default."
     )
 
 
@@ -172,17 +177,17 @@ class BrokerOptions(NodeOptions):
     program = "smartgo-broker"
     tables: ClassVar[Sequence[str]] = BROKER
     longdesc = (
-        "A broker: takes messages, keeps them in RocketMQ's store files, hands them out. Listens on 127.0.0.1:10911, "
-        "and on the port two below for clients' fast channel, unless told otherwise. Registers with every registry "
-        "named by --registry, by namesrvAddr in its configuration, or by NAMESRV_ADDR in the environment."
+        "A broker: receives messages, keeps them in RocketMQ's store format, and delivers them. Listens by default on "
+        "127.0.0.1:10911, and on the port two below for clients' fast channel. Registers with every registry given "
+        "with --registry, as namesrvAddr in its configuration, or as NAMESRV_ADDR in the environment."
     )
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
-        ["store", "d", None, "Directory of the store; one written by RocketMQ 4.9 is opened as it is."],
+        ["store", "d", None, "Store directory; a store written by RocketMQ 4.9 is opened as it is."],
         ["registry", "r", None, "Registries to register with: HOST:PORT;HOST:PORT..."],
     ]
 
     def flags(self) -> dict[str, str]:
-        """The settings given on the command line."""
+        """Return the settings given on the command line."""
         flags = super().flags()
         if self["store"] == "":
             raise SettingError("--store is empty; name a directory")
@@ -199,18 +204,18 @@ class SlaveOptions(BrokerOptions):
     program = "smartgo-slave"
     usual: ClassVar[Mapping[str, str]] = {"brokerId": "1"}
     longdesc = (
-        "A slave: a broker that keeps a copy of what a master has, and serves consumers when the master is gone or "
-        "far ahead of them. It takes no messages. Its master, a smartgo or a RocketMQ 4.9 broker of the same --name, "
-        "is the one that the registries know, or the one at --master-ha."
+        "A slave: a broker that replicates a master, and serves consumers when the master is down or their lag is "
+        "large. It accepts no messages. Its master, a smartgo or RocketMQ 4.9 broker with the same --name, is found "
+        "through the registries or given with --master-ha."
     )
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
-        ["master-ha", "m", None, "The master's port for slaves: HOST:PORT; its main port is the one before it."],
-        ["id", "i", None, "Our broker id; 1 unless told otherwise. No two slaves of a master may have the same."],
-        ["name", "n", None, "The broker name of master and slaves."],
+        ["master-ha", "m", None, "The master's port for slaves: HOST:PORT; its main port is one below."],
+        ["id", "i", None, "Broker id of this slave, by default 1; unique among the slaves of a master."],
+        ["name", "n", None, "Broker name; a master and its slaves share it."],
     ]
 
     def flags(self) -> dict[str, str]:
-        """The settings given on the command line."""
+        """Return the settings given on the command line."""
         flags = super().flags()
         flags["brokerRole"] = "SLAVE"
         for option, name in ("master-ha", "haMasterAddress"), ("id", "brokerId"), ("name", "brokerName"):
@@ -226,15 +231,15 @@ class FrontOptions(NodeOptions):
     tables: ClassVar[Sequence[str]] = FRONT
     serves_ops = True
     longdesc = (
-        "The REST API and the console of a cluster, as a process of its own. Listens on 127.0.0.1:10913 unless told "
-        "otherwise (--ops, or --listen, which is the same here)."
+        "The REST API and the console of a cluster, as a process of its own. Listens on 127.0.0.1:10913 by default "
+        "(--ops, or --listen, which is the same here)."
     )
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
         ["registry", "r", None, "The cluster's registries: HOST:PORT;HOST:PORT..."],
     ]
 
     def flags(self) -> dict[str, str]:
-        """The settings given on the command line."""
+        """Return the settings given on the command line."""
         listen, self["listen"] = self["listen"], None
         flags = super().flags()
         if listen:
@@ -253,16 +258,16 @@ class AllOptions(BrokerOptions):
     tables: ClassVar[Sequence[str]] = ALL
     serves_ops = True
     longdesc = (
-        "A registry and a broker in one process, for a start. The registry listens on 127.0.0.1:9876, the broker on "
-        "127.0.0.1:10911, unless told otherwise; the broker registers with this registry and with those named by "
+        "A registry and a broker in one process, for small installations. By default the registry listens on "
+        "127.0.0.1:9876 and the broker on 127.0.0.1:10911. The broker registers with this registry and with those of "
         "--registry."
     )
     optParameters: ClassVar[Sequence[Sequence[Any]]] = [
-        ["registry-listen", None, None, "Where the registry serves: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
+        ["registry-listen", None, None, "Address of the registry: tcp:PORT:interface=ADDRESS, ADDRESS:PORT or PORT."],
     ]
 
     def flags(self) -> dict[str, str]:
-        """The settings given on the command line."""
+        """Return the settings given on the command line."""
         flags = super().flags()
         if self["registry-listen"]:
             flags.update(listen_flags(self["registry-listen"], "registry"))
@@ -287,7 +292,7 @@ def configure(env: IEnvironment, options: NodeOptions) -> Configuration:
 
 
 def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
-    """Return the configuration with port 0 made a free one, and with a warning for each setting not built yet."""
+    """Return the configuration with a free port for port 0, and a warning for each setting that has no effect yet."""
     replace = msgspec.structs.replace
     broker, ha, registry = configuration.broker, configuration.ha, configuration.registry
     if configuration.ha_port == 0:
@@ -308,7 +313,7 @@ def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
 
 
 def end(program: str, sentence: str, status: int) -> None:
-    """Say one sentence on standard error and exit. @raise SystemExit: always."""
+    """Write one sentence to standard error and exit. @raise SystemExit: always."""
     sys.stderr.write(f"{program}: {sentence}\n")
     sys.stderr.flush()
     raise SystemExit(status)

@@ -1,5 +1,5 @@
 """
-What concerns the process as a whole: checks before it becomes a daemon, signals, the exit status.
+The process as a whole: checks before it becomes a daemon, signals, the exit status.
 
 Exit statuses are those of C{sysexits.h}: 75 where another try may succeed (a held store, a busy port), 78 for a wrong
 setting, 74 when the store fails for good.
@@ -46,25 +46,25 @@ _log = Logger()
 
 def check_bind(address: str, allowed: bool, what: str) -> None:
     """
-    Refuse to serve the world without knowing who asks (reliability X1).
+    Refuse an address that other machines can reach, unless that is allowed (reliability X1).
 
-    @param what: who listens, such as C{the broker}.
-    @raise SettingError: the address is no loopback address and nobody allowed that.
+    @param what: the server, such as C{the broker}.
+    @raise SettingError: the address is not a loopback address, and C{allowed} is false.
     """
     if not is_loopback_host(address) and not allowed:
         raise SettingError(
-            f"{what} would listen on {address}, where anybody can reach it and nobody has to say who he is; "
-            "use a loopback address, or say --allow-insecure (allowInsecure=true) if the network is trusted"
+            f"{what} would listen on {address}, where other machines can use it without authentication; "
+            "use a loopback address, or --allow-insecure (allowInsecure=true) if the network is trusted"
         )
 
 
 def probe_ports(env: IEnvironment, ports: Iterable[tuple[str, int, str]]) -> None:
     """
-    See whether all ports are free before anything is started.
+    Check that all ports are free before anything is started.
 
-    @param ports: interface, port, and what for.
-    @raise PortTaken: one is in use.
-    @raise SettingError: one is not ours to listen on.
+    @param ports: interface, port, and the server that uses it.
+    @raise PortTaken: a port is in use.
+    @raise SettingError: this process may not listen on a port.
     """
     for interface, port, what in ports:
         if not port:
@@ -79,10 +79,10 @@ def probe_ports(env: IEnvironment, ports: Iterable[tuple[str, int, str]]) -> Non
 
 def probe_store(env: IEnvironment, root: str) -> None:
     """
-    See whether the store can be ours, before anything is started.
+    Check that the store can be locked, before anything is started.
 
-    @raise StoreHeld: it is another process's.
-    @raise SettingError: the directory cannot be made or used.
+    @raise StoreHeld: another process uses it.
+    @raise SettingError: the directory cannot be created or used.
     """
     try:
         env.files.make_directories(root)
@@ -93,9 +93,9 @@ def probe_store(env: IEnvironment, root: str) -> None:
 
 def check_tables(env: IEnvironment, tables: Tables, reset: Iterable[str]) -> None:
     """
-    See whether all tables can be read, before anything is started.
+    Check that all tables can be read, before anything is started.
 
-    @param reset: main files of tables to begin anew; those that can be read all the same are left alone.
+    @param reset: main files of tables to empty if they are unreadable; readable ones stay as they are.
     @raise SettingError: some cannot be read, each is named; or C{reset} names no table.
     """
     by_path = {env.files.real(file.path): (file, load) for file, load in tables}
@@ -109,7 +109,9 @@ def check_tables(env: IEnvironment, tables: Tables, reset: Iterable[str]) -> Non
             load()
         except BrokenTable:
             for moved in file.set_aside():
-                _log.warn("{path} cannot be read; it is kept as {moved}, and begun anew", path=path, moved=moved)
+                _log.warn(
+                    "{path} cannot be read; it is kept as {moved}, and the table starts empty", path=path, moved=moved
+                )
         else:
             _log.warn("{path} can be read and is left as it is", path=path)
     broken = []
@@ -124,11 +126,11 @@ def check_tables(env: IEnvironment, tables: Tables, reset: Iterable[str]) -> Non
 
 def server_tls(env: IEnvironment, config: TlsConfig, protocols: Sequence[bytes] = ()) -> ServerTLS | None:
     """
-    Load the certificate of our ports.
+    Load the certificate of this process's ports.
 
-    @param protocols: what clients that offer several by ALPN are told to speak.
-    @return: C{None} where TLS is off.
-    @raise SettingError: it cannot be used, or the private key is readable by others.
+    @param protocols: the protocols to select by ALPN.
+    @return: C{None} if TLS is off.
+    @raise SettingError: it cannot be used, or other users can read the private key.
     """
     if config.mode == Mode.DISABLED:
         return None
@@ -148,10 +150,10 @@ def server_tls(env: IEnvironment, config: TlsConfig, protocols: Sequence[bytes] 
 
 def client_tls(env: IEnvironment, config: TlsConfig) -> ClientTLS | None:
     """
-    Load what we speak TLS with towards others.
+    Load the TLS settings of connections to other processes.
 
-    @return: C{None} where we speak plainly.
-    @raise SettingError: it cannot be used.
+    @return: C{None} if TLS is off.
+    @raise SettingError: a file cannot be used.
     """
     if not config.client_enable:
         return None
@@ -220,7 +222,7 @@ def process_sweeper(env: IEnvironment, config: LimitsConfig) -> Sweeper:
 
 def probe_log(env: IEnvironment, path: str | None) -> None:
     """
-    See whether the log can be written, before twistd tries.
+    Check that the log file can be written, before twistd opens it.
 
     @raise SettingError: it cannot.
     """
@@ -229,7 +231,9 @@ def probe_log(env: IEnvironment, path: str | None) -> None:
     try:
         env.files.append(path, b"")
     except OSError as error:
-        raise SettingError(f"the log file {path} cannot be written: {error.strerror}; --logfile says another") from None
+        raise SettingError(
+            f"the log file {path} cannot be written: {error.strerror}; use --logfile to give another"
+        ) from None
 
 
 def probe_pid_file(env: IEnvironment, path: str | None, directory: str | None) -> None:
@@ -254,22 +258,22 @@ def probe_pid_file(env: IEnvironment, path: str | None, directory: str | None) -
 
 
 class PortTaken(SettingError):
-    """A port is in use: another try may succeed."""
+    """A port is in use: a later start may succeed."""
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that an error at the start ends with."""
+    """Return the exit status for an error at the start."""
     if isinstance(error, PortTaken | StoreHeld):
         return TRY_AGAIN
     return FAILED if isinstance(error, StoreError) else WRONG_SETTING
 
 
 class Process:
-    """This process: its signals, and its end."""
+    """The signals and the exit status of this process."""
 
     def __init__(self, reactor: Any, program: str, notifier: Notifier) -> None:
         """
-        @param notifier: is told when all parts serve, and of reloads.
+        @param notifier: notified when all parts serve, and of reloads.
         """
         self._reactor = reactor
         self._program = program
@@ -279,7 +283,7 @@ class Process:
         self._reloads: list[Callable[[], None]] = []
 
     def install(self) -> None:
-        """Take the signals over once the reactor runs; the exit status is ours."""
+        """Handle signals once the reactor runs, and set the exit status."""
         atexit.register(self._leave)
         self._reactor.callWhenRunning(self._handle_signals)
 
@@ -292,7 +296,7 @@ class Process:
         self._reloads.append(reload)
 
     def reload(self) -> None:
-        """Read again what can be read again; what cannot be used stays as it was."""
+        """Read reloadable files again; one that cannot be used stays as it was."""
         serving = not self._starting
         if serving:
             self._notifier.reloading()
@@ -302,7 +306,7 @@ class Process:
             except SettingError as error:
                 _log.error("not reloaded: {error}", error=str(error))
             else:
-                _log.info("certificates were read anew")
+                _log.info("certificates reloaded")
         if serving:
             self._notifier.ready()
 
@@ -318,7 +322,7 @@ class Process:
         ending.stop(self._reactor)
 
     def watch(self, starting: Deferred[Any]) -> None:
-        """End the process if this start fails; it is ready when all that are watched have succeeded."""
+        """End the process if this start fails; the process is ready when all watched starts have succeeded."""
         self._starting += 1
         starting.addCallbacks(self._serves, self._fail)
 
@@ -340,7 +344,7 @@ class Process:
             self.stop(FAILED)
 
     def failed_store(self, reason: str) -> None:
-        """End because the store failed for good."""
+        """End the process because the store failed permanently."""
         _log.critical("{program} ends: the store failed: {reason}", program=self._program, reason=reason)
         self.stop(FAILED)
 
@@ -353,7 +357,7 @@ class Process:
 
 
 def checked(program: str, check: Any, *args: Any) -> Any:
-    """Call C{check(*args)}; say its error in one sentence and exit. @raise SystemExit: it raised a known error."""
+    """Return C{check(*args)}; on a known error write one sentence and exit. @raise SystemExit: on such an error."""
     try:
         return check(*args)
     except (SettingError, StoreError) as error:

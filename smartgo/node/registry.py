@@ -17,9 +17,9 @@ __all__ = ["Options", "Registry", "makeService"]
 
 def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None:
     """
-    Find out what can be wrong with a registry; return the certificate of its port.
+    Check a registry's configuration; return the certificate of its port.
 
-    @raise SettingError: a setting that cannot be followed, or a port in use.
+    @raise SettingError: a setting is not valid, or a port is in use.
     """
     config = configuration.registry
     check_bind(config.bind_address, config.allow_insecure, "the registry")

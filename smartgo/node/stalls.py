@@ -1,8 +1,8 @@
 """
-When the reactor stands still: counted, and logged with the stack that held it up (reliability S4).
+Reactor stalls: counted, and logged with the stack that blocked the reactor (reliability S4).
 
-A timer of the reactor winds an alarm up ten times a second. Where the reactor does not come round for a quarter of a
-second longer than that, the alarm goes off, and what runs just then is what holds it up.
+A timer of the reactor sets an alarm ten times a second. If the reactor is blocked for a quarter of a second longer than
+that, the alarm goes off, and the code that runs at that moment is what blocks it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IClock
 
 INTERVAL: Final = 0.1
-"""Seconds between two rounds."""
+"""Seconds between two timer calls."""
 STALL: Final = 0.25
-"""Seconds of standstill that count as a stall."""
+"""Seconds of blocking that count as a stall."""
 
 _FRAMES: Final = 12
 _EVERY: Final = 60.0  # seconds between two stacks that end at the same place, and between two lines about stalls
@@ -32,9 +32,9 @@ _WAITS: Final = frozenset({"doPoll", "doSelect", "doIteration"})  # where Twiste
 
 class StallWatch(Service):
     """
-    Watches the thread that it was started in.
+    Watches the reactor thread for stalls.
 
-    @ivar count: how many stalls there were.
+    @ivar count: the number of stalls.
     @ivar longest: seconds of the longest.
     """
 
@@ -55,13 +55,13 @@ class StallWatch(Service):
         self.longest = 0.0
 
     def startService(self) -> None:
-        """Begin to watch; in the main thread, which alone hears alarms."""
+        """Start to watch; in the main thread, the only one that gets alarms."""
         super().startService()
         signal.signal(signal.SIGALRM, self.alarm)
         self._next()
 
     def stopService(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         super().stopService()
         self._wind(0.0)
         if self._call is not None:
@@ -82,19 +82,19 @@ class StallWatch(Service):
         self._next()
 
     def _say(self, late: float) -> None:
-        """Log a stall, once a minute with how many there were."""
+        """Log a stall, at most once a minute, with the number of stalls since then."""
         now = self._clock.seconds()
         if now - self._said_at < _EVERY:
             return
         self._log.warn(
-            "the reactor stood still for {seconds:.3f} s, stall {count} since this was last said",
+            "the reactor was blocked for {seconds:.3f} s, stall {count} since this was last logged",
             seconds=late,
             count=self.count - self._said,
         )
         self._said_at, self._said = now, self.count
 
     def alarm(self, number: int, frame: FrameType | None) -> None:
-        """Say what is running, for each place once a minute; nothing where the reactor waits: the process was held."""
+        """Log the running code, once a minute for each place; nothing while the reactor waits for events."""
         if frame is None or _is_waiting(frame):
             return
         place = frame.f_code.co_filename, frame.f_lineno
@@ -105,9 +105,9 @@ class StallWatch(Service):
             self._shown.clear()
         self._shown[place] = now
         stack = "".join(traceback.format_stack(frame, _FRAMES))
-        self._log.warn("the reactor stands still, in:\n{stack}", stack=stack)
+        self._log.warn("the reactor is blocked in:\n{stack}", stack=stack)
 
 
 def _is_waiting(frame: FrameType) -> bool:
-    """Whether a reactor waits here for something to do."""
+    """Return whether a reactor waits for events in this frame."""
     return frame.f_code.co_name in _WAITS and frame.f_globals.get("__name__", "").startswith("twisted.internet.")

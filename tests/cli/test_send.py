@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from smartgo.ha.stream import Stream
 from tests.broker.cluster.test_replication import Pair
-from tests.cli.case import CommandCase
+from tests.broker.fakecluster import Cluster
+from tests.cli.case import ClusterCase, CommandCase
 
 NO_SLAVE = "SLAVE_NOT_AVAILABLE"
 LATE_SLAVE = "FLUSH_SLAVE_TIMEOUT"
@@ -77,3 +78,19 @@ class SyncMasterTests(CommandCase):
         self.pair.pump(2.0)
         self.stop_answers()
         self.assertIn("sent as", self.out("msg", "resend", number, "--topic", "T", "--to", "Copies", "--yes"))
+
+
+class SizeTests(ClusterCase):
+    def test_client(self) -> None:
+        """A body that is longer than the client sends is refused with both numbers, without asking a broker."""
+        said = self.refused("send", "T", "x" * (4194304 + 1), status=2)
+        self.assertIn("the body has 4,194,305 bytes; smartgo sends at most 4,194,304", said)
+
+    def test_broker(self) -> None:
+        """A body that is longer than the broker's maxMessageSize is refused with the broker's sentence and code 13."""
+        self.cluster.stop()
+        self.cluster = Cluster(self.env, maxMessageSize="1024")
+        self.addCleanup(self.cluster.stop)
+        said = self.refused("send", "T", "x" * 2000, status=1)
+        self.assertIn("1024", said)
+        self.assertIn("response code 13", said)

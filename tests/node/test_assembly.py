@@ -30,7 +30,7 @@ class NodeTests(SynchronousTestCase):
     def test_root(self) -> None:
         """A process that runs as root says so at its start, any other says nothing (reliability X15)."""
         self.assertEqual(
-            self.logged(0), ["this process runs as root, which nothing here needs: give it a user of its own"]
+            self.logged(0), ["this process runs as root, which it does not need: run it as a user of its own"]
         )
         self.assertEqual(self.logged(1000), [])
 

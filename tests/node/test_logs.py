@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import redirect_stderr
 from typing import Any
 
 from twisted.logger import Logger, LogLevel, LogPublisher
 from twisted.logger._legacy import publishToNewObserver
 from twisted.python.failure import Failure
 from twisted.python.reflect import namedAny
-from twisted.python.usage import Options, UsageError
+from twisted.python.usage import Options
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.logs import json_file_observer, json_line
@@ -112,8 +113,15 @@ class OptionTests(SynchronousTestCase):
 
     def test_refused(self) -> None:
         """Another format, and a daemon that is to write to standard output, are refused."""
-        self.assertRaises(UsageError, self.parsed, "--log-format", "xml")
-        self.assertRaises(UsageError, self.parsed, "--log-format", "json", logfile="-")
+        for format_, sentence in (
+            ("xml", "--log-format xml: write "),
+            ("json", "a daemon cannot log to standard output"),
+        ):
+            written = io.StringIO()
+            with redirect_stderr(written):
+                error = self.assertRaises(SystemExit, self.parsed, "--log-format", format_, logfile="-")
+            self.assertEqual(error.code, 2)
+            self.assertIn(sentence, written.getvalue())
         self.assertIn("logger", self.parsed("--log-format", "json", logfile="-", nodaemon=1))
 
     def test_standard_output(self) -> None:

@@ -201,6 +201,12 @@ class OptionsTests(SynchronousTestCase):
             self.assertNotIn("did you mean", str(error))
         self.parse(BrokerOptions(), "--set", "enableDLegerCommitLog=false")
 
+    def test_ports_of_one_process(self) -> None:
+        """A registry on a port of the broker in the same process, such as its fast port, is refused."""
+        words = ("--listen", "26031", "--registry-listen", "26029")
+        error = self.assertRaises(SettingError, self.parse, AllOptions(), *words)
+        self.assertIn("is 26029, which another port of this process uses already", str(error))
+
     def test_empty_store(self) -> None:
         """An empty --store, as of a variable that is not set, is refused."""
         self.assertRaises(SettingError, self.parse, BrokerOptions(), "--store", "")

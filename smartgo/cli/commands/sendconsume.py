@@ -15,12 +15,12 @@ from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.support.parallel import call_each
 from smartgo.cli.support.progress import ProgressLine
-from smartgo.cli.support.running import command_error
+from smartgo.cli.support.running import USAGE, CommandError, command_error
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples, moment_ms, read_pairs
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
-from smartgo.client.messages import Message, ReceivedMessage, SendResult, SendStatus
+from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage, SendResult, SendStatus
 from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
@@ -129,7 +129,13 @@ def send(
 
 
 def _checked(message: Message) -> None:
-    """Check a message. @raise CommandError: no broker would accept it."""
+    """Check a message. @raise CommandError: no broker would accept it, or smartgo's client does not send it."""
+    if len(message.body) > BODY_LIMIT:
+        raise CommandError(
+            f"the body has {len(message.body):,} bytes; smartgo sends at most {BODY_LIMIT:,}, which is also the default"
+            " maxMessageSize of brokers",
+            USAGE,
+        )
     try:
         message.check()
     except RequestRefused as error:

@@ -148,7 +148,7 @@ def view(sample: ClusterSample, registry: str, height: int | None, error: str = 
         _table(("topic", "in/s", "messages"), [(one.topic, one.in_per_second, one.messages) for one in topics[:room]]),
         Text(),
         _table(
-            ("group", "topic", "lag", "out/s", "lag 0 in"),
+            ("group", "topic", "lag", "out/s", "caught up in"),
             [(one.group, one.topic, one.lag, one.out_per_second, span(one.drained_seconds)) for one in groups[:room]],
         ),
     ]

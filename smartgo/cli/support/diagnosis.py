@@ -274,7 +274,7 @@ class Diagnosis:
                 "create topics first (smartgo topic create), or set autoCreateTopicEnable=true at a broker",
             )
         else:
-            yield DiagnosisFinding(OK, "topics", "topics are created automatically by the first send")
+            yield DiagnosisFinding(OK, "topics", "the first send to a new topic creates it")
 
     async def _topics(self) -> FindingStream:
         configs = await self._admin.topics.configs()

@@ -203,7 +203,7 @@ class DoctorTests(Examining):
         self.permit(other, 4)
         found = self.examine()
         self.assertIn("config set broker-b brokerPermission=6", found["warning", "broker broker-b"])
-        self.assertIn("topics are created automatically by the first send", found["ok", "topics"])
+        self.assertIn("the first send to a new topic creates it", found["ok", "topics"])
         self.assertNotIn(("problem", "topics"), found)  # but for the brokers' own topics
         self.out("topic", "create", "Lonely", "--broker", "broker-b")
         self.assertIn("nobody can write to Lonely", self.examine(status=1)["problem", "topics"])
@@ -225,7 +225,7 @@ class DoctorTests(Examining):
         result = self.invoke("doctor", status=1)
         self.assertIn(f"X broker broker-a: takes no messages now: {reason.words}", result.stdout)
         self.assertIn("Make room on its disk", result.stdout)
-        self.assertNotIn("topics are created automatically by the first send", result.stdout)
+        self.assertNotIn("the first send to a new topic creates it", result.stdout)
         self.assertNotIn("No problem", result.stdout)
         for kind, told, advice in (
             ("failed", "the store failed: No space left on device", "restart"),

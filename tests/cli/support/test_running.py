@@ -53,7 +53,7 @@ class LoggingTests(SynchronousTestCase):
 
     def test_stalls(self) -> None:
         """Stalls of the reactor, which a busy machine has, are written only where everything is."""
-        for verbose, lines in ((False, []), (True, ["warn: the reactor stood still for 0.500 s, stall 0 since"])):
+        for verbose, lines in ((False, []), (True, ["warn: the reactor was blocked for 0.500 s, stall 0 since"])):
             source = self.logger(verbose, StallWatch._log.namespace)
             with patch.object(StallWatch, "_log", source):
                 StallWatch(FakeEnvironment().clock, lambda _: None)._say(0.5)
