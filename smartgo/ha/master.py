@@ -69,7 +69,8 @@ class Master(Service):
     Serves slaves from a log.
 
     It is made as C{Master(env, log, "tcp:10912:interface=127.0.0.1", sweeper, MasterSettings(...))}, given to
-    C{IMessageStore.demand} where C{sync} is true, opened by L{open} when the store is open, and stopped before it.
+    C{IMessageStore.add_ack_policy} where C{sync} is true, opened by L{open} when the store is open, and stopped before
+    it.
 
     @ivar log: what is replicated.
     @ivar sweeper: timers, and where sentences about slaves go.

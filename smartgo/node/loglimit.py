@@ -50,7 +50,7 @@ class LogLimit:
 
     def __init__(self, observer: Callable[[LogEvent], Any]) -> None:
         self._observer = observer
-        self._sentences = TokenBuckets(RATE, BURST, _SENTENCES)
+        self._by_sentence = TokenBuckets(RATE, BURST, _SENTENCES)
         self._peers = TokenBuckets(PEER_RATE, PEER_BURST)
         self._missing: dict[tuple[str, str], int] = {}
         self._summary_at: float | None = None
@@ -68,7 +68,7 @@ class LogLimit:
         sentence = (str(event.get("log_namespace")), str(event.get("log_format")))
         tokens = STACK if failed or "stack" in event else 1.0
         peer = _peer(event)
-        if (peer is None or self._peers.take((sentence, peer), now, tokens)) and self._sentences.take(
+        if (peer is None or self._peers.take((sentence, peer), now, tokens)) and self._by_sentence.take(
             sentence, now, tokens
         ):
             self._observer(event)

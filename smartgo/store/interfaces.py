@@ -283,7 +283,7 @@ class IMessageStore(Interface):
     def subscribe(listener: IArrivalListener) -> None:
         """Tell C{listener} of arrivals from now on."""
 
-    def demand(policy: IFlushPolicy) -> None:
+    def add_ack_policy(policy: IFlushPolicy) -> None:
         """
         Acknowledge messages only when this policy agrees, too (SYNC_MASTER); both are waited for side by side.
 

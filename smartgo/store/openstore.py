@@ -229,8 +229,8 @@ class OpenStore(StoreReads):
         found: Deferred[PutStatus] | None = self._policy.durable(appended.end)
         return found
 
-    def demand(self, policy: IFlushPolicy) -> None:
-        """See L{IMessageStore.demand}."""
+    def add_ack_policy(self, policy: IFlushPolicy) -> None:
+        """See L{IMessageStore.add_ack_policy}."""
         self._policy = AllOf(self._policy, policy)
 
     def flush(self) -> Deferred[PutStatus]:

@@ -98,7 +98,7 @@ class StoresTests(PairCase):
         """A send of a SYNC_MASTER is safe when the slave has it, which goes by itself."""
         there, here = self.open(self.env), self.open(self.far, replica=True)
         master = self.make_master(there, sync=True)
-        there.demand(master)
+        there.add_ack_policy(master)
         self.tail.logs[MAIN] = there
 
         def sent() -> Deferred[PutStatus]:

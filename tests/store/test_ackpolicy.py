@@ -40,7 +40,7 @@ class DemandTests(StoreTestCase):
     def put(self, sync_flush: bool) -> tuple[OpenStore, Deferred[PutStatus] | None]:
         """A store that the policy is demanded of, and what one message waits for."""
         store = self.opened(self.env, small(sync_flush=sync_flush))
-        store.demand(self.replicas)
+        store.add_ack_policy(self.replicas)
         appended = store.append([message()])
         waiting = store.durable(appended)
         store.end_run()
@@ -104,8 +104,8 @@ class DemandTests(StoreTestCase):
         """Several demands all count, the last one's status first."""
         other = Replicas()
         store = self.opened(self.env, small())
-        store.demand(self.replicas)
-        store.demand(other)
+        store.add_ack_policy(self.replicas)
+        store.add_ack_policy(other)
         waiting = store.durable(store.append([message()]))
         assert waiting is not None
         self.replicas.asked[0][1].callback(NONE)

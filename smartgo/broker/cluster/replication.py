@@ -93,7 +93,7 @@ class MasterReplication:
             None if guard is None else guard.admits,
         )
         if sync:
-            store.demand(self._master)
+            store.add_ack_policy(self._master)
         self.processors: Sequence[IRequestProcessor] = (
             TailProcessor(store, sweeper.peer_warnings, self._master.allows, guard),
         )

@@ -23,7 +23,7 @@ COUNTERS: Final = (
 )  # fmt: skip
 
 
-class BrokerRow(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     """
     One broker process.
 
@@ -66,12 +66,12 @@ def difference(table: dict[str, str], end: str, begin: str) -> int | None:
     return None if high is None or low is None else int(high - low)
 
 
-async def broker_rows(session: ClusterSession) -> list[BrokerRow]:
+async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
     """Return all brokers with their runtime information; one that does not answer has the error instead."""
     now = session.env.clock.wall_ms()
     rows = []
     for place in await session.admin.brokers.places():
-        row = BrokerRow(cluster=place.cluster, broker=place.name, id=place.id, address=place.address)
+        row = BrokerListRow(cluster=place.cluster, broker=place.name, id=place.id, address=place.address)
         try:
             table = await session.admin.brokers.runtime(place.address)
         except CallFailed as error:

@@ -28,7 +28,7 @@ from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.schema.bodies import ConsumerRunningInfo
 
 
-class GroupRow(msgspec.Struct, frozen=True):
+class GroupListRow(msgspec.Struct, frozen=True):
     """One group, over all brokers: a row of C{smartgo group ls}."""
 
     group: str
@@ -88,7 +88,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
                 connection = await groups.connections(name)
                 stats = await groups.progress(name)
                 rows.append(
-                    GroupRow(
+                    GroupListRow(
                         name,
                         len(connection.connection_set) if connection is not None else 0,
                         connection.message_model.value if connection is not None else None,

@@ -25,7 +25,7 @@ from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.schema.bodies import QueueData
 
 
-class TopicRow(msgspec.Struct, frozen=True):
+class TopicListRow(msgspec.Struct, frozen=True):
     """One topic at one broker: a row of C{smartgo topic ls}."""
 
     topic: str
@@ -62,7 +62,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
         topics = session.admin.topics
         system = await topics.system_names()
         rows = [
-            TopicRow(
+            TopicListRow(
                 name,
                 kind_of(name, system),
                 broker,
@@ -77,7 +77,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
         rows = sorted(
             (row for row in rows if everything or row.kind is TopicKind.NORMAL), key=lambda row: (row.topic, row.broker)
         )
-        columns: Columns[TopicRow] = {
+        columns: Columns[TopicListRow] = {
             "topic": lambda row: row.topic,
             **({"kind": lambda row: row.kind.value} if everything else {}),
             "broker": lambda row: row.broker,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from smartgo.cli.commands.cluster import BrokerRow, broker_rows
+from smartgo.cli.commands.cluster import BrokerListRow, broker_rows
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.errors import PeerRefused
@@ -50,7 +50,7 @@ class ClusterSample(msgspec.Struct, frozen=True):
 
     at_ms: int
     seconds: float | None
-    brokers: list[BrokerRow]
+    brokers: list[BrokerListRow]
     topics: list[TopicSample]
     groups: list[GroupSample]
     left_out: int
@@ -121,7 +121,7 @@ class ClusterSampler:
 
     def _compared(
         self,
-        brokers: list[BrokerRow],
+        brokers: list[BrokerListRow],
         bounds: Mapping[str, Bounds],
         positions: Mapping[tuple[str, str], Mapping[tuple[str, int], int]],
         left_out: int,
