@@ -24,14 +24,9 @@ REASON: Final = "Longer than 400 lines because"
 
 KNOWN_CIRCLES: Final[set[tuple[str, ...]]] = set()
 
-KNOWN_CONSTRUCTORS: Final = {
-    "smartgo.net.tls.ServerTLS",
-}
+KNOWN_CONSTRUCTORS: Final[set[str]] = set()
 
-KNOWN_LONG: Final = {
-    "smartgo.config.settings",
-    "smartgo.store.index.messageindex",
-}
+KNOWN_LONG: Final[set[str]] = set()
 
 TWO_MEANINGS: Final[dict[str, str]] = {}
 """Class names that stand in two modules for good, at most five, each with its reason."""
@@ -40,9 +35,9 @@ KNOWN_TWICE: Final[set[str]] = set()
 
 NO_PACKAGE: Final = {
     "attack": "hostile peers against whole nodes",
-    "chaos": "whole clusters under virtual time, and what their histories must satisfy",
-    "deploy": "the files of deploy/: images, units, charts",
-    "histories": "the checker of recorded histories, which chaos and attack use",
+    "chaos": "real clusters under faults of processes, disks and networks",
+    "deploy": "the systemd units on booted machines, and the image",
+    "histories": "random histories of stores, brokers and slaves against a plain model",
     "interop": "the reference's own broker and clients against ours",
     "packaging": "what a wheel installs",
 }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -166,6 +166,17 @@ class _Accepting:
         return SSL.Connection(self._context, None)
 
 
+class KeyFiles(NamedTuple):
+    """The files by which a listener proves who it is."""
+
+    certificate: str
+    """Path of the certificate, followed by intermediate ones if there are any."""
+    key: str
+    """Path of its private key."""
+    password: str | None = None
+    """What the key is encrypted with."""
+
+
 class ServerTLS:
     """
     What a listener needs to speak TLS.
@@ -176,18 +187,14 @@ class ServerTLS:
     def __init__(
         self,
         env: IEnvironment,
-        certificate: str,
-        key: str,
-        password: str | None = None,
+        own: KeyFiles,
         mode: Mode = Mode.PERMISSIVE,
         trust: str | None = None,
         clients: ClientCertificates = ClientCertificates.NONE,
         protocols: Sequence[bytes] = (),
     ) -> None:
         """
-        @param certificate: path of our certificate, followed by intermediate ones if there are any.
-        @param key: path of its private key.
-        @param password: what the key is encrypted with.
+        @param own: the files of our certificate.
         @param trust: path of the authorities that clients' certificates must come from.
         @param protocols: what to choose of the protocols that a client offers by ALPN, the best first.
         @raise SettingError: a file is missing, unreadable, too readable, or does not fit the others.
@@ -196,9 +203,7 @@ class ServerTLS:
             raise SettingError("client certificates are asked for, and no authority is trusted")
         self.mode = mode
         self._env = env
-        self._certificate = certificate
-        self._key = key
-        self._password = password
+        self._own = own
         self._trust = trust
         self._clients = clients
         self._protocols = protocols
@@ -214,7 +219,7 @@ class ServerTLS:
 
     def _load(self) -> TLSMemoryBIOFactory:
         files = self._env.files
-        own, *chain = read_certificates(files, self._certificate)
+        own, *chain = read_certificates(files, self._own.certificate)
         context = SSL.Context(SSL.TLS_METHOD)
         context.set_min_proto_version(SSL.TLS1_2_VERSION)
         # A key of tickets would live as long as the process, and with it one could read what was recorded.
@@ -233,10 +238,11 @@ class ServerTLS:
             context.use_certificate(own)
             for one in chain:
                 context.add_extra_chain_cert(one)
-            context.use_privatekey(read_key(files, self._key, self._password))
+            context.use_privatekey(read_key(files, self._own.key, self._own.password))
             context.check_privatekey()
         except OpenSSLError as error:
-            raise SettingError(f"{self._certificate} and {self._key} do not fit together ({_plain(error)})") from None
+            own_files = f"{self._own.certificate} and {self._own.key}"
+            raise SettingError(f"{own_files} do not fit together ({_plain(error)})") from None
         context.set_cipher_list(CIPHERS.encode())  # the last: it makes a connection, and the context is fixed then
         return _Factory(_Accepting(context), False, None, self._env.clock)  # type: ignore[arg-type]
 

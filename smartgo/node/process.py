@@ -27,7 +27,7 @@ from smartgo.net.endpoints import endpoint
 from smartgo.net.limits import Limits
 from smartgo.net.memorybudget import DEFAULT, SMALLEST_PART, MemoryBudget
 from smartgo.net.sweeper import Sweeper
-from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
+from smartgo.net.tls import ClientCertificates, ClientTLS, KeyFiles, Mode, ServerTLS
 from smartgo.node import ending
 from smartgo.node.notify import Notifier
 from smartgo.node.options import end
@@ -138,9 +138,7 @@ def server_tls(env: IEnvironment, config: TlsConfig, protocols: Sequence[bytes] 
         raise SettingError(f"tls.server.mode={config.mode} needs tls.server.certPath and tls.server.keyPath")
     return ServerTLS(
         env,
-        config.server_cert_path,
-        config.server_key_path,
-        config.server_key_password,
+        KeyFiles(config.server_cert_path, config.server_key_path, config.server_key_password),
         mode=Mode(config.mode),
         trust=config.server_trust_cert_path,
         clients=ClientCertificates(config.server_need_client_auth),

@@ -12,7 +12,7 @@ from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master, MasterSettings
 from smartgo.ha.slave import Slave
-from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.net.tls import ClientTLS, KeyFiles, ServerTLS
 from smartgo.schema.hatransfer import report_struct
 from tests.ha.fakes import FakeLog, FakeTail, Said
 from tests.ha.pair import MAIN, noise
@@ -47,7 +47,7 @@ class Case(LifetimeCase):
 
     async def serve(self, **options: Any) -> None:
         """Listen."""
-        tls = ServerTLS(self.env, self.paths[0], self.paths[1])
+        tls = ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1]))
         self.sweeper = sweeper_of(self.env.clock)
         self.sweeper.peer_warnings = Said()
         settings = MasterSettings(**options)

@@ -15,7 +15,7 @@ from smartgo.ha.feed import Feed
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master
 from smartgo.net.link import Link
-from smartgo.net.tls import ClientCertificates, ClientTLS, Mode, ServerTLS
+from smartgo.net.tls import ClientCertificates, ClientTLS, KeyFiles, Mode, ServerTLS
 from smartgo.schema.hatransfer import report_struct
 from tests.ha.fakes import FakeLog
 from tests.ha.pair import MAIN, PORT, PairCase, accept, noise
@@ -65,7 +65,7 @@ class TLSCase(PairCase):
 
     def server_tls(self, mode: Mode = Mode.PERMISSIVE, **options: Any) -> ServerTLS:
         """The master's."""
-        return ServerTLS(self.env, self.certificate, self.key, mode=mode, **options)
+        return ServerTLS(self.env, KeyFiles(self.certificate, self.key), mode=mode, **options)
 
     def client_tls(self, **options: Any) -> ClientTLS:
         """A slave's, which trusts the authority."""
@@ -142,7 +142,7 @@ class PairTests(TLSCase):
             (self.issue("elsewhere", "example.org"), "the certificate is not for the host that was dialled"),
             (self.issue("foreign", "127.0.0.1", OTHER_AUTHORITY), "certificate verify failed"),
         ):
-            master = self.make_master(tls=ServerTLS(self.env, *certificate))
+            master = self.make_master(tls=ServerTLS(self.env, KeyFiles(*certificate)))
             slave = self.make_slave(tls=self.client_tls())
             self.assertEqual(self.here.data, b"")
             self.assertEqual(slave.state, SlaveState.CONNECTING)

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.net.link import Link
 from smartgo.net.listener import Listener
 from smartgo.net.states import State
-from smartgo.net.tls import ServerTLS
+from smartgo.net.tls import KeyFiles, ServerTLS
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
 from tests.remoting.doubles import Wire, pass_seconds, settle
@@ -197,7 +197,8 @@ class EchoGatewayTests(SynchronousTestCase):
         authority = Authority()
         certificate, key = authority.issue("localhost", "127.0.0.1")
         files = self.env.files
-        tls = ServerTLS(self.env, place(files, "/c.pem", certificate), place(files, "/k.pem", key))
+        own = KeyFiles(place(files, "/c.pem", certificate), place(files, "/k.pem", key))
+        tls = ServerTLS(self.env, own)
         gateway = self.serve(tls)
         trust = trustRootFromCertificates([Certificate.loadPEM(authority.pem)])
         options = optionsForClientTLS("localhost", trustRoot=trust)

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
-from smartgo.net.tls import ClientCertificates, ClientTLS, ServerTLS, read_certificates, read_key, wrap
+from smartgo.net.tls import ClientCertificates, ClientTLS, KeyFiles, ServerTLS, read_certificates, read_key, wrap
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority, place
 
@@ -35,7 +35,7 @@ class Case(SynchronousTestCase):
 
     def server_tls(self, **options: Any) -> ServerTLS:
         """For a server with the certificate made above."""
-        return ServerTLS(self.env, self.certificate, self.key, **options)
+        return ServerTLS(self.env, KeyFiles(self.certificate, self.key), **options)
 
 
 class FileTests(Case):
@@ -71,7 +71,7 @@ class FileTests(Case):
             (self.certificate, "/locked.key", None), (self.certificate, "/locked.key", "wrong"),
             (self.certificate, self.key, "needless"),
         ):  # fmt: skip
-            self.assertRaises(SettingError, ServerTLS, self.env, certificate, key, password)
+            self.assertRaises(SettingError, ServerTLS, self.env, KeyFiles(certificate, key, password))
             self.assertRaises(
                 SettingError, ClientTLS, self.env, trust=self.trust, certificate=certificate, key=key, password=password
             )

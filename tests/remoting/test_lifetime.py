@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import NotConnected
 from smartgo.net.limits import CLIENT, Limits
-from smartgo.net.tls import ClientTLS, Mode, ServerTLS
+from smartgo.net.tls import ClientTLS, KeyFiles, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.plainrefusal import REMARK
@@ -54,7 +54,7 @@ class Case(LifetimeCase):
             Dispatcher(self.processors),
             sweeper_of(self.env.clock),
             limits=limits or Limits(),
-            tls=ServerTLS(self.env, self.paths[0], self.paths[1], mode=mode),
+            tls=ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1]), mode=mode),
         )
         await self.server.open()
         self.server.startService()

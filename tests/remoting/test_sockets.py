@@ -14,7 +14,7 @@ from twisted.trial.unittest import TestCase
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallTimedOut, NotConnected, SettingError
 from smartgo.net.limits import CLIENT, Limits
-from smartgo.net.tls import ClientTLS, Mode, ServerTLS
+from smartgo.net.tls import ClientTLS, KeyFiles, Mode, ServerTLS
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
@@ -265,7 +265,7 @@ class TlsTests(Case):
 
     async def test_echo(self) -> None:
         """A permissive port answers TLS and plain clients, large requests too."""
-        address = await self.serve(echo(), tls=ServerTLS(self.env, self.paths[0], self.paths[1]))
+        address = await self.serve(echo(), tls=ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1])))
         for client in (self.client(ClientTLS(self.env, trust=self.paths[2])), self.client()):
             for size in (0, 1, 100_000, 8 * MIB):
                 self.assertEqual(len((await client.ask(address, request(body=bytes(size)), 60.0)).body), size)
@@ -275,7 +275,8 @@ class TlsTests(Case):
     async def test_ends_politely(self) -> None:
         """Both sides say goodbye, so that neither has to wait for the other to be cut."""
         patient = Limits(linger=100.0)
-        address = await self.serve(echo(), tls=ServerTLS(self.env, self.paths[0], self.paths[1]), limits=patient)
+        tls = ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1]))
+        address = await self.serve(echo(), tls=tls, limits=patient)
         for client_first in (True, False):
             client = self.client(ClientTLS(self.env, trust=self.paths[2]), patient)
             await client.ask(address, request(body=bytes(MIB)), 60.0)
@@ -292,7 +293,7 @@ class TlsTests(Case):
             made.append(asked.opaque)
             return encode(asked.answer(body=bytes(MIB)))
 
-        address = await self.serve(Doing(ECHO, big), tls=ServerTLS(self.env, self.paths[0], self.paths[1]))
+        address = await self.serve(Doing(ECHO, big), tls=ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1])))
         client = self.client(ClientTLS(self.env, trust=self.paths[2]))
         await client.ask(address, request())
         (ours,), (theirs,) = client.connections, self.server.connections
@@ -311,7 +312,8 @@ class TlsTests(Case):
 
     async def test_enforcing(self) -> None:
         """An enforcing port tells plain clients that it wants TLS, and closes."""
-        address = await self.serve(echo(), tls=ServerTLS(self.env, self.paths[0], self.paths[1], mode=Mode.ENFORCING))
+        tls = ServerTLS(self.env, KeyFiles(self.paths[0], self.paths[1]), mode=Mode.ENFORCING)
+        address = await self.serve(echo(), tls=tls)
         self.assertEqual((await self.client().ask(address, request())).remark, REMARK)
         secure = self.client(ClientTLS(self.env, trust=self.paths[2]))
         self.assertEqual((await secure.ask(address, request())).code, 0)

@@ -15,6 +15,7 @@ from smartgo.net import tls as tls_module
 from smartgo.net.tls import (
     ClientCertificates,
     ClientTLS,
+    KeyFiles,
     Mode,
     PlainRefused,
     ServerTLS,
@@ -47,7 +48,7 @@ class Case(SynchronousTestCase):
 
     def server_tls(self, **options: Any) -> ServerTLS:
         """For a server with the certificate made above."""
-        return ServerTLS(self.env, self.certificate, self.key, **options)
+        return ServerTLS(self.env, KeyFiles(self.certificate, self.key), **options)
 
 
 class HandshakeTests(Case):

@@ -10,8 +10,8 @@ and a search waits for it, for some time.
 The index holds nothing that the log does not. So nobody waits for it to be durable: what an unclean stop leaves of the
 newest file is dropped and made anew, L{smartgo.store.index.recovery}.
 
-This module has somewhat more than 400 lines, as it is one state machine: what may be done next depends on the newest
-file, the bytes of the log at hand, the keys left over and the work in the lane, all of which each step changes.
+Longer than 400 lines because it is one state machine: what may be done next depends on the newest file, the bytes of
+the log at hand, the keys left over and the work in the lane, all of which each step changes.
 """
 
 from __future__ import annotations
