@@ -308,7 +308,7 @@ class TlsTests(Case):
     async def test_key_readable_by_others(self) -> None:
         """The mode of a real key file is looked at."""
         os.chmod(self.paths[1], 0o644)
-        self.assertRaises(SettingError, ServerTLS, self.env, self.paths[0], self.paths[1])
+        self.assertRaises(SettingError, ServerTLS, self.env, KeyFiles(self.paths[0], self.paths[1]))
 
     async def test_enforcing(self) -> None:
         """An enforcing port tells plain clients that it wants TLS, and closes."""
