@@ -30,6 +30,11 @@ class Setting(NamedTuple):
     default: Any
 
     @property
+    def about(self) -> str:
+        """What the setting does, and whether it has no effect yet."""
+        return f"No effect yet. {self.kind.about}" if self.name in known.NOT_BUILT else self.kind.about
+
+    @property
     def optional(self) -> bool:
         """Whether an empty value means that the setting is not given."""
         return self.default is None or self.default in ("", ())

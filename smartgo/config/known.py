@@ -152,4 +152,4 @@ NOT_BUILT = frozenset(
         "headerMaxLength", "undoneSendsMaxSize",
     }
 )  # fmt: skip
-"""Settings that are read and checked, and that nothing follows yet."""
+"""Settings that are read and checked and have no effect yet. Their descriptions say so (L{smartgo.config.catalog})."""

@@ -35,7 +35,7 @@ def _table(table: str) -> Iterator[str]:
     for setting in settings_of(table):
         names = " or ".join(f"``{name}``" for name in (setting.name, *setting.kind.aliases))
         unit = f"; a bare number is {setting.kind.unit}" if setting.kind.unit not in ("", "bytes") else ""
-        yield from _row(names, default_of(setting), f"{setting.kind.allowed}{unit}", setting.kind.about)
+        yield from _row(names, default_of(setting), f"{setting.kind.allowed}{unit}", setting.about)
     yield ""
 
 

@@ -71,10 +71,10 @@ class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     bind_address: str = setting(
         "127.0.0.1",
-        Host("The address to listen on. Other than loopback addresses need access control or allowInsecure."),
+        Host("The address to listen on. Any address other than loopback requires access control or allowInsecure."),
     )
     allow_insecure: bool = setting(
-        False, Switch("Listen on other than loopback addresses although clients need no authentication.")
+        False, Switch("Allow listening on other than loopback addresses although clients are not authenticated.")
     )
     broker_ip1: str = setting(
         "",
@@ -307,7 +307,11 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
     max_msgs_num_batch: int = setting(64, Integer("Maximum results of a search by key.", low=1, high=1024))
     access_message_in_memory_max_ratio: int = setting(
         40,
-        Integer("Messages within this percentage of memory before the log's end count as in memory.", low=1, high=90),
+        Integer(
+            "Messages this close to the end of the log count as in memory, in percent of the machine's memory.",
+            low=1,
+            high=90,
+        ),
     )
     max_transfer_bytes_on_message_in_memory: int = setting(
         256 * _KIB, Size("Maximum bytes of one pull from memory.", low=1, high=8 * _MIB)
@@ -323,7 +327,10 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     check_crc_on_recover: bool = setting(True, Switch("Check the CRC of message bodies during recovery."))
     check_crc_on_read: bool = setting(False, Switch("Check the CRC of message bodies on every pull."))
-    offset_check_in_slave: bool = setting(False, Switch("Let a slave correct the offsets of pulls."))
+    offset_check_in_slave: bool = setting(
+        False,
+        Switch("A slave, too, tells a client whose pull offset is out of range which offset to use, as a master does."),
+    )
 
     @property
     def dispatches_after_flush(self) -> bool:
@@ -344,7 +351,7 @@ class HaConfig(Table, frozen=True, kw_only=True, rename=file_name):
     ha_bind_address: str = setting(
         "",
         Host(
-            "The address to listen on for slaves. Other than loopback addresses need allowInsecure.",
+            "The address to listen on for slaves. Any address other than loopback requires allowInsecure.",
             otherwise="bindAddress",
         ),
     )
@@ -416,10 +423,10 @@ class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     listen_port: int = setting(9876, Port("TCP port for brokers and clients."))
     bind_address: str = setting(
         "127.0.0.1",
-        Host("The address to listen on. Other than loopback addresses need access control or allowInsecure."),
+        Host("The address to listen on. Any address other than loopback requires access control or allowInsecure."),
     )
     allow_insecure: bool = setting(
-        False, Switch("Listen on other than loopback addresses although clients need no authentication.")
+        False, Switch("Allow listening on other than loopback addresses although clients are not authenticated.")
     )
     kv_config_path: str = setting(
         "",
@@ -526,17 +533,27 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     max_connections: int = setting(10_000, Integer("Maximum connections of one port.", low=1))
     max_connections_per_address: int = setting(
-        1024, Integer("Maximum connections from one address; loopback addresses are not counted.", low=1)
+        1024, Integer("Maximum connections from one address; loopback addresses are not limited.", low=1)
     )
     first_frame_timeout: float = setting(
         10.0, Duration("Maximum time until a new connection has sent its first frame.", per="s", low=1, high=600)
     )
     frame_timeout: float = setting(
         30.0,
-        Duration("Maximum time to receive a frame, unless it grows by frameMinimumRate.", per="s", low=1, high=600),
+        Duration(
+            "Maximum time to receive a frame; a frame that keeps arriving at frameMinimumRate is given longer.",
+            per="s",
+            low=1,
+            high=600,
+        ),
     )
     frame_minimum_rate: int = setting(
-        1 * _KIB, Size("Bytes per second by which a started frame must grow after frameTimeout.", low=1)
+        1 * _KIB,
+        Size(
+            "Minimum rate, in bytes per second, at which an unfinished frame must keep arriving to be given longer than"
+            " frameTimeout.",
+            low=1,
+        ),
     )
     server_channel_max_idle_time_seconds: float = setting(
         120.0, Duration("Idle time after which a connection to a broker is closed.", per="s", low=1, high=86_400)
@@ -578,38 +595,42 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     max_held_pulls: int = setting(
         65_536,
         Integer(
-            "Maximum held pulls. An address may have as many as are still free: half, if it is the only one.",
+            "Maximum held pulls of all clients. One address may hold no more than remain free, so at most half of"
+            " them.",
             low=1,
         ),
     )
     max_held_pulls_per_connection: int = setting(16_384, Integer("Maximum held pulls of a connection.", low=1))
     max_topics: int = setting(
-        20_000, Integer("Maximum topics created by sends, and as many again by administrators.", low=1)
+        20_000,
+        Integer("Maximum topics created by sends; administrators may create the same number in addition.", low=1),
     )
     max_topics_per_second: int = setting(
         10,
         Integer(
-            "Topics that one address may create per second; administrators may create 1000 at once. Loopback addresses"
-            " are not counted.",
+            "Maximum new topics per second from one address. An administrator may create a burst of 1000. Loopback"
+            " addresses are not limited.",
             low=1,
         ),
     )
     max_queues_per_topic: int = setting(1024, Integer("Maximum queues of a topic.", low=1, high=QUEUE_LIMIT))
     max_queue_locks: int = setting(
-        200_000, Integer("Maximum queue locks of orderly consumers; addresses share them as with maxHeldPulls.", low=1)
+        200_000,
+        Integer("Maximum queue locks of orderly consumers; one address may hold no more than remain free.", low=1),
     )
     max_groups: int = setting(
         20_000,
         Integer(
-            "Maximum consumer groups. By using groups an address may create as many as are free, at first half.",
+            "Maximum consumer groups. Clients of one address may create, by first use, no more than remain free: half"
+            " of an empty table.",
             low=1,
         ),
     )
     max_groups_per_second: int = setting(
         10,
         Integer(
-            "Consumer groups that one address may create per second after the first 100; an administrator may"
-            " create 1000 at once. Loopback addresses are not counted.",
+            "Maximum new consumer groups per second from one address, after a burst of 100. An administrator may create"
+            " a burst of 1000. Loopback addresses are not limited.",
             low=1,
         ),
     )
@@ -617,7 +638,7 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     subscriptions_max_size: int = setting(
         128 * _MIB,
         Size(
-            "Memory for the subscriptions of connected consumers; addresses share it as with maxHeldPulls.",
+            "Memory for the subscriptions of connected consumers; one address may use no more than remains free.",
             low=1 * _MIB,
         ),
     )
@@ -638,7 +659,7 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         None,
         Text(
             "Address of the REST API and the console: on for 127.0.0.1 and the broker's port + 2 (10913), off for none,"
-            " or an address. Other than loopback addresses need a token, and TLS or opsAllowInsecure.",
+            " or an address. Any address other than loopback requires a token, and TLS or opsAllowInsecure.",
             pattern=_LISTEN,
             says="on, off, PORT or ADDRESS:PORT",
             otherwise="on for registry and broker in one process, else off",
@@ -670,8 +691,8 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     ops_broker_networks: tuple[str, ...] = setting(
         (),
         NetworkList(
-            "Networks of the brokers that the API may connect to; registries are always allowed. Brokers that register"
-            " with host names are then not reached.",
+            "The API connects only to brokers in these networks, and to registries. When set, brokers registered under"
+            " a host name cannot be reached.",
             otherwise="everywhere",
         ),
     )
@@ -687,7 +708,8 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     ops_certificate_scope: str = setting(
         "none",
         Choice(
-            "Scope of a client with a certificate of tls.server.trustCertPath and no token.",
+            "Scope of a client that has no token but presents a certificate signed by a CA in"
+            " tls.server.trustCertPath.",
             words=("none", "read", "publish", "admin"),
         ),
     )

@@ -83,7 +83,7 @@ class LocalNode:
         kind = setting.kind
         default = default_of(setting).strip("`")
         return SettingValue(
-            setting.table, setting.name, value, default, origin.source, origin.detail, kind.about, kind.allowed,
+            setting.table, setting.name, value, default, origin.source, origin.detail, setting.about, kind.allowed,
             list(kind.choices), changeable,
         )  # fmt: skip
 

@@ -250,7 +250,8 @@ _CLEANINGS: Final = {
 
 
 @cluster.command(
-    "clean", epilog=examples("smartgo cluster clean log broker-a", "smartgo cluster clean topics broker-a -y")
+    "clean",
+    epilog=examples("smartgo cluster clean topics broker-a --dry-run", "smartgo cluster clean topics broker-a -y"),
 )
 @click.argument("what", type=click.Choice(list(_CLEANINGS)))
 @click.argument("broker")
@@ -259,7 +260,10 @@ _CLEANINGS: Final = {
 @cluster_options
 def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: bool) -> None:
     """Have BROKER clean up now, not at its next scheduled time: consume queue entries of removed messages (queues), the
-    consume queues of deleted topics (topics), or expired CommitLog files (log)."""
+    consume queues of deleted topics (topics), or expired CommitLog files (log).
+
+    smartgo brokers do only topics: queues changes nothing, and log is refused. RocketMQ brokers do all three.
+    """
 
     async def work(session: ClusterSession) -> None:
         brokers = session.admin.brokers

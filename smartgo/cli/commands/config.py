@@ -258,7 +258,8 @@ def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> N
     type=click.Choice(list(_PROGRAMS)),
     default="broker",
     show_default=True,
-    help='The program that reads FILE; slave is "twistd smartgo-slave": brokerRole=SLAVE, by default brokerId=1.',
+    help='Check FILE as this program reads it; slave means "twistd smartgo-slave" (brokerRole=SLAVE, brokerId=1 by'
+    " default).",
 )
 @click.option("--given", is_flag=True, help="Leave out settings that have their default value.")
 @click.option(
@@ -317,7 +318,7 @@ def describe(part: str, output: str) -> None:
     """Describe all settings, or those whose name contains TEXT."""
     rows = [
         SettingDescriptionRow(
-            table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.kind.about
+            table, one.name, list(one.kind.aliases), default_of(one).replace("``", ""), one.kind.allowed, one.about
         )
         for table in TABLES
         for one in settings_of(table)

@@ -94,7 +94,7 @@ def show(name: str | None, output: str) -> None:
 @click.argument("name", required=False)
 @click.option("--none", "nothing", is_flag=True, help="Stop using a context.")
 def use(name: str | None, nothing: bool) -> None:
-    """Use context NAME for further commands."""
+    """Use context NAME for later commands."""
     if (name is None) != nothing:
         raise click.UsageError("give a NAME, or --none")
 
@@ -124,7 +124,7 @@ def use(name: str | None, nothing: bool) -> None:
 @click.option("--cert", metavar="FILE", help="Client certificate (PEM).")
 @click.option("--cert-key", "key", metavar="FILE", help="Private key of the client certificate (PEM).")
 @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
-@click.option("--use", "use_it", is_flag=True, help="Use this context for further commands.")
+@click.option("--use", "use_it", is_flag=True, help="Use this context for later commands.")
 def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
     """Create context NAME, or change the given settings of it; an empty value removes a setting."""
 

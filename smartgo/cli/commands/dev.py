@@ -187,7 +187,7 @@ def say_ready(console: Ops | None) -> None:
     """Print the console's login link, and that all nodes are ready."""
     if console is not None:
         click.echo(f"console     {console.login_url()}")
-        click.echo("            (this link logs you in as admin; it works once, for one hour)")
+        click.echo("            (this link logs you in as admin; it works once and expires in one hour)")
     click.echo("Ready. Stop with ctrl-C.")
 
 

@@ -151,7 +151,8 @@ class Drain:
             if lag and group not in self._told and await self._session.admin.groups.connections(group) is None:
                 self._say(
                     group,
-                    f"group {group} has {counted(lag, 'message')} to consume, no member: start one or --ignore {group}",
+                    f"group {group} has {counted(lag, 'message')} to consume and no members: start a consumer, or add"
+                    f" --ignore {group}",
                 )
 
     def _say(self, what: str, words: str) -> None:

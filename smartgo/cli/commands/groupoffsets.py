@@ -54,7 +54,8 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
     required=True,
     callback=read_target,
     metavar="earliest|latest|TIME|OFFSET|+N|-N",
-    help="New offset: the first message, the end, the first message stored from a time on, an offset, N on or back.",
+    help="New offset: the earliest or latest, the first message stored at or after TIME, a given offset, or N messages"
+    " forward (+) or back (-).",
 )
 @click.option(
     "-q",

@@ -69,11 +69,18 @@ def search(
     output: str,
 ) -> None:
     """Find messages of TOPIC by key, id, offset, time or body text."""
-    ways = sum((key is not None, message_id is not None, offset is not None, begin is not None or bool(grep)))
-    if ways == 0:
+    ways = sum((key is not None, message_id is not None, offset is not None, bool(grep)))
+    if ways == 0 and begin is None:
         raise click.UsageError("give --key, --id, --queue with --offset, --from, or --grep")
-    if ways > 1 and not (key is not None and ways == 2 and begin is not None):
-        raise click.UsageError("--key, --id, --offset and --grep cannot be combined; --from goes with --key or --grep")
+    direct = message_id is not None or offset is not None
+    if ways > 1 or (direct and begin is not None):
+        raise click.UsageError(
+            "give only one of --key, --id, --offset and --grep; --from can be added to --key or --grep, or stand alone"
+        )
+    if direct and end is not None:
+        raise click.UsageError("--until cannot be combined with --id or --offset")
+    if queues and (key is not None or message_id is not None):
+        raise click.UsageError("--queue cannot be combined with --key or --id")
     if offset is not None and len(queues) != 1:
         raise click.UsageError("--offset needs one --queue")
 

@@ -97,7 +97,9 @@ class TokenPath(msgspec.Struct):
     name: TokenName
 
 
-AuditFailed = Annotated[bool | None, Meta(description="Only those that failed, or that did not.")]
+AuditFailed = Annotated[
+    bool | None, Meta(description="true: only actions that failed; false: only those that did not.")
+]
 
 
 class AuditQuery(ListQuery, kw_only=True):

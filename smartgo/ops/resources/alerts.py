@@ -78,7 +78,9 @@ class RuleRow(msgspec.Struct, rename="camel"):
 RuleName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z-]+$", description="A rule's name.")]
 AlertsState = Annotated[State | None, Meta(description="Only those in this state.")]
 AlertsSeverity = Annotated[Severity | None, Meta(description="Only those of this severity.")]
-AlertsSilenced = Annotated[bool | None, Meta(description="Only those that are silenced, or that are not.")]
+AlertsSilenced = Annotated[
+    bool | None, Meta(description="true: only silenced alerts; false: only those that are not silenced.")
+]
 
 
 class AlertsQuery(ListQuery, kw_only=True):

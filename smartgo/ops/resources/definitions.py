@@ -157,7 +157,7 @@ class Import:
             except CancelledError:
                 step.item.outcome, step.item.reason = (
                     "failed",
-                    "the job was ended meanwhile: it may be done all the same",
+                    "the job was cancelled while this item was being written; it may have been written anyway",
                 )
                 raise
         job.progress(len(due), len(due))

@@ -275,7 +275,7 @@ def _check(order: ResetOrder) -> None:
     if order.to == "explicit" and (order.queues is None or any(one.offset is None for one in order.queues)):
         raise Problem(400, "list the queues, each with its offset", "invalid-value")
     if order.to != "explicit" and any(one.offset is not None for one in order.queues or ()):
-        raise Problem(400, "queues may have offsets of their own only if `to` is explicit", "invalid-value")
+        raise Problem(400, "give `offset` for a queue only if `to` is `explicit`", "invalid-value")
     queues = [(one.broker, one.queue_id) for one in order.queues or ()]
     if len(set(queues)) != len(queues):
         raise Problem(400, "a queue is listed twice", "invalid-value")

@@ -42,8 +42,8 @@ SearchOrderProperty = Annotated[Needle, Meta(description="The name of a property
 SearchOrderValue = Annotated[
     Needle, Meta(description="Text that the property contains; without a name, that any property contains.")
 ]
-SearchOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="Stop after so many found messages.")]
-SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="Stop after so many read messages.")]
+SearchOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="Stop after this many matches.")]
+SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="Stop after reading this many messages.")]
 
 
 class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):

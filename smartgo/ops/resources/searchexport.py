@@ -61,7 +61,10 @@ class FoundApi:
         query=FoundQuery,
         answer=LinesAnswer,
         names=(FoundLine, MissingLine),
-        refuses={404: "There is no such job, or no more.", 409: "The job is not a search, or is still running."},
+        refuses={
+            404: "There is no such job, or it is no longer kept.",
+            409: "The job is not a search, or is still running.",
+        },
     )
     async def export(self, call: RouteCall[JobPath, FoundQuery, None]) -> AsyncGenerator[bytes, None]:
         """

@@ -66,9 +66,11 @@ class ChangesQuery(ListQuery, kw_only=True):
 
 
 SettingsTable = Annotated[str, Meta(max_length=32, description="Only those of one table.")]
-SettingsChanged = Annotated[bool | None, Meta(description="Only those that are set, or that have their defaults.")]
+SettingsChanged = Annotated[
+    bool | None, Meta(description="true: only settings that were set; false: only those that have their defaults.")
+]
 SettingsChangeable = Annotated[
-    bool | None, Meta(description="Only those that can be changed at run time, or that cannot.")
+    bool | None, Meta(description="true: only settings that can be changed at run time; false: only those that cannot.")
 ]
 
 
@@ -176,7 +178,7 @@ class SettingsApi:
         tag="process",
         refuses={
             403: "It cannot be changed while the process runs, or the scope is missing.",
-            404: "There is no such change, or no more.",
+            404: "There is no such change, or it is no longer kept.",
             409: "The setting was changed again since; or this process has no broker of its own.",
             503: _STARTING,
         },

@@ -262,7 +262,7 @@ class JobsQuery(ListQuery, kw_only=True):
     state: JobsState = None
 
 
-_GONE: Final = {404: "There is no such job, or no more."}
+_GONE: Final = {404: "There is no such job, or it is no longer kept."}
 
 
 class JobsApi:

@@ -101,7 +101,9 @@ class DrainTests(ClusterCase):
         result = self.invoke("cluster", "drain", "broker-a", "--yes", "--timeout", "20", status=75)
         lines = [line for line in result.stderr.splitlines() if line.startswith("smartgo")]
         self.assertEqual(len(lines), 3)
-        self.assertIn("group audit has 3 messages to consume, no member", lines[0])
+        self.assertIn(
+            "group audit has 3 messages to consume and no members: start a consumer, or add --ignore audit", lines[0]
+        )
         self.assertIn("--undo", lines[1])
         self.assertIn("is not drained after 20 s: group audit has 3 messages to consume", lines[2])
         told = self.json("cluster", "drain", "broker-a", "--yes", "--ignore", "audit")

@@ -76,6 +76,23 @@ class MessageTests(ClusterCase):
         for words in ([], ["--key", "k", "--id", "i"], ["--offset", "1"], ["--key", "k", "--from", "3"]):
             self.invoke("msg", "search", "T", *words, status=2)
 
+    def test_search_combined(self) -> None:
+        """Options that cannot be combined are refused, and the sentence names them; none is ignored."""
+        start = ["--from", "2023-11-14T22:13:20+00:00"]
+        single = "give only one of --key, --id, --offset and --grep"
+        cases: list[tuple[list[str], str]] = [
+            (["--key", "all", "--grep", "n"], single),
+            (["--key", "all", *start, "--grep", "n"], single),
+            (["--id", self.ids[5], *start], "--from can be added to --key or --grep, or stand alone"),
+            (["--id", self.ids[5], "--until", "2030-01-01"], "--until cannot be combined with --id or --offset"),
+            (["--key", "all", "--queue", "broker-a:1"], "--queue cannot be combined with --key or --id"),
+            (["--id", self.ids[5], "--queue", "broker-a:1"], "--queue cannot be combined with --key or --id"),
+        ]
+        for words, sentence in cases:
+            self.assertIn(sentence, self.invoke("msg", "search", "T", *words, status=2).stderr, words)
+        found = self.json("msg", "search", "T", *start, "--grep", '"n": 2')
+        self.assertEqual([one["body"] for one in found], ['{"n": 2}'])
+
     def test_unique(self) -> None:
         """An id that the producer gave finds the message where its topic is named; else that is asked for."""
         self.assertEqual(self.json("msg", "show", f"{2:032X}", "--topic", "T")["body"], '{"n": 2}')
