@@ -2,7 +2,8 @@
 The table of judgements: what is measured, from which value on it is a problem, what that means and what to do.
 
 A threshold stands here and nowhere else. Alerts (L{smartgo.ops.alerts}) fire when a subject stays over its threshold
-for a time; C{smartgo doctor} judges a single measurement; readiness asks for those that keep a process from serving;
+for a time; the console's overview judges disks and late groups by those alert rules, as C{/alerts/rules} has them;
+C{smartgo doctor} judges a single measurement; readiness asks for those that keep a process from serving;
 C{docs/grafana/alerts.yml} has the same thresholds for Prometheus, and a test compares them.
 """
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.health.judgements import Unit
+from smartgo.health.judgements import JUDGEMENTS, Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
 from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, State, Summary
@@ -57,6 +57,7 @@ class RuleRow(msgspec.Struct, rename="camel"):
     @ivar threshold: values above it are a problem.
     @ivar default_threshold: the default threshold, C{default_seconds} the default time.
     @ivar adjustable: whether the threshold can be changed; the time always can.
+    @ivar grave: a value from this one on is shown as critical; null: the severity does not depend on the value.
     @ivar prometheus: the same rule in C{docs/grafana/alerts.yml}; empty if no metric allows it.
     """
 
@@ -73,6 +74,7 @@ class RuleRow(msgspec.Struct, rename="camel"):
     adjustable: bool
     prometheus: str
     about: str
+    grave: float | None
 
 
 RuleName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z-]+$", description="A rule's name.")]
@@ -275,6 +277,7 @@ class AlertsApi:
             rule.adjustable,
             rule.prometheus,
             rule.about,
+            JUDGEMENTS[rule.name].grave,
         )
 
     @route(

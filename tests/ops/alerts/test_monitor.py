@@ -355,6 +355,7 @@ class AlertsTests(AlertsCase):
         )
         found = {one["name"]: one for one in self.front.get("/alerts/rules", token=self.token)}
         self.assertEqual((found["group-late"]["threshold"], found["disk-full"]["enabled"]), (60, True))
+        self.assertEqual((found["group-late"]["grave"], found["disk-full"]["grave"]), (None, 0.88))
         self.assertEqual(self.set("group-late").json["threshold"], 600)
         self.assertEqual(self.set("broker-down", threshold=3).status, 409)
         self.assertEqual(self.set("broker-down", threshold=0, enabled=False).json["enabled"], False)

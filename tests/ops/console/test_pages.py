@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 
+from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.jobs import RestJob
 from smartgo.schema.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
@@ -166,6 +168,21 @@ class PagesTests(ConsoleCase):
         page.reload()
         page.get_by_role("link", name="Group audit has no connected members; messages waiting: 1").click()
         page.get_by_role("heading", name="audit").wait_for()
+
+    @in_browser()
+    def test_attention_thresholds(self, page: Page) -> None:
+        """The overview judges disks by the alert rule in force: its threshold, and whether it is enabled."""
+        full = page.get_by_role("link", name=re.compile("The disk of broker .* is .* full"))
+        broker = page.locator("tbody").get_by_role("link", name="broker-a")
+        for adjusted in (RuleAdjustment(1.0), RuleAdjustment(0.0), RuleAdjustment(0.0, enabled=False)):
+            self.ops.alerts.table.adjust("disk-full", adjusted)
+            with page.expect_response("**/api/v1/alerts/rules"):
+                page.reload()
+            broker.wait_for()
+            if adjusted == RuleAdjustment(0.0):
+                full.wait_for()
+            else:
+                self.assertEqual(full.count(), 0)
 
     @in_browser()
     def test_no_master(self, page: Page) -> None:

@@ -1,4 +1,4 @@
-// Problems that need attention, derived from the data of the overview.
+// Problems that need attention, derived from the data of the overview; the server's alert rules have the thresholds.
 import { html } from "../app/html.js";
 import { masterless } from "../app/brokers.js";
 import { duration, number, percent } from "../app/format.js";
@@ -7,20 +7,24 @@ import { Icon } from "../app/icons.js";
 import { Card } from "../app/parts.js";
 import { href } from "../app/router.js";
 
-const DISK_FULL = 0.85; // of a disk: RocketMQ begins to delete there, whatever the age
-const DISK_OVER = 0.95;
-const LATE = 600; // seconds that a group is behind
 const MOST = 8;
 
+// The tone of a value by the alert rule of that name: null within its threshold, or while the rule is unknown or disabled.
+function toneOf(rules, name, value) {
+  const rule = rules.find((one) => one.name === name && one.enabled);
+  if (rule === undefined || !(value > rule.threshold)) return null;
+  return rule.severity === "critical" || (rule.grave !== null && value >= rule.grave) ? "bad" : "warn";
+}
+
 // Findings, the worst first: { tone, text, place }.
-function findings(brokers, groups) {
+function findings(brokers, groups, rules) {
   const found = [];
   for (const one of brokers) {
     const place = ["cluster", one.name];
     if (!one.up) found.push({ tone: "bad", place, text: t("attention.down", { name: one.name, address: one.address }) });
-    else if (one.diskRatio >= DISK_FULL) {
-      const tone = one.diskRatio >= DISK_OVER ? "bad" : "warn";
-      found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
+    else {
+      const tone = toneOf(rules, "disk-full", one.diskRatio);
+      if (tone) found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
     }
   }
   for (const name of masterless(brokers)) {
@@ -33,13 +37,16 @@ function findings(brokers, groups) {
     const values = { name: one.name, n: number(lag), duration: duration(one.progress.lagMs / 1000) };
     if (!one.consumeEnabled) found.push({ tone: "bad", place, text: t("attention.disabled", values) });
     else if (one.members === 0) found.push({ tone: "warn", place, text: t("attention.nobody", values) });
-    else if (one.progress.lagMs >= LATE * 1000) found.push({ tone: "warn", place, text: t("attention.late", values) });
+    else {
+      const tone = toneOf(rules, "group-late", one.progress.lagMs / 1000);
+      if (tone) found.push({ tone, place, text: t("attention.late", values) });
+    }
   }
   return found.sort((one, other) => (other.tone === "bad") - (one.tone === "bad"));
 }
 
-export function Attention({ brokers, groups }) {
-  const found = findings(brokers, groups);
+export function Attention({ brokers, groups, rules }) {
+  const found = findings(brokers, groups, rules);
   if (!found.length) return null;
   return html`<${Card} title=${t("attention.title")} flush>
     <ul class="attention" role="status">

@@ -78,6 +78,7 @@ export default function Overview({ query }) {
   const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
   const { points, now, live, error } = useFigures(spanOf(query));
   const groups = useProgress({ sort: "name" }, 0, Math.min(totals.data?.groups ?? 0, LOOKED_AT), 30000);
+  const rules = useResource((abort) => get("/alerts/rules", null, abort), [], 30000);
   return html`<${Page}
     title=${t("nav.overview")}
     actions=${html`<${Badge} tone=${live ? "good" : "warn"}>${live ? t("live.on") : t("live.off")}<//>
@@ -86,7 +87,7 @@ export default function Overview({ query }) {
     <${Loaded} from=${totals} lines=${2}>
       ${(data) => html`<${Totals} data=${data} now=${now} />`}
     <//>
-    <${Attention} brokers=${now?.brokers ?? []} groups=${[...groups.values()]} />
+    <${Attention} brokers=${now?.brokers ?? []} groups=${[...groups.values()]} rules=${rules.data ?? []} />
     <div class="cards">
       <${Card} title=${t("overview.rates")}>
         <${Chart}
