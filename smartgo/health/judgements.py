@@ -5,6 +5,7 @@ A threshold stands here and nowhere else. Alerts (L{smartgo.ops.alerts}) fire wh
 for a time; the console's overview judges disks and late groups by those alert rules, as C{/alerts/rules} has them;
 C{smartgo doctor} judges a single measurement; readiness asks for those that keep a process from serving;
 C{docs/grafana/alerts.yml} has the same thresholds for Prometheus, and a test compares them.
+Only the colours of the console's disk bars (C{Meter} in its C{app/parts.js}) have steps of their own, 75 % and 90 %.
 """
 
 from __future__ import annotations

@@ -11,7 +11,11 @@ from smartgo.broker.stages.transactionhalf import TransactionHalf
 
 
 def send_stages(broker: IBroker) -> Sequence[ISendStage]:
-    """Return the stages of one broker; a new stage is a module beside these and a line here."""
+    """
+    Return the stages of one broker; a new stage is a module beside these and a line here.
+
+    A plain send and a batch pass no stage: a check of every send belongs in L{smartgo.broker.processors.send}.
+    """
     return (
         TransactionHalf(broker),
         RetryLimit(broker),
