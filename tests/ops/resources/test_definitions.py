@@ -328,7 +328,7 @@ class ImportTests(DefinitionsCase):
         job, rows = self.ended(job)
         self.assertEqual(job["state"], "cancelled")
         self.assertEqual([one["outcome"] for one in rows], ["created", "failed", "left"])
-        self.assertIn("may be done all the same", rows[1]["reason"])
+        self.assertIn("it may have been written anyway", rows[1]["reason"])
 
     def test_audit(self) -> None:
         """The audit log has who brought in what, by name, with nothing secret."""
