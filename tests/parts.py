@@ -145,8 +145,9 @@ def main() -> int:
             sys.stdout.write(f"\n======== part {part}\n{output}")
             sys.stdout.flush()
     passed = {part for part, status, _ in ended if status == 0} | run_again(failures, given.coverage)
-    for part, _, seconds in ended:
-        sys.stdout.write(f"part {part}: {'passed' if part in passed else 'FAILED'} in {seconds:.0f} s\n")
+    for part, status, seconds in ended:
+        again = f", {len(failures[part] or ())} of its tests alone" if status and part in passed else ""
+        sys.stdout.write(f"part {part}: {'passed' if part in passed else 'FAILED'} in {seconds:.0f} s{again}\n")
     return 0 if len(passed) == len(ended) else 1
 
 

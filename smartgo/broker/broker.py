@@ -142,6 +142,10 @@ class Broker(Service):
         self.stats = tables.stats
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.consumers, self.producers, self.long_polls = tables.consumers, tables.producers, tables.long_polls
+        # Before any table is loaded: what was set while the broker ran is in force from the start.
+        self.settings.allow(*READ_EACH_TIME)
+        self.settings.follow("autoCreateTopicEnable", partial(set_auto_create, self.topics))
+        self.settings.follow("brokerPermission", self._announce_permission)
         self.tables = [*tables.tables, (self._changed, self.settings.load)]
 
     # -- its parts ---------------------------------------------------------------------------------
@@ -166,9 +170,6 @@ class Broker(Service):
         if isinstance(self.replication, SlaveReplication):
             self.replication.master_wanted.add(self._registrar.register)  # the answers name the master
         self._requests = RequestProcessors(self, self.replication.processors)
-        self.settings.allow(*READ_EACH_TIME)
-        self.settings.follow("autoCreateTopicEnable", partial(set_auto_create, self.topics))
-        self.settings.follow("brokerPermission", self._announce_permission)
 
     def _build_replication(self) -> Replication:
         if not self.is_slave:
@@ -190,11 +191,11 @@ class Broker(Service):
 
     def registries_informed(self) -> Deferred[None] | None:
         """See L{IBroker}."""
-        return self._registrar.informed()
+        return self._registrar.informed() if self._opened else None
 
     def is_without_master(self) -> bool:
         """See L{IBroker}."""
-        return self.replication.is_without_master
+        return self._opened and self.replication.is_without_master
 
     def _announce_permission(self, permission: int) -> None:
         """Tell the registries at once what clients may do, so that these go elsewhere."""
@@ -215,7 +216,7 @@ class Broker(Service):
     @property
     def registries_without_us(self) -> int:
         """How many registries did not take the last registration that they were asked to take."""
-        return self._registrar.without_us
+        return self._registrar.without_us if self._opened else 0
 
     @property
     def memory_budget(self) -> MemoryBudget:
@@ -224,12 +225,12 @@ class Broker(Service):
 
     @property
     def slow_turns(self) -> SlowTurns:
-        """What held the reactor of this process up."""
+        """Counts of the turns that blocked the reactor of this process."""
         return self._sweeper.slow
 
     @property
     def connection_counts(self) -> Counts | None:
-        """What happened to connections since the ports were opened; C{None} before."""
+        """Counts of accepted, refused and ended connections since the ports were opened; C{None} before."""
         return None if self._server is None else self._server.sweeper.counts
 
     # -- start -----------------------------------------------------------------------------------------------
@@ -310,7 +311,9 @@ class Broker(Service):
             self._tls.server,
         )
         if config.fast_listen_port is not None:
-            server.add_door(endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher)
+            server.add_dispatcher(
+                endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher
+            )
         server.sweeper.when_stood_still(self._registrar.stood_still)
         self._server = server
         await server.open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from twisted.internet.error import ConnectionClosed
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IClock
@@ -27,6 +28,7 @@ LIMITS: Final = Limits(
     handshake=NEVER,
     first_frame=NEVER,
     idle=NEVER,
+    spare_descriptors=0,
     unsent_pause=4 * SLICE,
     unsent_resume=0,
     unsent_seconds=NEVER,
@@ -35,7 +37,8 @@ LIMITS: Final = Limits(
     stop=0.0,
 )
 """
-Of connections of slaves: their reports are read at any time. The deadlines are those of L{MasterEnd}.
+Of connections of slaves: their reports are read at any time. The deadlines are those of L{MasterEnd}. Slaves may take
+the descriptors that clients must leave free: a SYNC_MASTER without its slave confirms no send.
 """
 
 _HELLO: Final = bytes([CLIENT_HELLO])
@@ -143,7 +146,8 @@ class Feed(NullSession):
     def failed(self, failure: Failure) -> bool:
         """Say what the slave did, in our words."""
         if failure.check(FramingError) is None:
-            return not self._agreed  # who leaves within a handshake is no news
+            # Who leaves within a handshake is no news; a bug of ours is.
+            return not self._agreed and failure.check(ConnectionClosed) is not None
         if self.open:
             self.fail(failure.getErrorMessage())
         elif failure.check(HandshakeFailed):

@@ -70,8 +70,8 @@ class ListeningPort(Factory):
         ):
             server.sweeper.counts.turned_away += 1
             server.sweeper.peer_warnings.warn(
-                ip, "turned {peer} away: {count} connections on {door}", peer=ip, count=len(self.links),
-                door=self.description,
+                ip, "turned {peer} away: {count} connections on {endpoint}", peer=ip, count=len(self.links),
+                endpoint=self.description,
             )  # fmt: skip
             return None
         sessions = self._screen(remote)

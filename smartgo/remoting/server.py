@@ -42,9 +42,9 @@ class RemotingServer(Listener):
         """
         super().__init__(env, sweeper, limits, tls)
         self.listener: IConnectionListener = ListenerMux() if listener is None else listener
-        self.add_door(description, dispatcher)
+        self.add_dispatcher(description, dispatcher)
 
-    def add_door(self, description: str, dispatcher: Dispatcher) -> None:
+    def add_dispatcher(self, description: str, dispatcher: Dispatcher) -> None:
         """Listen at another place too, with its own table of requests; before C{open}."""
 
         def session(link: Link) -> Connection:

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IArrivalListener, IDispatcher
 from smartgo.store.queues.file import ConsumeQueue
-
-_SLICE: Final = 256  # records that a follower takes before it lets others run
 
 
 class UnflushedRun(NamedTuple):

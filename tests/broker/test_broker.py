@@ -3,10 +3,51 @@
 from __future__ import annotations
 
 from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.broker import Broker
+from smartgo.broker.settings.changes import Who
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
+from tests.remoting.doubles import sweeper_of
+
+
+class NotOpenTests(SynchronousTestCase):
+    """A broker whose store is still being recovered."""
+
+    def test_asked(self) -> None:
+        """What has no answer yet is answered as of a broker that does not serve."""
+        env = FakeEnvironment()
+        env.threads.held.add("prepare")
+        cluster = Cluster(env)
+        broker = cluster.broker
+        self.assertFalse(broker.opened)
+        self.assertEqual((broker.registries_without_us, broker.is_without_master()), (0, False))
+        self.assertIsNone(broker.registries_informed())
+        env.threads.held.clear()
+        while env.threads.release("prepare"):
+            cluster.pump()
+        self.successResultOf(broker.ready)
+        cluster.stop()
+
+    def test_kept_settings(self) -> None:
+        """Settings that were kept over a restart are in force, with no warning, before the store is open."""
+        env = FakeEnvironment()
+        cluster = Cluster(env)
+        self.successResultOf(cluster.broker.ready)
+        changes = [("maxTopics", "1234"), ("autoCreateTopicEnable", "false")]
+        done = cluster.broker.settings.change(changes, Who("boss", "192.0.2.7"), True)
+        cluster.pump(1.0)
+        self.successResultOf(done)
+        cluster.stop()
+        again = Broker(env, cluster.configuration, sweeper_of(env.clock))
+        with capturedLogs() as events:
+            for _, load in again.tables:
+                load()
+        self.assertEqual([formatEvent(event) for event in events if event["log_level"] is not LogLevel.info], [])
+        config = again.settings.configuration
+        self.assertEqual((config.limits.max_topics, config.broker.auto_create_topic_enable), (1234, False))
 
 
 class StopTests(SynchronousTestCase):

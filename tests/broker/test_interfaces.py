@@ -15,7 +15,7 @@ class ProvidedTests(SynchronousTestCase):
     """Who provides the interfaces."""
 
     def test_broker(self) -> None:
-        """A broker offers all of it from the moment that it is made, started or not."""
+        """A broker offers all of it once its store is open."""
         cluster = Cluster()
         self.addCleanup(cluster.stop)
         verifyObject(IBroker, cluster.broker)

@@ -325,6 +325,13 @@ class DoorTests(MasterCase):
         self.assertEqual([seen.address for seen in master.slaves()][2:], ["[fd00::1]:4000", "10.1.2.3:4000"])
         self.assertRaises(ValueError, self.make_master, allow=["10.1.0.0/33"])
 
+    def test_few_descriptors(self) -> None:
+        """A slave is let in with the descriptors that clients must leave free."""
+        master = self.make_master()
+        self.env.host.files_open = self.env.host.open_file_limit() - 100
+        self.wire(master, 1000)
+        self.assertEqual(len(master.slaves()), 1)
+
     def test_many(self) -> None:
         """There is a limit to connections; who leaves makes room."""
         master = self.make_master()

@@ -109,7 +109,7 @@ class ServiceTests(Case):
             Dispatcher([echo(), Doing(LATE, lambda _, asked: asked.answer())]),
             sweeper_of(self.env.clock),
         )
-        server.add_door("tcp:10909", Dispatcher([echo(), Doing(LATE, lambda *_: None)], without={LATE}))
+        server.add_dispatcher("tcp:10909", Dispatcher([echo(), Doing(LATE, lambda *_: None)], without={LATE}))
         self.successResultOf(server.open())
         server.startService()
         self.assertEqual(server.ports, [10911, 10909])
@@ -124,7 +124,7 @@ class ServiceTests(Case):
         """Where one of its ports is taken opening fails, and none of them listens."""
         self.successResultOf(self.env.network.listen("tcp:10909", Factory()))
         server = RemotingServer(self.env, "tcp:10911", Dispatcher(), sweeper_of(self.env.clock))
-        server.add_door("tcp:10909", Dispatcher())
+        server.add_dispatcher("tcp:10909", Dispatcher())
         self.failureResultOf(server.open(), CannotListenError)
         self.assertEqual(list(self.env.network.ports), [10909])
         server.startService()

@@ -163,7 +163,7 @@ class FollowingTests(SynchronousTestCase):
         by_store = f'{{"{self.a}": {place}}}'
         self.assertEqual(self.following(startingOffsets=by_store).initial(), {self.a: place, self.b: 0})
         elsewhere = self.following(startingOffsets=f'{{"{self.a}x": {place}}}')
-        self.assertIn("none of the stores", str(self.assertRaises(SettingError, elsewhere.initial)))
+        self.assertIn("is not one of the stores", str(self.assertRaises(SettingError, elsewhere.initial)))
         error = self.assertRaises(SettingError, self.following(startingOffsets="999999").initial)
         self.assertIn("999999", str(error))
 

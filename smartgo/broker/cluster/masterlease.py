@@ -60,7 +60,7 @@ class MasterLease:
         self._stood_still = 0.0  # seconds; above 0: what we ask about
         self._taken: dict[str, float] = {}  # registry to when we asked it
         self._refusals: dict[str, tuple[float, str]] = {}  # registry to when it refused last, and why
-        self._waiting: set[str] = set()  # registries whose word is outstate
+        self._waiting: set[str] = set()  # registries that have not answered yet
         self._serving_until: float | None = None
 
     def begin(self, registries: Collection[str]) -> None:

@@ -20,8 +20,8 @@ from smartgo.remoting.origin import is_local
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX
 
 _BURST: Final = 1000
-_KEYS: Final = 65_536  # addresses that are remembered
 """Topics that an administrator who is not on this machine may create at once."""
+_KEYS: Final = 65_536  # addresses that are remembered
 
 
 def of_group(topic: str) -> bool:
