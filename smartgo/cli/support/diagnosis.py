@@ -33,7 +33,7 @@ from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import BrokerPlace
-from smartgo.client.administration.groups import lag_of
+from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
@@ -314,7 +314,7 @@ class Diagnosis:
     # -- groups ----------------------------------------------------------------------------------------------
 
     async def _groups(self) -> FindingStream:
-        names = await self._admin.groups.names()
+        names = [name for name in await self._admin.groups.names() if name not in BUILT_IN]
         well = 0
         with ProgressLine(self._env.clock, "groups", len(names)) as progress:
             for name in names:
@@ -325,7 +325,9 @@ class Diagnosis:
                 progress.advance()
         if names:
             yield DiagnosisFinding(
-                OK, "groups", f"{well} of {len(names)} groups healthy: consumers connected, subscriptions agree"
+                OK,
+                "groups",
+                f"{well} of {counted(len(names), 'group')} healthy: no lag without a consumer, subscriptions agree",
             )
 
     async def _group(self, name: str) -> FindingStream:

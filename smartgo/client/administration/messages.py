@@ -17,6 +17,7 @@ from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
+from smartgo.schema.message import UniqueId
 
 
 class Messages:
@@ -62,13 +63,16 @@ class Messages:
         Return a message by its offset id or, if its topic is given, by its unique id: both look alike.
 
         @raise NoSuchMessage: through the Deferred: there is none.
-        @raise BadHeader: through the Deferred: that is no id, and no topic is named.
+        @raise BadHeader: through the Deferred: that is no id of either kind, and no topic is named.
         """
         if topic is None:
             try:
                 return await self.by_id(id)
-            except NoSuchMessage as error:
-                raise NoSuchMessage(f"{error}; where that is the id its producer gave it, name its topic") from None
+            except (NoSuchMessage, BadHeader):
+                UniqueId.parse(id)
+                raise NoSuchMessage(
+                    f"there is no message {id}; where that is the id its producer gave it, name its topic"
+                ) from None
         found = await self.by_unique_key(topic, id)
         if found:
             return found[0]

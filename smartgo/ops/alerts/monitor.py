@@ -239,12 +239,14 @@ class AlertMonitor:
 
     def _say(self, event: AlertEvent) -> None:
         alert, rule = event.alert, self.table.default(event.alert.rule)
+        name = f"{alert.rule} {alert.subject}".rstrip()  # an alert about the process itself has no subject
         if event.state == "resolved":
-            self._log.info("alert {rule} {subject} is resolved", rule=alert.rule, subject=alert.subject)
+            self._log.info("alert {name} is resolved", name=name, rule=alert.rule, subject=alert.subject)
         else:
             words = rule.value_text(alert.value)
             self._log.warn(
-                "alert {rule} {subject}{words}: {about}",
+                "alert {name}{words}: {about}",
+                name=name,
                 words=f", {words}" if words else "",
                 rule=alert.rule,
                 subject=alert.subject,
