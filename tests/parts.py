@@ -56,18 +56,20 @@ def part_of(module: str) -> str:
     return max(fits)[1]
 
 
-def command(part: str, coverage: bool, tests: Sequence[str] = ()) -> list[str]:
+def command(part: str, coverage: bool, tests: Sequence[str] = (), workers: int = 1) -> list[str]:
     """
     Return how a part is run.
 
     @param part: its name, or what trial is to run in a part of its own, such as C{tests.store}.
     @param tests: those of its tests that are run; all by default.
+    @param workers: processes that share the tests of the part.
     """
     runner = ["-m", "coverage", "run", "-m", "twisted.trial"] if coverage else ["-m", "twisted.trial"]
     chosen = [module for module in modules() if part_of(module) == part] if part in PARTS else [part]
     if tests:
         chosen = list(tests)
-    return [sys.executable, *runner, "--temp-directory", f"_trial_temp.{part}", *chosen]
+    shared = ["-j", str(workers)] if workers > 1 else []
+    return [sys.executable, *runner, *shared, "--temp-directory", f"_trial_temp.{part}", *chosen]
 
 
 FEW: Final = 5
@@ -85,16 +87,18 @@ def failed_tests(output: str) -> list[str] | None:
     return sorted({name for names in named for name in names})
 
 
-def run(part: str, coverage: bool, tests: Sequence[str] = ()) -> tuple[str, int, float, str]:
+def run(part: str, coverage: bool, tests: Sequence[str] = (), workers: int = 1) -> tuple[str, int, float, str]:
     """
     Run a part; return its name, exit status, seconds and output.
 
     @param tests: those of its tests that are run; all by default.
+    @param workers: processes that share the tests of the part.
     """
     begin = time.monotonic()
     ports = str(_PORTS + 200 * (list(PARTS).index(part) if part in PARTS else len(PARTS)))
     done = subprocess.run(
-        command(part, coverage, tests), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ}, check=False,
+        command(part, coverage, tests, workers), cwd=_ROOT, check=False,
+        env={"SMARTGO_INTEROP_PORTS": ports, **os.environ},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return part, done.returncode, time.monotonic() - begin, done.stdout.decode("utf-8", "replace")
@@ -129,7 +133,10 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=4, help="how many parts at once (%(default)s)")
     parser.add_argument("--coverage", action="store_true", help="measure branch coverage, a file a process")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share one part's tests (%(default)s)")
     given = parser.parse_args()
+    if given.coverage and given.workers > 1:
+        parser.error("coverage is measured in parts of one process each")
     unknown = [part for part in given.parts if part not in PARTS and part.partition(".")[0] != "tests"]
     if unknown:
         parser.error(f"there is no part {unknown[0]}")
@@ -137,7 +144,7 @@ def main() -> int:
     ended = []
     failures: dict[str, list[str] | None] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in [pool.submit(run, part, given.coverage) for part in chosen]:
+        for done in [pool.submit(run, part, given.coverage, (), given.workers) for part in chosen]:
             part, status, seconds, output = done.result()
             ended.append((part, status, seconds))
             if status:
