@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -17,6 +21,18 @@ from smartgo.cli.support.running import Work, raise_from
 from smartgo.env.interfaces import IEnvironment
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
+
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+def smartgo(*arguments: str, stdin: bytes = b"", timeout: float = 240) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    environment.pop("NAMESRV_ADDR", None)
+    return subprocess.run(
+        [sys.executable, "-m", "smartgo.cli.main", *arguments],
+        input=stdin, capture_output=True, timeout=timeout, cwd=os.getcwd(), env=environment, check=False,
+    )  # fmt: skip
 
 
 class CommandCase(SynchronousTestCase):

@@ -32,7 +32,7 @@ from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings
 from smartgo.env.real import RealNetwork
 from smartgo.errors import SettingError
 from smartgo.node.process import PortTaken
-from tests.cli.test_command import ROOT, smartgo
+from tests.cli.case import ROOT, smartgo
 from tests.fakes import FakeEnvironment, FakePort
 from tests.interop.case import PORTS
 

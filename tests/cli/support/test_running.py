@@ -11,7 +11,7 @@ from twisted.logger import LogEvent, Logger, globalLogBeginner
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support import running
-from smartgo.errors import NotConnected
+from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
 from smartgo.node.stalls import StallWatch
 from tests.fakes import FakeEnvironment
 
@@ -78,3 +78,14 @@ class EndTests(SynchronousTestCase):
         together = gatherResults(calls, consumeErrors=True)
         together.cancel()
         self.assertRaises(CancelledError, running.raise_from, self.failureResultOf(together))
+
+
+class StatusTests(SynchronousTestCase):
+    def test_statuses(self) -> None:
+        """Errors become a sentence and a status: 75 try again, 78 a setting, 2 a wrong argument, else 1."""
+        cases: list[tuple[SmartgoError, int]] = [
+            (NotConnected("no"), 75), (StoreHeld("/s", 7), 75), (SettingError("no"), 78), (BadName("no"), 2),
+            (PeerRefused(1, "no"), 1), (CallFailed("no"), 1),
+        ]  # fmt: skip
+        for error, status in cases:
+            self.assertEqual(running.command_error(error).exit_code, status, error)

@@ -1,14 +1,19 @@
-"""Every command: what it tells programs, and how it ends where nobody answers."""
+"""The whole command line: help, JSON output and exit status of every command."""
 
 from __future__ import annotations
 
 import json
 import posixpath
+import subprocess
+import sys
 from collections.abc import Iterator
+from typing import cast
 
 import click
 import msgspec
 import yaml
+from click.testing import CliRunner, Result
+from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import cli
@@ -17,7 +22,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.node.ops import LocalNode
 from tests.broker.fakecluster import REGISTRY
-from tests.cli.case import ClusterCase
+from tests.cli.case import ROOT, ClusterCase, smartgo
 from tests.golden_store import read
 from tests.ops.front import Front
 
@@ -215,3 +220,76 @@ class EveryTests(ClusterCase):
         """Every command refuses an option that is not there with 2."""
         for name in COMMANDS:
             self.invoke(*name.split(), "--no-such-option", status=2)
+
+
+class ArgumentTests(SynchronousTestCase):
+    def invoke(self, *arguments: str) -> Result:
+        """Run it here, as far as the reactor is not needed."""
+        return CliRunner().invoke(cli, arguments)
+
+    def commands(
+        self, group: click.Group, path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+        """Every command below a group, with its words."""
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield (*path, name), command
+            if isinstance(command, click.Group):
+                yield from self.commands(command, (*path, name))
+
+    def test_help(self) -> None:
+        """Every command explains itself, its options and arguments, and shows examples that exist."""
+        known = dict(self.commands(cast("click.Group", cli)))
+        self.assertIn(("topic", "ls"), known)
+        for words, command in known.items():
+            result = self.invoke(*words, "--help")
+            self.assertEqual(result.exit_code, 0, words)
+            self.assertIn(f"Usage: cli {' '.join(words)}", result.output)
+            self.assertIn("Examples:", result.output, words)
+            self.assertTrue(command.help, words)
+            for option in command.params:
+                if isinstance(option, click.Option):
+                    self.assertTrue(option.help, f"{words} {option.name}")
+            for line in (command.epilog or "").splitlines():
+                if line.strip().startswith("smartgo "):
+                    self.assertTrue(any(line.split()[1 : 1 + len(one)] == list(one) for one in known), line)
+
+    def test_table(self) -> None:
+        """The list of commands is told without importing any of them."""
+        script = "import sys; from smartgo.cli.main import main\ntry: main()\nfinally: print(*sorted(sys.modules))"
+        found = subprocess.run(
+            [sys.executable, "-c", script, "--help"], capture_output=True, cwd=ROOT, check=True, text=True
+        ).stdout
+        modules = found.splitlines()[-1].split()
+        self.assertIn("smartgo.cli.main", modules)
+        self.assertEqual([one for one in modules if one.split(".")[0] in ("twisted", "rich", "msgspec", "yaml")], [])
+
+    def test_usage(self) -> None:
+        """What cannot be meant ends with status 2 and says what could be."""
+        for words, hint in (
+            (["send"], "TOPIC"),
+            (["send", "T", "x", "--count", "0"], "x>=1"),
+            (["send", "T", "x", "--property", "noequals"], "NAME=VALUE"),
+            (["consume", "T", "--from", "yesterday"], "first"),
+            (["nonsense"], "No such command"),
+            (["topic", "create", "T", "--queues", "5000"], "1024"),
+        ):
+            result = self.invoke(*words)
+            self.assertEqual(result.exit_code, 2, words)
+            self.assertIn(hint, result.output)
+
+
+class ProcessTests(SynchronousTestCase):
+    def test_no_registry(self) -> None:
+        """Without a registry a command ends with 75 and one sentence, no traceback."""
+        for words in (["send", "T", "x"], ["topic", "ls"], ["consume", "T"]):
+            result = smartgo(*words, "--registry", "127.0.0.1:1")
+            self.assertEqual((result.returncode, result.stdout), (75, b""), words)
+            self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+
+    def test_bad_names(self) -> None:
+        """A name that breaks the rules, and an empty body, are the user's mistake: 2."""
+        self.assertEqual(smartgo("send", "bad topic", "x").returncode, 2)
+        self.assertEqual(smartgo("send", "T", stdin=b"").returncode, 2)

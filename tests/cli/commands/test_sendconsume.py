@@ -1,8 +1,15 @@
-"""What the commands that send say of messages that are stored, but not as safely as asked."""
+"""Tests of C{smartgo send}, and of what it says of messages that are stored less safely than asked."""
 
 from __future__ import annotations
 
+import click
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.cli.commands.sendconsume import as_members, as_text, read_beginning
+from smartgo.cli.main import cli
+from smartgo.client.messages import ReceivedMessage
 from smartgo.ha.stream import Stream
+from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
 from tests.broker.cluster.test_replication import Pair
 from tests.broker.fakecluster import Cluster
 from tests.cli.case import ClusterCase, CommandCase
@@ -94,3 +101,36 @@ class SizeTests(ClusterCase):
         said = self.refused("send", "T", "x" * 2000, status=1)
         self.assertIn("1024", said)
         self.assertIn("response code 13", said)
+
+
+class BeginningTests(SynchronousTestCase):
+    def test_beginning(self) -> None:
+        """A time to begin at is written as people write it, or in milliseconds."""
+        context = click.Context(cli)
+        option = click.Option(["--from"])
+        self.assertEqual(
+            read_beginning(context, option, "2030-01-01T00:00:00+00:00"),
+            (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 1_893_456_000_000),
+        )
+        self.assertEqual(read_beginning(context, option, "1000")[1], 1000)
+        self.assertEqual(read_beginning(context, option, "first"), (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, None))
+
+
+class PrintingTests(SynchronousTestCase):
+    def message(self, body: bytes) -> ReceivedMessage:
+        """A message."""
+        return ReceivedMessage(
+            topic="T", queue=MessageQueue("T", "b", 2), queue_offset=5, body=body, properties={"TAGS": "A"},
+            message_id="U", offset_id="O", log_offset=0, flag=0, born_ms=1, stored_ms=2, born_host="h:1",
+            reconsume_times=0,
+        )  # fmt: skip
+
+    def test_text(self) -> None:
+        """A line shows place, tag and body; bytes that are no text are escaped."""
+        self.assertEqual(as_text(self.message(b"hi \xff")), "2:5 [A] hi \\xff")
+
+    def test_json(self) -> None:
+        """The members hold everything; a body that is no text stands in base64."""
+        self.assertEqual(as_members(self.message("é".encode()))["body"], "é")
+        found = as_members(self.message(b"\xff"))
+        self.assertEqual((found["body_base64"], "body" in found), ("/w==", False))

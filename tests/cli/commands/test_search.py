@@ -1,4 +1,4 @@
-"""Every key of a real RocketMQ's store, found by command."""
+"""Tests of C{smartgo msg search}: every key of a real RocketMQ store is found."""
 
 from __future__ import annotations
 
