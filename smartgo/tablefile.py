@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, BrokenTable, SmartgoError
+from smartgo.observer import Waiters
 from smartgo.schema import fastjson
 
 T = TypeVar("T")
@@ -77,9 +78,10 @@ class TableFile:
         self.path = path
         self.from_backup = False
         self._busy = False
+        self._is_wanted = False  # a save of C{_value} was asked for, and has not begun
         self._value: Any = None
-        self._waiting: list[Deferred[None]] = []
-        self._settling: list[Deferred[None]] = []
+        self._saved: Waiters[None] = Waiters()
+        self._settled: Waiters[None] = Waiters()
         self._serial = 0
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -137,16 +139,16 @@ class TableFile:
 
     def save(self, value: Any) -> Deferred[None]:
         """
-        Write the table; fires when it is durable. Cancelling is not supported.
+        Write the table; fires when it is durable. Cancelling ends the waiting, and not the writing.
 
         Saves asked for while one runs are done once, after it, with the value given last. A value is turned into JSON
         when its writing begins: a mutable one is written as it is then.
 
         @raise OSError: through the Deferred; the file is as it was.
         """
-        waiter: Deferred[None] = Deferred()
+        waiter = self._saved.wait()
         self._value = value
-        self._waiting.append(waiter)
+        self._is_wanted = True
         if not self._busy:
             self._begin()
         return waiter
@@ -159,39 +161,32 @@ class TableFile:
         @raise OSError: the file is as it was.
         """
         self._serial += 1
-        waiting, self._waiting = self._waiting, []
+        self._is_wanted = False
         try:
             self._write(self._serial, _encode(value), not self.from_backup)
         except OSError:
-            failure = Failure()
-            for waiter in waiting:
-                waiter.errback(failure)
+            self._saved.fire(Failure())
             raise
         self.from_backup = False
-        for waiter in waiting:
-            waiter.callback(None)
+        self._saved.fire(None)
 
     def settled(self) -> Deferred[None]:
         """Fire when nothing is being written and nothing waits to be; never errs."""
-        waiter: Deferred[None] = Deferred()
-        if self._busy:
-            self._settling.append(waiter)
-        else:
-            waiter.callback(None)
-        return waiter
+        return self._settled.wait() if self._busy else succeed(None)
 
     def _begin(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        saved, self._saved = self._saved, Waiters()
         value, self._value = self._value, None
+        self._is_wanted = False
         self._busy = True
         self._serial += 1
         try:
             data = _encode(value)
         except TypeError:
-            self._ended(Failure(), waiting)
+            self._ended(Failure(), saved)
             return
         written = self._env.threads.run(LANE, self._write, self._serial, data, not self.from_backup)
-        written.addBoth(self._ended, waiting)
+        written.addBoth(self._ended, saved)
 
     def _write(self, serial: int, data: bytes, backup: bool) -> None:
         if serial != self._serial:
@@ -202,21 +197,15 @@ class TableFile:
         # After a start from the backup the main file is broken: it must not become the backup.
         self._env.files.replace(self.path, msgspec.json.format(data, indent=2), backup)
 
-    def _ended(self, result: object, waiting: list[Deferred[None]]) -> None:
+    def _ended(self, result: object, saved: Waiters[None]) -> None:
         self._busy = False
         if not isinstance(result, Failure):
             self.from_backup = False
-        if self._waiting:
+        if self._is_wanted:
             self._begin()
-        for waiter in waiting:
-            if isinstance(result, Failure):
-                waiter.errback(result)
-            else:
-                waiter.callback(None)
+        saved.fire(result if isinstance(result, Failure) else None)
         if not self._busy:
-            settling, self._settling = self._settling, []
-            for waiter in settling:
-                waiter.callback(None)
+            self._settled.fire(None)
 
 
 def _encode(value: Any) -> bytes:

@@ -11,33 +11,34 @@ from twisted.trial.unittest import SynchronousTestCase
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 EVERYTHING = {
-    "errors", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net", "remoting", "store", "ha",
-    "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
+    "errors", "observer", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net", "remoting",
+    "store", "ha", "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "env": {"errors"},
+    "observer": {"errors"},
+    "env": {"observer", "errors"},
     "schema": {"errors"},
     "extension": {"errors"},
     "config": {"schema", "errors"},
     "health": {"schema", "config", "errors"},
-    "tablefile": {"env", "schema", "errors"},
-    "auth": {"tablefile", "config", "schema", "env", "errors"},
-    "net": {"env", "schema", "errors"},
-    "remoting": {"net", "env", "schema", "errors"},
-    "store": {"env", "schema", "errors"},
-    "ha": {"store", "net", "env", "schema", "errors"},
-    "pipeline": {"store", "env", "schema", "errors"},
-    "client": {"remoting", "net", "auth", "tablefile", "config", "env", "schema", "errors"},
-    "registry": {"remoting", "net", "auth", "tablefile", "config", "env", "schema", "errors"},
+    "tablefile": {"env", "observer", "schema", "errors"},
+    "auth": {"tablefile", "config", "schema", "env", "observer", "errors"},
+    "net": {"env", "observer", "schema", "errors"},
+    "remoting": {"net", "env", "observer", "schema", "errors"},
+    "store": {"env", "observer", "schema", "errors"},
+    "ha": {"store", "net", "env", "observer", "schema", "errors"},
+    "pipeline": {"store", "env", "observer", "schema", "errors"},
+    "client": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
+    "registry": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
     "broker": {
-        "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config", "env", "schema",
-        "errors",
+        "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config", "env", "observer",
+        "schema", "errors",
     },
     "ops": {
         "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth", "extension",
-        "tablefile", "health", "config", "env", "schema", "errors",
+        "tablefile", "health", "config", "env", "observer", "schema", "errors",
     },
     "node": EVERYTHING - {"node", "cli", "testing", "spark"},
     "cli": EVERYTHING - {"cli", "testing", "spark"},
@@ -56,7 +57,7 @@ OPS_MAY_IMPORT: dict[str, set[str]] = {
 }
 """Inside C{ops}: what each folder may import of the others. C{service} puts all of them together."""
 
-OPS_WEB_MAY_IMPORT = {"ops", "net", "env", "schema.codes", "errors"}
+OPS_WEB_MAY_IMPORT = {"ops", "net", "env", "observer", "schema.codes", "errors"}
 """Of the other packages what the small framework may: it knows no broker, no client, no store."""
 
 SINK = os.path.join("smartgo", "spark", "sink.py")
@@ -64,7 +65,8 @@ SINK = os.path.join("smartgo", "spark", "sink.py")
 SINK_MAY_IMPORT = {"client", "remoting", "net", "env"}
 
 PLUGINS_MAY_IMPORT = {
-    "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "net", "config", "env", "schema", "errors",
+    "broker.interfaces", "registry.interfaces", "pipeline", "remoting", "net", "config", "env", "observer", "schema",
+    "errors",
 }  # fmt: skip
 
 REAL = {

@@ -32,9 +32,9 @@ from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
 from smartgo.net.dial import Dial
 from smartgo.net.link import Link
-from smartgo.net.observer import ObserverList
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
+from smartgo.observer import ObserverList
 from smartgo.schema.address import parse_address
 from smartgo.schema.codes import ResponseCode
 from smartgo.store.interfaces import IReplicatedLog

@@ -14,9 +14,9 @@ from smartgo.ha.transfer import SlaveEnd
 from smartgo.net.alarm import NEVER, Alarm
 from smartgo.net.limits import Limits
 from smartgo.net.link import Link
-from smartgo.net.observer import OneShotObserver
 from smartgo.net.session import NullSession
 from smartgo.net.tls import HandshakeFailed
+from smartgo.observer import OneShotObserver
 
 LIMITS: Final = Limits(first_frame=NEVER, idle=NEVER, unsent_seconds=NEVER, linger=1.0)
 """Of the connection to a master. The deadlines, but for the handshake's, are those of L{SlaveEnd}."""

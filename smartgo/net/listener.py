@@ -19,10 +19,10 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.net.endpoints import PeerAddress, peer_address, port_number
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.link import Link
-from smartgo.net.observer import OneShotObserver
 from smartgo.net.session import ISession
 from smartgo.net.sweeper import INTERVAL, Sweeper
 from smartgo.net.tls import ServerTLS
+from smartgo.observer import OneShotObserver
 from smartgo.schema.address import is_loopback
 
 _MEASURE_LEAST: Final = 16  # links between two counts of the descriptors, which take a millisecond or more

@@ -21,10 +21,10 @@ from twisted.logger import Logger
 from smartgo.net.alarm import NEVER, STANDSTILL, Alarm
 from smartgo.net.counts import Counts
 from smartgo.net.memorybudget import MemoryBudget
-from smartgo.net.observer import ObserverList
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.slowturns import SlowTurns
 from smartgo.net.turns import TurnScheduler
+from smartgo.observer import ObserverList
 
 INTERVAL: Final = 1.0  # seconds between two sweeps
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from smartgo.errors import QueryNotFound, RequestRefused
-from smartgo.net.observer import OneShotObserver
+from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import KVConfigTable
 from smartgo.tablefile import TableFile
 
@@ -128,7 +128,7 @@ class KvConfig:
     def _save_waiting(self) -> None:
         self._timer = None
         waiting, self._waiting = self._waiting, OneShotObserver()
-        self._save_now().addCallbacks(waiting.fire, waiting.fail)
+        self._save_now().addBoth(waiting.fire)
 
     def _items(self) -> list[tuple[str, str, str]]:
         return [(namespace, key, keys[key]) for namespace, keys in self._table.items() for key in keys]

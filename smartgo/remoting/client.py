@@ -13,9 +13,9 @@ from smartgo.errors import NotConnected
 from smartgo.net.dial import Dial
 from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.link import Link
-from smartgo.net.observer import OneShotObserver
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
+from smartgo.observer import OneShotObserver
 from smartgo.remoting.connection import Connection, connections
 from smartgo.remoting.dispatch import NOTHING, Dispatcher
 from smartgo.remoting.interfaces import IConnectionListener

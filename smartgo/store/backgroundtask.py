@@ -9,6 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from smartgo.observer import Waiters
+
 T = TypeVar("T")
 
 
@@ -28,7 +30,7 @@ class BackgroundTask:
         self._what = what
         self._complained = False
         self._running = 0
-        self._idlers: list[Deferred[None]] = []
+        self._idle: Waiters[None] = Waiters()
         self.failed = False
 
     def follow(self, work: Deferred[T], done: Callable[..., None], *args: Any) -> Deferred[None]:
@@ -44,9 +46,7 @@ class BackgroundTask:
     async def idle(self) -> None:
         """Return when nothing runs."""
         while self._running:
-            one: Deferred[None] = Deferred()
-            self._idlers.append(one)
-            await one
+            await self._idle.wait()
 
     def _succeeded(self, result: T) -> T:
         self.failed = self._complained = False
@@ -65,7 +65,4 @@ class BackgroundTask:
     def _ran(self, _: None) -> None:
         self._running -= 1
         if not self._running:
-            idlers = self._idlers
-            self._idlers = []
-            for one in idlers:
-                one.callback(None)
+            self._idle.fire(None)

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
+from smartgo.observer import Waiters
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.dispatch import QueueDispatch
@@ -100,7 +100,7 @@ class Checkpointer:
         self._timer: IDelayedCall | None = None
         self._running = False
         self._stopping = False
-        self._waiting: list[Deferred[None]] = []
+        self._worked: Waiters[None] = Waiters()
         # How often the table of queues was to be written, and which of these the file holds.
         self._table_asked = int(begin.position < told.log.end)
         self._table_done = 0
@@ -151,7 +151,7 @@ class Checkpointer:
     async def idle(self) -> None:
         """Return when no checkpoint is under way."""
         while self._running:
-            await self._end_of_work()
+            await self._worked.wait()
 
     async def stop(self, indexed: int) -> None:
         """
@@ -214,7 +214,7 @@ class Checkpointer:
         work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
         work.addBoth(self._unpin, files)
         work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint, asked if wants_table else 0))
-        work.addBoth(self._worked)
+        work.addBoth(self._end_work)
 
     def _take_dirty(self) -> list[MappedFile]:
         dirty = list(self._queues.dirty)
@@ -310,15 +310,7 @@ class Checkpointer:
         if self._timer is None:
             self._timer = self._clock.callLater(self._settings.retry_interval, self._due)
 
-    def _worked(self, result: object) -> None:
+    def _end_work(self, result: object) -> None:
         if isinstance(result, Failure):
             self._log.failure("writing a checkpoint failed", result)
-        waiting = self._waiting
-        self._waiting = []
-        for one in waiting:
-            one.callback(None)
-
-    async def _end_of_work(self) -> None:
-        one: Deferred[None] = Deferred()
-        self._waiting.append(one)
-        await one
+        self._worked.fire(None)

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.observer import OneShotObserver
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.opening import StoreOpening
 from smartgo.store.openstore import OpenStore
@@ -37,7 +38,7 @@ class MessageStore(Service):
         self._begun = False
         self._ended: Deferred[None] = Deferred()  # fires when the opening is over, however it ended
         self._store: OpenStore | None = None
-        self._stopped: Deferred[None] | None = None
+        self._stopped: OneShotObserver[None] | None = None
 
     @property
     def refusal(self) -> Refusal | None:
@@ -67,13 +68,8 @@ class MessageStore(Service):
         if self.running:
             super().stopService()
         if self._stopped is None:
-            self._stopped = Deferred.fromCoroutine(self._stop())
-        waiting: Deferred[None] = Deferred()
-        self._stopped.addBoth(self._pass_on, waiting)
-        return waiting
-
-    def _pass_on(self, result: None, waiting: Deferred[None]) -> None:
-        waiting.callback(result)  # a Failure is told to the first that asked
+            self._stopped = OneShotObserver.of(Deferred.fromCoroutine(self._stop()))
+        return self._stopped.when()
 
     async def _stop(self) -> None:
         if self._begun and not self._ended.called:

@@ -6,7 +6,7 @@ It is whole: L{smartgo.store.opening} makes it from what recovery found, and all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twisted.internet.defer import Deferred, DeferredLock, fail
 from twisted.logger import Logger
@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import MessageIllegal, ServiceNotAvailable
+from smartgo.observer import ObserverList, OneShotObserver
 from smartgo.schema.message import NewMessage
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.ackpolicy import AllOf
@@ -70,14 +71,14 @@ class OpenStore(StoreReads):
         self._directory = directory
         self._settings = settings
         self._is_open = True
-        self._closing: Deferred[None] | None = None
+        self._closed: OneShotObserver[None] | None = None
         self._held_back: Refusal | None = None
         self._trouble: Refusal | None = None  # the part of the refusal that is not for sends alone
         self._refusal: Refusal | None = None
-        self._failure_callbacks: list[Callable[[str], None]] = []
+        self._failure: ObserverList[[str]] = ObserverList("the store's failure")
         self._listeners: list[IArrivalListener] = []
-        self._end_listeners: list[Callable[[int], None]] = []
-        self._flush_listeners: list[Callable[[int], None]] = []
+        self._run_ended: ObserverList[[int]] = ObserverList("the end of the log")
+        self._log_flushed: ObserverList[[int]] = ObserverList("a flush of the log")
         self._repairing = DeferredLock()
         mappings, queues, log_files = directory.mappings, recovered.queues, recovered.log_files
         space = self._space = LogSpace(
@@ -124,14 +125,9 @@ class OpenStore(StoreReads):
 
     def close(self) -> Deferred[None]:
         """Flush everything, write the last checkpoint, release the directory; fires when nothing runs any more."""
-        if self._closing is None:
-            self._closing = Deferred.fromCoroutine(self._close())
-        waiting: Deferred[None] = Deferred()
-        self._closing.addBoth(self._pass_on, waiting)
-        return waiting
-
-    def _pass_on(self, result: None, waiting: Deferred[None]) -> None:
-        waiting.callback(result)  # a Failure is told to the first that asked
+        if self._closed is None:
+            self._closed = OneShotObserver.of(Deferred.fromCoroutine(self._close()))
+        return self._closed.when()
 
     async def _close(self) -> None:
         self.end_run()
@@ -159,7 +155,7 @@ class OpenStore(StoreReads):
 
     def when_failed(self, callback: Callable[[str], None]) -> None:
         """Call C{callback} with the reason when a flush failed: the store takes no more messages for good (D4)."""
-        self._failure_callbacks.append(callback)
+        self._failure.add(callback)
 
     def _reconsider(self) -> None:
         """Compute the refusal anew."""
@@ -185,9 +181,7 @@ class OpenStore(StoreReads):
 
     def _failed(self) -> None:
         self._reconsider()
-        reason = str(self._flusher.failed)
-        for callback in self._failure_callbacks:
-            callback(reason)
+        self._failure.tell(str(self._flusher.failed))
 
     @property
     def refusal(self) -> Refusal | None:
@@ -221,8 +215,7 @@ class OpenStore(StoreReads):
         self._flusher.appended(end)
         if end <= self._flusher.flushed:  # a flush covered the run before its end
             self._checkpointer.advance()
-        if self._end_listeners:
-            self._tell(self._end_listeners, end)
+        self._run_ended.tell(end)
 
     def durable(self, appended: Appended) -> Deferred[PutStatus] | None:
         """See L{IMessageStore.durable}."""
@@ -255,14 +248,7 @@ class OpenStore(StoreReads):
         if usage is not None:
             self._space.note_usage(*usage)
         self._checkpointer.advance()
-        self._tell(self._flush_listeners, self._flusher.flushed)
-
-    def _tell(self, listeners: Iterable[Callable[[int], None]], position: int) -> None:
-        for listener in listeners:
-            try:
-                listener(position)
-            except Exception:  # a follower's bug must stop neither sends nor flushes
-                self._log.failure("a follower of the log failed at {position}", position=position)
+        self._log_flushed.tell(self._flusher.flushed)
 
     # -- replication -------------------------------------------------------------------------------------------
 
@@ -300,11 +286,11 @@ class OpenStore(StoreReads):
 
     def follow(self, listener: Callable[[int], None]) -> None:
         """See L{IReplicatedLog.follow}."""
-        self._end_listeners.append(listener)
+        self._run_ended.add(listener)
 
     def follow_flushes(self, listener: Callable[[int], None]) -> None:
         """See L{IReplicatedLog.follow_flushes}."""
-        self._flush_listeners.append(listener)
+        self._log_flushed.add(listener)
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """See L{IReplicatedLog.append_raw}."""

@@ -27,7 +27,7 @@ from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, BadHeader, CallFailed, PeerRefused
-from smartgo.net.observer import ObserverList
+from smartgo.observer import ObserverList
 from smartgo.remoting.interfaces import IConnectionListener
 from smartgo.schema.bodies import DataVersion, KVTable
 from smartgo.schema.codes import ResponseCode

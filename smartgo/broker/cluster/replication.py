@@ -25,9 +25,9 @@ from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master, MasterSettings
 from smartgo.ha.slave import Slave, SlaveSettings
 from smartgo.net.endpoints import endpoint
-from smartgo.net.observer import ObserverList
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.observer import ObserverList
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.address import is_loopback_host, parse_address

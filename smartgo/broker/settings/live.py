@@ -23,7 +23,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadBody, NoPermission, RequestRefused, SettingError
-from smartgo.net.observer import ObserverList
+from smartgo.observer import ObserverList
 from smartgo.schema.bodies import DataVersion
 from smartgo.tablefile import TableFile
 

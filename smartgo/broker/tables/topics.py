@@ -23,7 +23,7 @@ from smartgo.broker.tables.topiclimits import TopicRoom, of_group
 from smartgo.broker.tables.topicsfile import READ_TOPICS, TopicsFile, usable_topics
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused, TopicNotExist
-from smartgo.net.observer import ObserverList
+from smartgo.observer import ObserverList
 from smartgo.remoting.interfaces import IPeer
 from smartgo.schema.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from smartgo.schema.topics import (

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.observer import OneShotObserver
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.flush import LANE as FLUSH_LANE
 from smartgo.store.interfaces import PutStatus
@@ -28,16 +29,10 @@ LANE: Final = "prepare"
 
 
 class _Running(NamedTuple):
-    """A deletion under way, and the callers that wait for it."""
+    """A deletion under way, and the event of its end."""
 
     topic: str
-    waiting: list[Deferred[None]]
-
-    def wait(self) -> Deferred[None]:
-        """Fire when the deletion is done, or has failed."""
-        one: Deferred[None] = Deferred()
-        self.waiting.append(one)
-        return one
+    ended: OneShotObserver[None]
 
 
 class QueueRemoval:
@@ -106,28 +101,27 @@ class QueueRemoval:
                 moved += self._move_away(queue)
             except OSError as error:
                 failed = error
-        running = _Running(topic, [])
+        running = _Running(topic, OneShotObserver())
         self._running.append(running)
-        waiting = running.wait()
+        waiting = running.ended.when()
         Deferred.fromCoroutine(self._remove(mark, doomed, moved, failed)).addBoth(self._removed, running)
         return waiting
 
     async def idle(self) -> None:
         """Return when no deletion is under way."""
         while self._running:
-            await self._running[-1].wait().addErrback(lambda failure: None)  # whoever asked for it is told
+            await self._running[-1].ended.when().addErrback(lambda failure: None)  # whoever asked for it is told
 
     def _durable(self, topic: str) -> Deferred[None]:
         """Fire with the result of the topic's deletion under way; at once if there is none."""
         for running in reversed(self._running):
             if running.topic == topic:
-                return running.wait()
+                return running.ended.when()
         return succeed(None)
 
     def _removed(self, result: None, running: _Running) -> None:
         self._running.remove(running)
-        for waiting in running.waiting:
-            waiting.callback(result)  # a Failure makes it an errback
+        running.ended.fire(result)
 
     def _move_away(self, queue: ConsumeQueue) -> list[str]:
         """Move the files of a queue to the directory of deleted queues: a new queue may have the same name."""

@@ -1,4 +1,4 @@
-"""Tests of L{smartgo.net.observer}."""
+"""Tests of L{smartgo.observer}."""
 
 from __future__ import annotations
 
@@ -6,7 +6,53 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.net.observer import ObserverList, OneShotObserver
+from smartgo.observer import ObserverList, OneShotObserver, Waiters
+
+
+class WaitersTests(SynchronousTestCase):
+    """An event that Deferreds wait for, and that can happen again."""
+
+    def test_next_time(self) -> None:
+        """Each hears of the next time alone; who waits afterwards waits for the time after that."""
+        event: Waiters[int] = Waiters()
+        event.fire(1)
+        first, second = event.wait(), event.wait()
+        self.assertNoResult(first)
+        event.fire(2)
+        third = event.wait()
+        self.assertEqual([self.successResultOf(one) for one in (first, second)], [2, 2])
+        self.assertNoResult(third)
+        event.fire(3)
+        self.assertEqual(self.successResultOf(third), 3)
+
+    def test_fails(self) -> None:
+        """A failure is told to all who wait."""
+        event: Waiters[int] = Waiters()
+        waiting = [event.wait(), event.wait()]
+        event.fire(Failure(ZeroDivisionError()))
+        for one in waiting:
+            self.failureResultOf(one, ZeroDivisionError)
+
+    def test_waits_again(self) -> None:
+        """Who waits again when told waits for the next time."""
+        event: Waiters[int] = Waiters()
+        again: list[Deferred[int]] = []
+        event.wait().addCallback(lambda _: again.append(event.wait()))
+        event.fire(1)
+        self.assertNoResult(again[0])
+        event.fire(2)
+        self.assertEqual(self.successResultOf(again[0]), 2)
+
+    def test_cancelled(self) -> None:
+        """One that is cancelled hears nothing more, even when another cancels it while all are told."""
+        event: Waiters[int] = Waiters()
+        one, other, last = event.wait(), event.wait(), event.wait()
+        one.cancel()
+        self.failureResultOf(one, CancelledError)
+        other.addCallback(lambda _: last.cancel())
+        event.fire(1)
+        self.failureResultOf(last, CancelledError)
+        self.assertIsNone(self.successResultOf(other))
 
 
 class OneShotObserverTests(SynchronousTestCase):
@@ -26,7 +72,7 @@ class OneShotObserverTests(SynchronousTestCase):
         """A failure is told to everybody, too."""
         event: OneShotObserver[int] = OneShotObserver()
         before = event.when()
-        event.fail(Failure(ZeroDivisionError()))
+        event.fire(Failure(ZeroDivisionError()))
         for one in (before, event.when()):
             self.failureResultOf(one, ZeroDivisionError)
 
@@ -79,6 +125,21 @@ class ObserverListTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
         self.assertEqual(len(observers), 2)
         self.assertFalse(ObserverList("nothing"))
+
+    def test_removed_while_telling(self) -> None:
+        """Who is removed while others are told is told this once more, and not again."""
+        told: list[str] = []
+        observers: ObserverList[[]] = ObserverList("a test")
+
+        def last() -> None:
+            told.append("last")
+
+        observers.add(lambda: observers.remove(last) if len(observers) == 2 else None)
+        observers.add(last)
+        observers.tell()
+        observers.tell()
+        self.assertEqual(told, ["last"])
+        self.assertRaises(ValueError, observers.remove, last)
 
     def test_changed_while_telling(self) -> None:
         """Who is added while it is told is told from the next time on."""

@@ -1,4 +1,4 @@
-"""One event told to many: once, by Deferreds, or each time it happens, by calls."""
+"""One event told to many: by Deferreds, once or to those who wait now, or each time it happens, by calls."""
 
 from __future__ import annotations
 
@@ -13,6 +13,30 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
+class Waiters(Generic[T]):
+    """The Deferreds of those who wait for an event that can happen again; each is told of its next time alone."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Deferred[T]] = []
+
+    def wait(self) -> Deferred[T]:
+        """Return a Deferred that fires the next time the event happens. Cancelling it disturbs nobody."""
+        waiter: Deferred[T] = Deferred(self._forget)
+        self._waiting.append(waiter)
+        return waiter
+
+    def fire(self, result: T | Failure) -> None:
+        """Tell all who wait now; a L{Failure} makes their Deferreds fail."""
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.called:  # one that was told before may have cancelled it
+                waiter.callback(result)
+
+    def _forget(self, waiter: Deferred[T]) -> None:
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+
+
 class OneShotObserver(Generic[T]):
     """
     An event that happens once. Whoever asks, before or after, gets a Deferred of his own.
@@ -21,14 +45,14 @@ class OneShotObserver(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._waiting: list[Deferred[T]] = []
+        self._waiters: Waiters[T] = Waiters()
         self._result: list[T | Failure] = []  # one, once it has happened
 
     @classmethod
     def of(cls, work: Deferred[T]) -> OneShotObserver[T]:
         """Return the event that C{work} fires, whose only callbacks are this observer's."""
         observer = cls()
-        work.addCallbacks(observer.fire, observer.fail)
+        work.addBoth(observer.fire)
         return observer
 
     @property
@@ -38,39 +62,17 @@ class OneShotObserver(Generic[T]):
 
     def when(self) -> Deferred[T]:
         """Return a Deferred that fires with the result, at once where it is there. Cancelling it disturbs nobody."""
-        waiter: Deferred[T] = Deferred(self._forget)
+        waiter = self._waiters.wait()
         if self._result:
-            _give(waiter, self._result[0])
-        else:
-            self._waiting.append(waiter)
+            self._waiters.fire(self._result[0])
         return waiter
 
-    def fire(self, result: T) -> None:
-        """Tell everybody. It must not have happened before."""
-        self._tell(result)
-
-    def fail(self, failure: Failure) -> None:
-        """Tell everybody that it failed. It must not have happened before."""
-        self._tell(failure)
-
-    def _tell(self, result: T | Failure) -> None:
+    def fire(self, result: T | Failure) -> None:
+        """Tell everybody; a L{Failure} makes their Deferreds fail. It must not have happened before."""
         if self._result:
             raise RuntimeError("this event has happened already")
         self._result.append(result)
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            _give(waiter, result)
-
-    def _forget(self, waiter: Deferred[T]) -> None:
-        if waiter in self._waiting:
-            self._waiting.remove(waiter)
-
-
-def _give(waiter: Deferred[T], result: T | Failure) -> None:
-    if isinstance(result, Failure):
-        waiter.errback(result)
-    else:
-        waiter.callback(result)
+        self._waiters.fire(result)
 
 
 class ObserverList(Generic[P]):
@@ -83,7 +85,7 @@ class ObserverList(Generic[P]):
         @param what: names the event in the log, such as C{a change of the topic table}.
         """
         self._what = what
-        self._observers = list(observers)
+        self._observers = tuple(observers)
 
     def __bool__(self) -> bool:
         return bool(self._observers)
@@ -93,15 +95,17 @@ class ObserverList(Generic[P]):
 
     def add(self, observer: Callable[P, Any]) -> None:
         """Call this one too, from now on."""
-        self._observers.append(observer)
+        self._observers += (observer,)
 
     def remove(self, observer: Callable[P, Any]) -> None:
         """Call it no more. @raise ValueError: it was not called."""
-        self._observers.remove(observer)
+        left = list(self._observers)
+        left.remove(observer)
+        self._observers = tuple(left)
 
     def tell(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call all that are there now."""
-        for observer in list(self._observers):
+        for observer in self._observers:
             try:
                 observer(*args, **kwargs)
             except Exception:  # it is the observer's own bug
