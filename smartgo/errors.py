@@ -217,6 +217,21 @@ class PeerRefused(CallFailed):
         self.remark = remark
 
 
+class NoQueueTakesMessages(PeerRefused):
+    """
+    A topic has no queue that takes messages at present: writing is not allowed, or no broker of it has a master.
+
+    Its C{code} is 17, that of a topic that does not exist: RocketMQ's clients
+    treat both alike.
+
+    @ivar topic: the name of the topic.
+    """
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(17, f"no queue of topic {topic} takes messages")
+        self.topic = topic
+
+
 class BodyTooLong(SmartgoError):
     """
     A body that would grow past its limit when decompressed.

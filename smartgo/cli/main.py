@@ -7,6 +7,7 @@ The table below is all that C{smartgo --help} needs: a command's module is impor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -76,6 +77,18 @@ class LazyCommands(click.Group):
         module = import_module(f"smartgo.cli.commands.{_ELSEWHERE.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that C{args} begin with. @raise click.UsageError: there is none; similar names are given."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            similar = get_close_matches(name, self.list_commands(ctx))
+            words = "" if not similar else "Did you mean " if len(similar) == 1 else "Did you mean one of: "
+            hint = f" ({words}{', '.join(map(repr, similar))}?)" if similar else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section, without importing them."""

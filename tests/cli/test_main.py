@@ -48,7 +48,7 @@ COMMANDS = {
     "group create": "new",
     "group set": "audit --retries 3",
     "group rm": "idle --yes",
-    "group reset": "idle Orders --to latest --yes --plan /a.json",
+    "group reset": "idle Orders --to latest --create --yes --plan /a.json",
     "group undo": "/kept.json --yes",
     "group clone": "audit idle Orders --yes --plan /b.json",
     "msg search": "Orders --key k0",
@@ -293,3 +293,23 @@ class ProcessTests(SynchronousTestCase):
         """A name that breaks the rules, and an empty body, are the user's mistake: 2."""
         self.assertEqual(smartgo("send", "bad topic", "x").returncode, 2)
         self.assertEqual(smartgo("send", "T", stdin=b"").returncode, 2)
+
+
+class LazyCommandsTests(SynchronousTestCase):
+    def test_similar(self) -> None:
+        """A misspelt command is answered by those with similar names, without importing any; status 2."""
+        for word, hint in (
+            ("sned", "No such command 'sned'. (Did you mean 'send'?)"),
+            ("topics", "No such command 'topics'. (Did you mean one of: 'topic', 'top'"),
+            ("grop", "No such command 'grop'. (Did you mean 'group'?)"),
+            ("doctr", "(Did you mean 'doctor'?)"),
+            ("zzz", "No such command 'zzz'.\n"),
+        ):
+            result = CliRunner().invoke(cli, [word])
+            self.assertEqual(result.exit_code, 2, word)
+            self.assertIn(hint, result.output)
+
+    def test_option(self) -> None:
+        """A wrong option is called an option."""
+        result = CliRunner().invoke(cli, ["--sned"])
+        self.assertIn("No such option", result.output)

@@ -238,9 +238,17 @@ class LiveSettings:
         """Return what L{undo} would do. @raise RequestRefused: as there."""
         planned = self._planned(change.name, change.before)
         if planned.before != change.after:
-            raise RequestRefused(f"{change.name} is {planned.before} by now: take back first what made it that")
+            raise RequestRefused(self._not_undoable(change, planned.before))
         kept = self._kept_undone(change)
         return planned._replace(origin=self._origin(planned, kept, planned.origin))
+
+    def _not_undoable(self, change: Change, now: str) -> str:
+        """Return why a change cannot be undone: it was undone already, or the setting was changed since."""
+        last = next((one for one in reversed(self._changes.history) if one.key == change.key), change)
+        if last.undoes == change.id:
+            return f"change {change.id} was undone already, by change {last.id}"
+        first = f"; undo change {last.id} first" if last.id != change.id else ""
+        return f"{change.name} is {now} by now, not {change.after}{first}"
 
     def _kept_undone(self, change: Change) -> Kept | None:
         """Return what is kept once a change is undone: what was kept before it, unless that was changed since."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 import click
 
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, plain, print_table, print_value
-from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
 from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
@@ -66,6 +66,9 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
     metavar="BROKER:ID",
     help="Only this queue; may be repeated.",
 )
+@click.option(
+    "--create", is_flag=True, help="Accept a group that does not exist yet, and create it with these offsets."
+)
 @_PLAN
 @DRY_RUN
 @YES
@@ -77,6 +80,7 @@ def reset(
     topic: str,
     target: ResetTarget,
     queues: list[tuple[str, int]],
+    create: bool,
     path: str | None,
     dry_run: bool,
     yes: bool,
@@ -85,11 +89,17 @@ def reset(
     """Reset the offsets of group NAME in TOPIC. Shows the changes first, and keeps them in a file so that they can be
     undone.
 
-    The group may have connected members: brokers notify them, and they continue at the new offsets within seconds.
+    The group may have connected members: brokers notify them, and they continue at the new offsets within seconds. A
+    group that does not exist is refused, as it may be misspelt; --create sets the offsets that it will start at.
     """
 
     async def work(session: ClusterSession) -> None:
         plan = await session.admin.positions.plan(name, topic, target, queues or None)
+        if plan.new_group and not create:
+            raise CommandError(
+                f"group {name} does not exist; check the name, or use --create to set the offsets of a new group",
+                MISSING,
+            )
         await _carry_out(session, plan, path or _file_name(plan), dry_run, yes, output)
 
     cluster.do(work)
@@ -132,7 +142,7 @@ def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: s
 def clone(
     cluster: ClusterOptions, source: str, name: str, topic: str, path: str | None, dry_run: bool, yes: bool, output: str
 ) -> None:
-    """Set the offsets of group NAME in TOPIC to those of group SOURCE."""
+    """Set the offsets of group NAME in TOPIC to those of group SOURCE; group NAME is created if it does not exist."""
 
     async def work(session: ClusterSession) -> None:
         plan = await session.admin.positions.plan_copy(source, name, topic)
@@ -199,6 +209,8 @@ def _print_plan(plan: ResetPlan) -> None:
             "change": change,
         },
     )
+    if plan.new_group:
+        click.echo(f"\nGroup {plan.group} does not exist yet; it will be created.")
     again = sum(-one.change for one in plan.moves if one.change < 0)
     skipped = sum(one.change for one in plan.moves if one.change > 0)
     members = f"{counted(plan.members, 'member')} connected" if plan.members else "no member is connected"

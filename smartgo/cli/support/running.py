@@ -31,6 +31,7 @@ from smartgo.errors import (
     BadName,
     CallTimedOut,
     MessageIllegal,
+    NoQueueTakesMessages,
     NoSuchMessage,
     NotConnected,
     PeerRefused,
@@ -92,8 +93,9 @@ def command_error(error: SmartgoError) -> CommandError:
     if isinstance(error, NotConnected | CallTimedOut):
         return CommandError(str(error), TRY_AGAIN)
     if isinstance(error, PeerRefused):
+        status = TRY_AGAIN if isinstance(error, NoQueueTakesMessages) else _BY_CODE.get(error.code, FAILED)
         words = error.remark.partition("\n")[0] or "request refused"
-        return CommandError(f"{words} (response code {error.code})", _BY_CODE.get(error.code, FAILED))
+        return CommandError(f"{words} (response code {error.code})", status)
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)
     return CommandError(str(error), FAILED)

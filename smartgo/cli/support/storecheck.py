@@ -163,12 +163,14 @@ class StoreCheck:
         """Read every record, and compare it with its consume queue unit."""
         log, summary = self._layout.log_files, self.summary
         at = summary.begin = summary.end = log.begin
+        total = self._written_end() - log.begin
+        self._told("log", 0, total)
         while True:
             walk = LogScan(self._files, log, at, self._check_cancelled)
             for message in walk:
                 summary.records += 1
                 if not summary.records & 0xFFF:
-                    self._told("log", walk.position - log.begin, log.end - log.begin)
+                    self._told("log", walk.position - log.begin, max(total, walk.position - log.begin))
                 self._look_up(message)
             summary.end = max(summary.end, walk.position)
             if walk.stop is not Stop.BAD and not self._left_over(walk.position):
@@ -178,7 +180,16 @@ class StoreCheck:
             if following is None:
                 break
             at = following
-        self._told("log", log.end - log.begin, log.end - log.begin)
+        self._told("log", summary.end - log.begin, summary.end - log.begin)
+
+    def _written_end(self) -> int:
+        """Return the physical offset where the written part of the log ends, by the last file that holds data."""
+        log = self._layout.log_files
+        for file in reversed(log.files):
+            last = written_end(self._files, file.path, 0, file.end - file.base, self._check_cancelled)
+            if last:
+                return file.base + last
+        return log.begin
 
     def _left_over(self, position: int) -> bool:
         """Return whether records follow after the apparent end of the log."""

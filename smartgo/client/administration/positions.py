@@ -86,6 +86,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
     @ivar made_ms: when the plan was made, wall clock in ms; the bounds of the queues are of that moment.
     @ivar members: the number of clients that were connected for the group.
     @ivar moves: the change of each queue.
+    @ivar new_group: whether no broker knew the group: the plan creates it.
     """
 
     group: str
@@ -94,6 +95,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
     made_ms: int
     members: int
     moves: tuple[Move, ...]
+    new_group: bool = False
 
     def undone(self) -> ResetPlan:
         """Return the plan that restores the previous offsets. Queues without a previous offset keep the new one."""
@@ -207,6 +209,7 @@ class Positions:
 
     async def _made(self, group: str, topic: str, target: ResetTarget | None, moves: Collection[Move]) -> ResetPlan:
         connection = await self._groups.connections(group)
+        known = connection is not None or any(one.before is not None for one in moves)
         return ResetPlan(
             group=group,
             topic=topic,
@@ -214,6 +217,7 @@ class Positions:
             made_ms=self._asking.client.env.clock.wall_ms(),
             members=len(connection.connection_set) if connection is not None else 0,
             moves=tuple(moves),
+            new_group=not (known or await self._groups.config(group)),
         )
 
     async def _move(

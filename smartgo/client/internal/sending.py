@@ -13,7 +13,15 @@ from typing import Final
 from smartgo.client.client import Client
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, SendResult, SendStatus, properties_text
-from smartgo.errors import BadHeader, CallFailed, CallTimedOut, MessageIllegal, NotConnected, PeerRefused
+from smartgo.errors import (
+    BadHeader,
+    CallFailed,
+    CallTimedOut,
+    MessageIllegal,
+    NoQueueTakesMessages,
+    NotConnected,
+    PeerRefused,
+)
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -163,12 +171,12 @@ class Sender:
         """
         Return the queues that messages of a topic may be sent to.
 
-        @raise PeerRefused: code 17, there are none.
+        @raise NoQueueTakesMessages: there are none.
         @raise CallFailed: no registry answers.
         """
         route = await self._client.routes.find_for_sending(topic)
         if not route.publish:
-            raise PeerRefused(int(ResponseCode.TOPIC_NOT_EXIST), f"no queue of topic {topic} takes messages")
+            raise NoQueueTakesMessages(topic)
         return route.publish
 
     async def send(self, prepared: Prepared, deadline: float) -> SendResult:

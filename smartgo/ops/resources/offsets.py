@@ -87,6 +87,7 @@ class PlanRow(msgspec.Struct, rename="camel"):
     @ivar skipped, repeated: messages, over all queues.
     @ivar undoable: whether it can be undone: it was applied and the group had offsets before.
     @ivar error: why it failed.
+    @ivar new_group: whether the group did not exist when the plan was made: the plan creates it.
     """
 
     id: str
@@ -106,6 +107,7 @@ class PlanRow(msgspec.Struct, rename="camel"):
     repeated: int
     undoable: bool
     error: str | None
+    new_group: bool
 
 
 class PlanView(PlanRow):
@@ -301,6 +303,7 @@ def _members(kept: Plan) -> dict[str, Any]:
         "repeated": sum(max(0, -_change(one)) for one in plan.moves),
         "undoable": kept.state in ("applied", "failed") and bool(_before(plan)),
         "error": kept.error,
+        "new_group": plan.new_group,
     }
 
 

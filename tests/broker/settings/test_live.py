@@ -147,6 +147,17 @@ class LiveSettingsTests(SynchronousTestCase):
         self.undo(1)
         self.assertEqual(self.state(), (6, "default"))
 
+    def test_undo_twice(self) -> None:
+        """A change that was undone is not undone again, and the refusal names the change that undid it."""
+        self.change("4")
+        self.undo(1)
+        refused = self.assertRaises(RequestRefused, self.undo, 1)
+        self.assertEqual(str(refused), "change 1 was undone already, by change 2")
+        self.change("2")
+        self.change("4")
+        refused = self.assertRaises(RequestRefused, self.undo, 3)
+        self.assertEqual(str(refused), "brokerPermission is 4 by now, not 2; undo change 4 first")
+
     def test_undo_for_now(self) -> None:
         """Taking back a change for now leaves what was kept since."""
         self.change("4")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import Any
 
+from smartgo.cli.support.progress import ProgressLine
 from smartgo.schema.consumequeue import UNIT_SIZE
 from tests.cli.case import CommandCase
 from tests.golden_store import INDEX_ENTRIES, INDEX_SLOTS, read
@@ -45,6 +46,15 @@ class CheckTests(CommandCase):
         self.assertEqual(found["end"], 1048576 + manifest["commitLogFiles"][-1]["endOfRecords"])
         self.assertEqual(found["index_files"], len(manifest["indexFiles"]))
         self.assertIn("No problems found.", self.out("check", ROOT, *SETTINGS))
+
+    def test_progress(self) -> None:
+        """The progress counts to the end of what was written, not to that of the allocated files."""
+        self.lay("store-a")
+        end = 1048576 + read("store-a").manifest["commitLogFiles"][-1]["endOfRecords"]
+        told: list[tuple[str, int, int]] = []
+        self.patch(ProgressLine, "to", lambda line, done, total, what: told.append((what, done, total)))
+        self.assertEqual(self.check()["end"], end)
+        self.assertEqual([one for one in told if one[0] == "log"], [("log", 0, end), ("log", end, end)])
 
     def test_crash(self) -> None:
         """One that was not closed has nothing that a start would not set right."""

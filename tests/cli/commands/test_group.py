@@ -90,6 +90,24 @@ class GroupTests(ClusterCase):
         self.assertEqual([one["position"] for one in self.json("group", "lag", "audit")], [7, 7])
         self.refused("group", "undo", "/first.json", status=1)
 
+    def test_new(self) -> None:
+        """A group that does not exist is not reset unless --create is given, and the preview says that it is new."""
+        reset = ("group", "reset", "adit", "T", "--to", "7")
+        for option in ("--yes", "--dry-run"):
+            said = self.refused(*reset, option, status=66)
+            self.assertEqual(
+                said,
+                "smartgo: group adit does not exist; check the name, or use --create to set the offsets of a new"
+                " group\n",
+            )
+        self.assertEqual(self.json("group", "ls"), [])
+        said = self.out(*reset, "--create", "--dry-run")
+        self.assertIn("Group adit does not exist yet; it will be created.", said)
+        self.assertEqual(self.json("group", "ls"), [])
+        self.assertTrue(self.json(*reset, "--create", "--yes", "--plan", "/p.json")["new_group"])
+        self.assertEqual([one["position"] for one in self.json("group", "lag", "adit")], [7, 7])
+        self.assertNotIn("created", self.out(*reset, "--dry-run"))
+
     def test_targets(self) -> None:
         """Earliest, latest and a time lie within the bounds."""
         self.out("group", "create", "audit")
@@ -133,6 +151,7 @@ class GroupTests(ClusterCase):
         """A group stands where another stands."""
         self.out("group", "create", "a")
         self.out("group", "reset", "a", "T", "--to", "4", "--yes", "--plan", "/a.json")
-        self.out("group", "clone", "a", "b", "T", "--yes", "--plan", "/p.json")
+        said = self.out("group", "clone", "a", "b", "T", "--yes", "--plan", "/p.json")
+        self.assertIn("Group b does not exist yet; it will be created.", said)
         self.assertEqual([one["position"] for one in self.json("group", "lag", "b")], [4, 4])
         self.refused("group", "clone", "nobody", "b", "T", status=1)

@@ -103,8 +103,8 @@ class MessageTests(ClusterCase):
     def test_track(self) -> None:
         """What each group made of a message is told: consumed, filtered, not yet, or nobody is there."""
         self.assertIn("No group consumes topic T", self.out("msg", "track", self.ids[0]))
-        self.out("group", "reset", "gone", "T", "--to", "2", "--yes", "--plan", "/p")
-        self.out("group", "reset", "here", "T", "--to", "2", "--yes", "--plan", "/q")
+        self.out("group", "reset", "gone", "T", "--to", "2", "--create", "--yes", "--plan", "/p")
+        self.out("group", "reset", "here", "T", "--to", "2", "--create", "--yes", "--plan", "/q")
         self.cluster.heartbeat("here", "T", tags="A")
         for number, states in enumerate(
             (("CONSUMED", "NOT_ONLINE"), ("CONSUMED_BUT_FILTERED", "NOT_ONLINE"), ("NOT_CONSUME_YET", "NOT_ONLINE"))

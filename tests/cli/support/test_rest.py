@@ -118,7 +118,7 @@ class ConfigTests(RestCase):
         self.assertEqual(self.permission, 4)
         self.out("config", "undo", "1", "--yes")
         self.assertEqual(self.permission, 6)
-        self.assertIn("by now", self.refused("config", "undo", "1", "--yes", status=1))
+        self.assertIn("undone already", self.refused("config", "undo", "1", "--yes", status=1))
         self.assertIn("no change 9", self.refused("config", "undo", "9", "--yes", status=66))
 
 

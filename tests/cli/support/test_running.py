@@ -11,7 +11,16 @@ from twisted.logger import LogEvent, Logger, globalLogBeginner
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support import running
-from smartgo.errors import BadName, CallFailed, NotConnected, PeerRefused, SettingError, SmartgoError, StoreHeld
+from smartgo.errors import (
+    BadName,
+    CallFailed,
+    NoQueueTakesMessages,
+    NotConnected,
+    PeerRefused,
+    SettingError,
+    SmartgoError,
+    StoreHeld,
+)
 from smartgo.node.stalls import StallWatch
 from tests.fakes import FakeEnvironment
 
@@ -85,7 +94,8 @@ class StatusTests(SynchronousTestCase):
         """Errors become a sentence and a status: 75 try again, 78 a setting, 2 a wrong argument, else 1."""
         cases: list[tuple[SmartgoError, int]] = [
             (NotConnected("no"), 75), (StoreHeld("/s", 7), 75), (SettingError("no"), 78), (BadName("no"), 2),
-            (PeerRefused(1, "no"), 1), (CallFailed("no"), 1),
+            (PeerRefused(1, "no"), 1), (PeerRefused(17, "no"), 66), (NoQueueTakesMessages("T"), 75),
+            (CallFailed("no"), 1),
         ]  # fmt: skip
         for error, status in cases:
             self.assertEqual(running.command_error(error).exit_code, status, error)
