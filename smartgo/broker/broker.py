@@ -81,7 +81,6 @@ class Broker(Service):
 
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
     @ivar tables: the files that are read at the start, each with what reads it.
-    @ivar store_opened: fires with the store when it is open, before anything works with it; callbacks return it.
     """
 
     _log = Logger()
@@ -137,7 +136,6 @@ class Broker(Service):
         self._changed = TableFile(env, posixpath.join(configuration.store.store_path_root_dir, "config", _CHANGED))
         self.settings = LiveSettings(env.clock, configuration, self._advertised.settled(), self._changed)
         self._store = MessageStore(env, configuration.store.store_path_root_dir, self.store_settings)
-        self.store_opened = self._store.opened
         tables = self._tables = BrokerTables(env, self.settings.current, self.store_settings, self._log_end)
         self.stats = tables.stats
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
@@ -207,6 +205,11 @@ class Broker(Service):
     def opened(self) -> bool:
         """Whether the store is recovered, so that it can be asked; it stays so at the stop."""
         return self._opened
+
+    @property
+    def store_opened(self) -> Deferred[OpenStore]:
+        """A new Deferred that fires with the store when it is open; one asked for before the start fires first."""
+        return self._store.opened
 
     @property
     def connections(self) -> int:

@@ -140,16 +140,6 @@ def topic_tail(topic: str) -> bytes:
     return bytes((len(raw),)) + raw
 
 
-def record_size(message: NewMessage, seal: bool = False) -> int:
-    """Return the size that L{encode} would give a message, in bytes."""
-    size = HEAD_SIZE + len(message.body) + len(topic_tail(message.topic)) + 2 + len(message.properties)
-    if len(message.born_host) != _V4_HOST:
-        size += _LONGER_HOST
-    if len(message.store_host) != _V4_HOST:
-        size += _LONGER_HOST
-    return size + _seal_room(message.properties) if seal else size
-
-
 def encode(message: NewMessage, queue_offset: int, physical_offset: int, stored_ms: int, seal: bool = False) -> bytes:
     """
     Return the record of a message.
@@ -210,10 +200,6 @@ def _host_flag(host: bytes, flag: int) -> int:
     if len(host) == _V6_HOST:
         return flag
     raise ValueError(f"a host of {len(host)} B")
-
-
-def _seal_room(raw: bytes) -> int:
-    return SEAL_SIZE + (1 if raw and not raw.endswith(b"\x02") else 0)
 
 
 def _seal(record: bytes | memoryview) -> bytes:

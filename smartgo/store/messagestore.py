@@ -7,14 +7,15 @@ store owns its directory: no other process may have it, RocketMQ's brokers inclu
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.observer import OneShotObserver
 from smartgo.schema.refusalkind import RefusalKind
-from smartgo.store.opening import StoreOpening
+from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
 from smartgo.store.refusal import Refusal
 from smartgo.store.settings import StoreSettings
@@ -25,7 +26,6 @@ class MessageStore(Service):
     The Service that opens one store when it starts, and closes it when it stops.
 
     @ivar root: the directory.
-    @ivar opened: fires with the store when it is open, or fails as L{StoreOpening.run} does.
     """
 
     def __init__(self, env: IEnvironment, root: str, settings: StoreSettings) -> None:
@@ -33,12 +33,16 @@ class MessageStore(Service):
         @param root: the store's directory, made if missing.
         """
         self.root = root
-        self.opened: Deferred[OpenStore] = Deferred()
-        self._opening = StoreOpening(env, root, settings)
+        self._open = partial(open_store, env, root, settings, self._is_cancelled)
         self._begun = False
-        self._ended: Deferred[None] = Deferred()  # fires when the opening is over, however it ended
+        self._opened: OneShotObserver[OpenStore] = OneShotObserver()
         self._store: OpenStore | None = None
         self._stopped: OneShotObserver[None] | None = None
+
+    @property
+    def opened(self) -> Deferred[OpenStore]:
+        """A new Deferred that fires with the store when it is open, or fails as L{open_store} does."""
+        return self._opened.when()
 
     @property
     def refusal(self) -> Refusal | None:
@@ -52,16 +56,15 @@ class MessageStore(Service):
         super().startService()
         if not self._begun and self._stopped is None:
             self._begun = True
-            self._opening.run().addCallbacks(self._is_open, self._is_not_open)
+            self._open().addCallback(self._keep).addBoth(self._opened.fire)
 
-    def _is_open(self, store: OpenStore) -> None:
+    def _keep(self, store: OpenStore) -> OpenStore:
         self._store = store
-        self.opened.callback(store)
-        self._ended.callback(None)
+        return store
 
-    def _is_not_open(self, failure: Failure) -> None:
-        self.opened.errback(failure)
-        self._ended.callback(None)
+    def _is_cancelled(self) -> bool:
+        """Tell whether the service was stopped; called in the thread of the recovery."""
+        return not self.running
 
     def stopService(self) -> Deferred[None]:
         """Close the store, or cancel its opening; fires when nothing of the store runs any more."""
@@ -72,8 +75,7 @@ class MessageStore(Service):
         return self._stopped.when()
 
     async def _stop(self) -> None:
-        if self._begun and not self._ended.called:
-            self._opening.cancel()
-            await self._ended
+        if self._begun:
+            await self._opened.when().addErrback(lambda failure: None)  # whoever waits for the store is told
         if self._store is not None:
             await self._store.close()

@@ -159,15 +159,14 @@ class BrokerHistory(History):
         broker = Broker(env, configuration, sweeper_of(env.clock), settings=self.settings(configuration))
         self.world.dead.append(broker)
         found: list[object] = []
-        broker.store_opened.addCallback(self._recovered)
+        broker.store_opened.addCallbacks(self._recovered, lambda failure: None)
         broker.ready.addBoth(found.append)
         broker.startService()
         return broker, found
 
-    def _recovered(self, store: OpenStore) -> OpenStore:
+    def _recovered(self, store: OpenStore) -> None:
         """Remember what a crash left of the log, before anything is appended to it."""
         self.recovered = min(self.recovered, store.log_bounds()[1])
-        return store
 
     def start(self, machine: Machine, flags: dict[str, str]) -> Broker:
         """Start a broker. @raise Violation: it does not start."""

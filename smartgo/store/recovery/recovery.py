@@ -24,6 +24,7 @@ the queues end; after a crash, from the newest file whose first record is older 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from twisted.logger import Logger
@@ -65,15 +66,20 @@ class ScannedTail(NamedTuple):
 
 
 class Recovery:
-    """
-    One recovery of one store.
-
-    @ivar cancelled: set from another thread, makes L{run} give up soon.
-    """
+    """One recovery of one store."""
 
     _log = Logger()
 
-    def __init__(self, env: IEnvironment, settings: StoreSettings, directory: StoreDirectory) -> None:
+    def __init__(
+        self,
+        env: IEnvironment,
+        settings: StoreSettings,
+        directory: StoreDirectory,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        """
+        @param is_cancelled: asked between pieces of some MiB; L{run} gives up once it returns C{True}.
+        """
         self._env = env
         self._files = env.files
         self._root = root = directory.root
@@ -82,7 +88,7 @@ class Recovery:
         self._checkpoints = directory.checkpoints
         self._index_directory = posixpath.join(root, "index")
         self._changing = False
-        self.cancelled = False
+        self._is_cancelled = is_cancelled
 
     def run(self) -> RecoveredStore:
         """
@@ -365,7 +371,7 @@ class Recovery:
         return file
 
     def _check_cancelled(self) -> None:
-        if self.cancelled:
+        if self._is_cancelled():
             raise StoreError("the recovery of the store was cancelled")
 
 
