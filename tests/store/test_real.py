@@ -49,7 +49,7 @@ class RealTests(TestCase):
     def copied(self) -> str:
         """What a kill would leave: the files as they are now."""
         target = self.root + "-copy"
-        shutil.copytree(self.root, target)
+        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("*.tmp"))
         return target
 
     def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
