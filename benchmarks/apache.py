@@ -35,7 +35,7 @@ _TICK = 0.1
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How long and how often."""
+    """The number and length of the rounds."""
 
     rounds: int = 3
     seconds: float = 20.0
@@ -98,12 +98,12 @@ class Ratio(msgspec.Struct, frozen=True):
 
     @property
     def rate_met(self) -> bool | None:
-        """Whether the goal is met; C{None}: there is none."""
+        """Tell whether the goal for the rate is met; C{None} if there is no goal."""
         return None if self.rate_goal is None else self.rate is not None and self.rate.median >= self.rate_goal
 
     @property
     def cpu_met(self) -> bool | None:
-        """Whether the goal is met; C{None}: there is none."""
+        """Tell whether the goal for the CPU time is met; C{None} if there is no goal."""
         return None if self.cpu_goal is None else self.cpu is not None and self.cpu.median <= self.cpu_goal
 
 

@@ -1,5 +1,5 @@
 """
-What Apache's benchmark programs print, and what can be learned from it.
+The output of Apache's benchmark programs, and the figures read from it.
 
 Both print a line every report interval, beginning after ten seconds: figures of the last ten samples, which are taken
 once a second, so of the last nine seconds. Before that they print nothing.
@@ -74,7 +74,7 @@ def _number(text: str) -> float | None:
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a consumer had come at one of its samples."""
+    """The state of a consumer at one of its samples."""
 
     at: float
     """Seconds since the epoch."""

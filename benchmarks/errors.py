@@ -1,4 +1,4 @@
-"""What a benchmark raises when it cannot go on; the command line prints the sentence and ends with status 1."""
+"""The error of a benchmark that cannot go on; the command line prints its sentence and ends with status 1."""
 
 
 class BenchmarkError(Exception):

@@ -15,7 +15,7 @@ Mode = Literal["send", "batch", "pull", "idle"]
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What to put on a broker: the options of the generator, as its C{--help} explains them."""
+    """The load for a broker: the options of the generator, as its C{--help} explains them."""
 
     mode: Mode
     topics: tuple[str, ...] = ("BenchLoad",)
@@ -68,7 +68,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def bad_codes(self) -> Mapping[str, int]:
-        """How often each code but success was answered, warm-up included."""
+        """Return the count of each response code other than success, warm-up included."""
         return {code: times for code, times in self.codes.items() if code != "0"}
 
 

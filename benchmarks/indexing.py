@@ -1,5 +1,5 @@
 """
-What the index costs a message: in this process, without network, in slices as the broker takes them.
+The cost of the index per message: in this process, without network, in slices as the broker takes them.
 
 Measured is all that the broker's own thread does for the index after an append: find the records, their keys and the
 hashes of these, and put them into a mapped file of the real size. The log's pages are warm, as an append has just

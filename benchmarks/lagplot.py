@@ -13,7 +13,7 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 class Lag(NamedTuple):
     """
-    How old the messages of a micro-batch were when all of them lay in the sink.
+    The age of the messages of a micro-batch when all of them were in the sink.
 
     @ivar at: seconds since the load began.
     @ivar half: seconds; half of them were younger, C{oldest} none was older.

@@ -1,5 +1,5 @@
 """
-What the console costs the broker: sends with and without a recorded console open, window by window.
+The cost of the console to the broker: sends with and without a recorded console open, window by window.
 
 The requests are those that a browser made (C{console-requests.jsonl}: a line each with seconds since the page was
 opened, and a path, in which C{{begin}} and C{{end}} stand for the last quarter of an hour). They are replayed over and
@@ -65,7 +65,7 @@ class Outcome(msgspec.Struct):
 
     @property
     def met(self) -> bool:
-        """Whether the ratio is what was asked, and every request was answered."""
+        """Tell whether the ratio meets the goal and every request was answered."""
         return self.ratio is not None and self.ratio.median <= GOAL and not self.failures
 
 

@@ -1,4 +1,4 @@
-"""What the kernel says of a process and of this machine, from /proc."""
+"""The kernel's figures about a process and about this machine, from /proc."""
 
 from __future__ import annotations
 

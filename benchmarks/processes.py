@@ -49,7 +49,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Tell whether the process still runs."""
         return self._process.poll() is None
 
     def last_lines(self, count: int = 12) -> str:

@@ -23,7 +23,7 @@ Method = Literal["sample", "cprofile"]
 
 class Samples(msgspec.Struct):
     """
-    What L{benchmarks.sampled} writes.
+    The samples that L{benchmarks.sampled} writes.
 
     @ivar functions: file, name, first line, samples in itself, samples in it or below.
     @ivar lines: file, line, samples.

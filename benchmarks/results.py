@@ -1,4 +1,4 @@
-"""What a run found: figures by scenario and broker, held against the goals, and written as JSON."""
+"""The results of a run: figures by scenario and broker, compared with the goals, and written as JSON."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def met(self) -> bool:
-        """Whether it was measured and is within the goal."""
+        """Tell whether the figure was measured and meets the goal."""
         return self.got is not None and self.got <= self.goal.at_most
 
 

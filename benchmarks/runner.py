@@ -27,7 +27,7 @@ _SETTLE = 5.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How long and how often: seconds before and in a measured window, and rounds."""
+    """The number and length of the rounds: seconds before and in a measured window, and rounds."""
 
     rounds: int = 5
     seconds: float = 3.0

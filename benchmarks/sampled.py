@@ -23,7 +23,7 @@ INTERVAL = 0.001
 
 
 class IProfiler(Protocol):
-    """What can be switched on and off, and written down."""
+    """A profiler that can be switched on and off, and that writes its result to a file."""
 
     def enable(self) -> None:
         """Begin."""

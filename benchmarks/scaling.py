@@ -1,5 +1,5 @@
 """
-What one more broker brings on the same machine: the rate of several broker processes by that of one.
+Scaling by processes on one machine: the rate of several brokers compared with that of one.
 
 A broker's Python runs on one processor; its other threads (flushing, making files ready) run beside it. So one broker
 left alone takes somewhat more than one processor, and several have that much less to share; pinned, each has one
@@ -82,24 +82,24 @@ class Scaled(msgspec.Struct):
 
     @property
     def ratio(self) -> Spread | None:
-        """How many times the messages of one broker, round by round."""
+        """The rate of several brokers divided by that of one, round by round."""
         return ratios((each.rate for each in self.all), (each.rate for each in self.one))
 
     @property
     def clean(self) -> bool:
-        """Whether every answer was a success."""
+        """Tell whether every answer was a success."""
         return self.error is None and not any(
             each.bad_codes for window in (*self.one, *self.all) for each in window.outcomes
         )
 
     @property
     def met(self) -> bool:
-        """Whether it reached the goal, without errors."""
+        """Tell whether the ratio met the goal, without errors."""
         return self.clean and self.ratio is not None and self.ratio.median >= GOAL
 
 
 class Outcome(msgspec.Struct):
-    """What a run found."""
+    """The result of a run."""
 
     processors: int
     brokers: int
@@ -109,7 +109,7 @@ class Outcome(msgspec.Struct):
 
     @property
     def met(self) -> bool:
-        """Whether every scenario reached the goal, and the brokers ended in order."""
+        """Tell whether every scenario met the goal, and the brokers stopped cleanly."""
         return bool(self.scenarios) and all(each.met for each in self.scenarios) and not self.complaints
 
 

@@ -1,4 +1,4 @@
-"""What is measured, and what smartgo's broker was asked to need at most."""
+"""The measured scenarios, and the maximum that smartgo's broker may need in each."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Dataset(msgspec.Struct):
 
 
 class Outcome(msgspec.Struct):
-    """What a run found."""
+    """The result of a run."""
 
     started: str
     machine: Mapping[str, Any]

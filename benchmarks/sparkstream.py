@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 class Outcome(msgspec.Struct):
     """
-    What was found.
+    The result of a run.
 
     @ivar sent: messages the broker acknowledged; C{rows} those in the files, C{missing} and C{twice} by queue offset.
     @ivar revived: how often the query was started again because Spark gave up waiting for a worker of its own.
@@ -68,7 +68,7 @@ class Outcome(msgspec.Struct):
 
     @property
     def exact(self) -> bool:
-        """Whether every message is there once, and nothing else."""
+        """Tell whether every message is there once, and nothing else."""
         return self.sent == self.rows and not (self.missing or self.twice)
 
     def quantile(self, part: float, restarts: bool = True) -> float:

@@ -1,4 +1,4 @@
-"""What the commands share: options, a folder to work in, the targets, and where figures are kept."""
+"""The shared parts of the commands: options, a working folder, the targets, and the folder for figures."""
 
 from __future__ import annotations
 

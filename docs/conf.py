@@ -115,7 +115,7 @@ def resolve(target: str, name: str, obj: Any) -> str | None:
 
 
 def _has_entry(cls: Any, member: str) -> bool:
-    """Whether a member of a class has an entry of its own: methods and properties have, fields are listed."""
+    """Tell whether a member of a class has an entry of its own: methods and properties have, fields are listed."""
     value = getattr(cls, member, None) if inspect.isclass(cls) and not member.startswith("_") else None
     return (inspect.isroutine(value) or isinstance(value, property)) and bool(inspect.getdoc(value))
 

@@ -57,7 +57,7 @@ class OneShotObserver(Generic[T]):
 
     @property
     def happened(self) -> bool:
-        """Whether it did, by success or by failure."""
+        """Tell whether the event has happened, by success or by failure."""
         return bool(self._result)
 
     def when(self) -> Deferred[T]:

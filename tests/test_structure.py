@@ -71,6 +71,9 @@ ORDINARY: Final = {
 
 KNOWN_WORDS: Final[set[str]] = set()
 
+QUESTIONS: Final = {"how", "it", "its", "what", "whether"}
+"""Words that no docstring begins with: its first line is an order (C{Apply ...}) or names the thing (C{The ...})."""
+
 
 def module_name(path: str) -> str:
     """Return the dotted name of a source file; a package's is its folder's."""
@@ -245,6 +248,19 @@ def old_words(trees: dict[str, ast.Module]) -> set[str]:
     return found
 
 
+def riddles(trees: dict[str, ast.Module]) -> set[str]:
+    """Return the modules, classes and functions whose docstrings begin with one of L{QUESTIONS}: name and line."""
+    found = set()
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if re.split(r"\W", first)[0].lower() in QUESTIONS:
+                found.add(f"{name}.{getattr(node, 'name', '')}: {first}")
+    return found
+
+
 def near_names(names: set[str]) -> set[tuple[str, str]]:
     """Return the pairs of modules of one package whose names differ by a plural, or are C{msg} and C{message}."""
     return {
@@ -309,6 +325,10 @@ class StructureTests(SynchronousTestCase):
         found = old_words(self.smartgo)
         self.assertEqual(set(ORDINARY) - found, set())
         self.check(found - set(ORDINARY), KNOWN_WORDS)
+
+    def test_docstrings(self) -> None:
+        """Docstrings begin with an order or with the name of the thing."""
+        self.assertEqual(riddles(self.trees), set())
 
     def test_near_names(self) -> None:
         """No two modules of a package have names that differ by a plural alone."""
@@ -378,6 +398,19 @@ class SelfTests(SynchronousTestCase):
         found = old_words(parse({"m": text, "m.pace": "", "m.paces": ""}))
         expected = {"m.Claim", "m._Door", "m._farewell_due", "m.park", "m.outflow", "m.LateComplaints", "m.pace"}
         self.assertEqual(found, expected)
+
+    def test_docstrings(self) -> None:
+        """Modules, classes and functions are read, inner ones too; only the first word counts."""
+        text = (
+            '"""How it works."""\n'
+            'class A:\n    """The length; what it is."""\n'
+            '    def f(self):\n        """\n        Whether it is.\n        """\n'
+            '    async def g(self):\n        """Tell whether it is."""\n'
+            '        def h():\n            """It\'s here."""\n'
+            "    def i(self): pass\n"
+        )
+        found = riddles(parse({"m": text}))
+        self.assertEqual(found, {"m.: How it works.", "m.f: Whether it is.", "m.h: It's here."})
 
     def test_near_names(self) -> None:
         """C{a.finding} and C{a.findings} are too near; in two packages they are not."""

@@ -60,7 +60,7 @@ _CHANGED: Final = "changedSettings.json"
 @dataclass(frozen=True, slots=True)
 class BrokerTLS:
     """
-    How a broker speaks TLS.
+    The TLS of a broker's ports and of its own calls.
 
     @ivar server: certificate and key of its ports, loaded; C{None} where they speak none.
     @ivar client: how it speaks to registries and other brokers, where that is by TLS.
@@ -203,7 +203,7 @@ class Broker(Service):
 
     @property
     def opened(self) -> bool:
-        """Whether the store is recovered, so that it can be asked; it stays so at the stop."""
+        """Tell whether the store is recovered and can be read; true from then on, after the stop too."""
         return self._opened
 
     @property
@@ -213,12 +213,12 @@ class Broker(Service):
 
     @property
     def connections(self) -> int:
-        """How many connections there are to its ports."""
+        """The number of open connections to the broker's ports."""
         return 0 if self._server is None else len(self._server.connections)
 
     @property
     def registries_without_us(self) -> int:
-        """How many registries did not take the last registration that they were asked to take."""
+        """The number of registries that did not accept the broker's last registration."""
         return self._registrar.without_us if self._opened else 0
 
     @property

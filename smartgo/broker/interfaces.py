@@ -1,4 +1,4 @@
-"""What a broker offers to request processors, send stages, the REST API and gateways, and what it asks of stages."""
+"""Interfaces between the broker and its request processors, send stages, REST API and gateways."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> bool:
-        """Whether the members of the group share the messages."""
+        """Tell whether the members of the group share the messages."""
         return self.model == MessageModel.CLUSTERING
 
     @property
     def locks(self) -> bool:
-        """Whether queues must be locked at the broker before they are read."""
+        """Tell whether queues must be locked at the broker before they are read."""
         return self.orderly and self.shares
 
 

@@ -31,12 +31,12 @@ class Setting(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What the setting does, and whether it has no effect yet."""
+        """The description of the setting; it says so if the setting has no effect yet."""
         return f"No effect yet. {self.kind.about}" if self.name in known.NOT_BUILT else self.kind.about
 
     @property
     def optional(self) -> bool:
-        """Whether an empty value means that the setting is not given."""
+        """Tell whether an empty value means that the setting is not given."""
         return self.default is None or self.default in ("", ())
 
     def read(self, value: object, place: str) -> Any:

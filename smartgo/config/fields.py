@@ -1,4 +1,4 @@
-"""How a setting is declared: a field of a struct with its default, its kind, and its name in files."""
+"""Declaration of settings: a setting is a field of a struct with its default, its kind, and its name in files."""
 
 from __future__ import annotations
 

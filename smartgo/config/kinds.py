@@ -1,5 +1,5 @@
 """
-What a setting can be: how its value is read, what is allowed, and how it is shown again.
+Kinds of settings: parsing of a value, its allowed range, and its form in output.
 
 A kind takes what a file gives (text, or a TOML value) and returns what the code works with: durations become
 seconds whatever the file's unit, sizes bytes, lists tuples. Anything else is a C{ValueError} whose message is the
@@ -44,7 +44,7 @@ class SettingKind(msgspec.Struct, frozen=True):
 
     @property
     def allowed(self) -> str:
-        """What may be given, as the end of a sentence."""
+        """The allowed values, as the end of a sentence."""
         raise NotImplementedError
 
     @property

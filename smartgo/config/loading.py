@@ -43,7 +43,7 @@ FRONT: Final = ("ops", "tls", "broker")
 
 
 class Surroundings(NamedTuple):
-    """What the defaults depend on; the assemblies fill it from the environment of the process."""
+    """The facts that defaults depend on; the assemblies take them from the environment of the process."""
 
     host_name: str
     home: str

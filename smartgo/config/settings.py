@@ -210,7 +210,7 @@ class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
 
     @property
     def is_slave(self) -> bool:
-        """Whether the role is SLAVE."""
+        """Tell whether the role is SLAVE."""
         return self.broker_role == "SLAVE"
 
 
@@ -334,7 +334,7 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
 
     @property
     def dispatches_after_flush(self) -> bool:
-        """Whether consumers see messages only when these are on disk (reliability D6)."""
+        """Tell whether consumers see messages only when these are on disk (reliability D6)."""
         if self.dispatch_after_flush is None:
             return self.flush_disk_type == "SYNC_FLUSH"
         return self.dispatch_after_flush

@@ -1,5 +1,5 @@
 """
-What files, environment and flags say, setting by setting, before it is checked.
+Settings as given in files, the environment and flags, before they are checked.
 
 Two kinds of files are understood, told apart by name: C{*.toml} is ours, with one table each of
 L{smartgo.config.settings.TABLES} (BoltMQ's keys are taken too); anything else is a properties file of RocketMQ, flat,

@@ -132,7 +132,7 @@ class RealFiles:
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is a directory."""
+        """Tell whether C{path} is a directory."""
         return os.path.isdir(path)
 
     def list(self, path: str) -> list[str]:
@@ -151,7 +151,7 @@ class RealFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def mode(self, path: str) -> int:
-        """What C{chmod} sets."""
+        """Return the permission bits of C{path}, as C{chmod} sets them."""
         return os.stat(path).st_mode & 0o7777
 
     def real(self, path: str) -> str:

@@ -1,5 +1,5 @@
 """
-What product code may ask of the world (reliability T1).
+Interfaces to the world outside the process, the only ones that product code uses (reliability T1).
 
 Everything with an effect outside the process, or an answer that differs from run to run, passes through an
 L{IEnvironment}. The real one is L{smartgo.env.real} with L{smartgo.env.disk}; tests use C{tests.fakes}. Paths are
@@ -122,7 +122,7 @@ class IFiles(Interface):
         """Tell whether C{path} exists."""
 
     def is_directory(path: str) -> bool:
-        """Whether C{path} is a directory."""
+        """Tell whether C{path} is a directory."""
 
     def list(path: str) -> list[str]:
         """The sorted names in a directory; empty where there is none."""
@@ -250,10 +250,10 @@ class IHost(Interface):
         """A variable of the process environment."""
 
     def open_file_limit() -> int:
-        """How many descriptors this process may have."""
+        """Return the maximum number of file descriptors of this process."""
 
     def open_files() -> int:
-        """How many descriptors this process has now."""
+        """Return the number of open file descriptors of this process."""
 
     def return_memory() -> None:
         """Give memory that was freed and is kept for later back to the system; blocking, about 0.2 ms a MiB."""

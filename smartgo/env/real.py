@@ -86,7 +86,7 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     def utc_offset(self) -> float:
-        """What the system's time zone says."""
+        """Return the offset from UTC by the system's time zone."""
         return float(time.localtime().tm_gmtoff)
 
 

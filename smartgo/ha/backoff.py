@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""Waiting times between attempts to connect."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Verdict(NamedTuple):
-    """What came of comparing."""
+    """The result of comparing two logs."""
 
     difference: str
     """One sentence; empty where the logs agree, or nobody can say."""

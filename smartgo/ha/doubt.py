@@ -46,7 +46,7 @@ class Doubt:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to be compared."""
+        """Tell whether nothing is left to compare."""
         return self.position >= self._end
 
     def take(self, data: memoryview) -> int:

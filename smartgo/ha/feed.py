@@ -106,12 +106,12 @@ class Feed(NullSession):
 
     @property
     def open(self) -> bool:
-        """Whether nobody has ended it."""
+        """Tell whether the feed has not been ended."""
         return self.link.open
 
     @property
     def admitted(self) -> bool:
-        """Whether the slave may be sent the log: it is who it must be, and speaks TLS where it has to."""
+        """Tell whether the slave may be sent the log: it has proved its identity, and speaks TLS if TLS is required."""
         return self._agreed and self.end.admitted
 
     def connected(self) -> None:
@@ -190,7 +190,7 @@ class Feed(NullSession):
 
     @property
     def _full(self) -> bool:
-        """Whether the transport has not taken all of what was sent before."""
+        """Tell whether the transport has not accepted all of what was sent before."""
         return self.link.unsent > 0
 
     def _write(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What replication offers to the broker, and what it asks of it."""
+"""Interfaces between replication and the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartgo.store.interfaces import IFlushPolicy
 
 
 class SlaveState(Enum):
-    """How it stands between a slave and its master."""
+    """The states of a slave towards its master."""
 
     NO_MASTER = "no master is known"
     CONNECTING = "connecting"
@@ -24,7 +24,7 @@ class SlaveState(Enum):
 
 
 class Tail(NamedTuple):
-    """What a master says of its log to a slave that is about to follow it (reliability H3)."""
+    """A master's description of its log for a slave that is about to follow it (reliability H3)."""
 
     minimum: int
     """Physical offset of the first byte of the master's log."""

@@ -43,7 +43,7 @@ _HELD_FOR: Final = 5.0  # seconds; a RocketMQ slave whose connection is closed i
 @dataclass(frozen=True)
 class MasterSettings:
     """
-    How a master treats its slaves.
+    Settings of a master's port for slaves.
 
     @ivar sync: a SYNC_MASTER; else L{Master.durable} never asks for anything.
     @ivar allow: networks that slaves may come from (C{10.0.0.0/8}, C{::1}); none for all that reach the port.
@@ -206,7 +206,7 @@ class Master(Service):
         self._held.pop(link, None)
 
     def allows(self, ip: str) -> bool:
-        """Whether C{allow} lets in who comes from an IP address."""
+        """Tell whether C{allow} admits connections from an IP address."""
         place = ipaddress.ip_address(ip)
         return not self._allow or any(place in network for network in self._allow)
 

@@ -49,7 +49,7 @@ _NEAR: Final = 1024 * 1024  # bytes; further behind than this we are catching up
 @dataclass(frozen=True)
 class SlaveSettings:
     """
-    How a slave follows.
+    Settings of a slave's replication.
 
     @ivar ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush after
         each run of appends then, or the master waits for its half second.

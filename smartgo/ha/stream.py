@@ -89,7 +89,7 @@ class Stream(NullSession):
 
     @property
     def _unagreed(self) -> bool:
-        """Whether a TLS handshake was to come, and did not succeed."""
+        """Tell whether a TLS handshake was due and did not succeed."""
         return self.link.tls is not None and not self.link.secure
 
     def ending(self) -> None:

@@ -1,5 +1,5 @@
 """
-What the two ends of a replication say, and what they make of what they hear; no socket, no clock.
+The two ends of the replication protocol, as pure logic; no socket, no clock.
 
 A slave reports how far its log goes; a master sends what comes after it, in pieces, and heartbeats while there is
 nothing. The messages are those of L{smartgo.schema.hatransfer}, the rules those of docs/spec/ha#wire and of
@@ -75,7 +75,7 @@ class MasterEnd:
 
     @property
     def admitted(self) -> bool:
-        """Whether the slave may be sent the log: it has shown its ticket, or needs none."""
+        """Tell whether the slave may be sent the log: it has shown its ticket, or needs none."""
         return self._admits is None
 
     def receive(self, data: bytes, now: float) -> bool:
@@ -165,7 +165,7 @@ class MasterEnd:
 
     @property
     def more(self) -> bool:
-        """Whether there is something to send."""
+        """Tell whether there is something to send."""
         return 0 <= self.position < self._log.log_bounds()[1]
 
     # -- time ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What one connection has of the memory budget, by kind, and when it is not read for want of room."""
+"""The memory of one connection, counted by kind against the memory budget, and its pauses for want of room."""
 
 from __future__ import annotations
 

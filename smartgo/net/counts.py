@@ -1,4 +1,4 @@
-"""What happened to all connections of a process since it started; for metrics."""
+"""Counters of all connections of a process since it started; for metrics."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Deadlines:
         self.look_at = AT_ONCE
 
     def idle_for(self, now: float) -> float:
-        """How long nothing happened, in seconds; not above zero where something just did."""
+        """Return the seconds since the last activity; at most zero right after some."""
         return now - max(self.heard_at, self.moved_at)
 
     def look(self, now: float, frames: int, partial: int, unsent: int) -> str:
@@ -91,7 +91,7 @@ class Deadlines:
 
     def _goes_on(self, now: float, partial: int) -> bool:
         """
-        Whether the first frame is still coming, fast enough; then it gets its time once more.
+        Tell whether the first frame keeps arriving fast enough; if so, give it another C{first_frame} seconds.
 
         Who sends it slower, or byte by byte, gets none; and no frame is longer than the limit, so it comes to an end.
         """
@@ -103,7 +103,7 @@ class Deadlines:
         return True
 
     def _dawdles(self, now: float, frames: int, partial: int) -> bool:
-        """Whether a frame that was begun grows too slowly (L10)."""
+        """Tell whether an unfinished frame grows too slowly (L10)."""
         if not partial:
             self._partial_at = NEVER
             return False

@@ -1,4 +1,4 @@
-"""What an attempt to connect makes of its transport."""
+"""The transport that an attempt to connect makes."""
 
 from __future__ import annotations
 

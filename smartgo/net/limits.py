@@ -13,7 +13,7 @@ NEVER: Final = float("inf")
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a connection, or a listener with all its connections, may take.
+    Limits of one connection, or of all connections of a listener.
 
     @ivar frame: longest frame, its length word excluded, in bytes (L1).
     @ivar connections: accepted connections of one listener (L8).

@@ -151,22 +151,22 @@ class Link(protocol.Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether bytes are given to the transport now; before that a session keeps them."""
+        """Tell whether bytes go to the transport now; before that a session keeps them."""
         return self.state.ready
 
     @property
     def reached(self) -> bool:
-        """Whether there is a transport, or was until now."""
+        """Tell whether there is a transport, or was one until now."""
         return self.transport is not None
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait to be sent."""
+        """The number of bytes waiting to be sent."""
         return self._send_buffer.unsent + self._size
 
     @property
     def room(self) -> int:
-        """How many bytes may be put before some must be sent."""
+        """The number of bytes that may be put before some must be sent."""
         return self._limits.unsent_pause - self._send_buffer.unsent
 
     @property
@@ -305,7 +305,7 @@ class Link(protocol.Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether not even units that are here may be processed now."""
+        """Tell whether even units that have arrived must not be processed now."""
         return self.blocks & ~BACKLOG != 0 or self.state is State.DRAINING
 
     def _stop_reading(self) -> None:

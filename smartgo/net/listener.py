@@ -192,7 +192,7 @@ class Listener(Service):
     # -- the limits on accepting -------------------------------------------------------------------------------
 
     def may_accept(self) -> bool:
-        """Whether there are descriptors for one more link; where not, accepting waits until there are."""
+        """Tell whether there are file descriptors for one more link; if not, accepting waits until there are."""
         if self._waits:
             return False
         if self._budget <= 0:

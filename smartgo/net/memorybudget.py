@@ -40,7 +40,7 @@ _RETURN_EVERY: Final = 10.0  # seconds between two such requests
 
 
 class Kind(IntEnum):
-    """What memory is taken for."""
+    """The purposes that memory is counted by."""
 
     UNFINISHED_FRAMES = 0
     """Frames of which a part has come."""
@@ -162,24 +162,24 @@ class MemoryBudget:
         return self._by_kind[kind]
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes more can be kept; a table that strangers fill asks this before it takes them."""
+        """Tell whether C{size} more bytes can be kept; a table that strangers fill asks this before it accepts them."""
         return self.used + size <= self._shared
 
     @property
     def share(self) -> int:
-        """How many bytes one holder may keep and still be read."""
+        """The number of bytes that one holder may keep and still be read."""
         return max(0, self._shared - self.used) // _SHARE
 
     @property
     def paused(self) -> int:
-        """How many holders are not read for want of room."""
+        """The number of holders that are not read for want of room."""
         return len(self._paused)
 
     # -- pausing -------------------------------------------------------------------------------------------------
 
     def must_pause(self, holder: Holder) -> bool:
         """
-        Whether this holder must not be read just now; ask it after each L{take}.
+        Tell whether reading from this holder must pause; to be asked after each L{take}.
 
         A holder that is told so calls L{pause}, and is called back when it may go on.
         """
@@ -190,7 +190,7 @@ class MemoryBudget:
 
     def must_close(self, holder: Holder) -> bool:
         """
-        Whether more is kept than may be, and this holder, which took last, is to be closed for that.
+        Tell whether the budget is exceeded and this holder, the last that took memory, must be closed for it.
 
         Where a paused one holds more, such as answers that its peer does not take, that one is closed in its place.
         """

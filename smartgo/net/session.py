@@ -1,4 +1,4 @@
-"""What a L{Link<smartgo.net.link.Link>} calls: a protocol of ours, without a socket."""
+"""The interface of sessions: the protocols over a L{Link<smartgo.net.link.Link>}, without a socket."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zope.interface import Attribute, Interface, implementer
 
 class ISession(Interface):
     """
-    What the bytes of one link mean. It is made with the link, before there is a transport; called on the reactor
-    thread, must not block. What it has to say it gives to L{Link.put}.
+    The protocol spoken over one link. It is made with the link, before there is a transport; called on the reactor
+    thread, must not block. The session sends bytes by L{Link.put}.
     """
 
     frames = Attribute("int: how many whole frames, lines or other units have come.")
@@ -37,7 +37,7 @@ class ISession(Interface):
         """The peer has taken what was unsent, or nearly all of it."""
 
     def busy() -> bool:
-        """Whether something is unfinished that a draining link waits for."""
+        """Tell whether the session has unfinished work that a draining link waits for."""
 
     def draining() -> None:
         """Nothing more is taken: let go of what would never end."""

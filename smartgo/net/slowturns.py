@@ -19,7 +19,7 @@ _EVERY: Final = 60.0  # seconds between two log lines about one name
 
 class SlowTurns:
     """
-    What took longer than L{LIMIT} at a stretch, in one process.
+    The turns of one process that took longer than L{LIMIT}.
 
     Timers call requests, and so on: what was counted within is not counted again for what is around it.
 

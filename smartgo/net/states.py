@@ -56,7 +56,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves it on."""
+    """The events that move a link from state to state."""
 
     UP = "up"
     READY = "ready"

@@ -1,5 +1,5 @@
 """
-What is done for all links of a process together, so that none needs a timer of its own.
+Periodic work for all links of a process together, so that no link needs a timer of its own.
 
  - once a reactor turn: see L{smartgo.net.turns}
  - once a second: members whose time has come apply the deadlines that are due (limits L8 to L13)

@@ -59,7 +59,7 @@ _MEANINGS: Final = {
 
 
 class Mode(StrEnum):
-    """What a listener accepts (C{tls.server.mode})."""
+    """The kinds of connections that a listener accepts (C{tls.server.mode})."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
@@ -67,7 +67,7 @@ class Mode(StrEnum):
 
 
 class ClientCertificates(StrEnum):
-    """What a listener asks of its clients (C{tls.server.need.client.auth})."""
+    """The client certificates that a listener asks for (C{tls.server.need.client.auth})."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -94,7 +94,7 @@ class _Factory(TLSMemoryBIOFactory):
 
 @implementer(IProtocol, IHandshakeListener)
 class _Inside:
-    """What TLS believes to be the protocol it protects."""
+    """The protocol that TLS is given as the one to protect."""
 
     def __init__(
         self, received: Callable[[bytes], None], secured: Callable[[], object], lost: Callable[[Failure], object]
@@ -179,7 +179,7 @@ class KeyFiles(NamedTuple):
 
 class ServerTLS:
     """
-    What a listener needs to speak TLS.
+    The TLS of a listener.
 
     @ivar mode: see L{Mode}.
     """
@@ -257,7 +257,7 @@ def _chosen_of(protocols: Sequence[bytes]) -> Callable[[SSL.Connection, list[byt
 
 
 class ClientTLS:
-    """What a client needs to speak TLS: whom it trusts, and who it is where it is asked."""
+    """The TLS of a client: the authorities that it trusts, and its own certificate if it has one."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ def json_file_observer(file: IO[Any]) -> FileLogObserver:
 
 class LogOutput:
     """
-    What C{twistd} makes its log observer by; it knows these by their names alone, and so there is one of each.
+    A factory of the log observer that C{twistd} uses; twistd imports it by name alone, hence one object for each form.
 
     @ivar path: the log file, turned over as twistd's own; C{-} or nothing for standard output.
     """

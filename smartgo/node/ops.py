@@ -99,7 +99,7 @@ class LocalNode:
         return self._broker.settings
 
     def plan(self, changes: Mapping[str, str], keep: bool) -> list[ChangedSetting]:
-        """What changes of the broker's settings would do."""
+        """Return the effect that changes of the broker's settings would have."""
         return [self._changed(one) for one in self._live.plan(changes.items(), keep)]
 
     def change(self, changes: Mapping[str, str], who: str, address: str, keep: bool) -> Deferred[list[ChangedSetting]]:
@@ -109,7 +109,7 @@ class LocalNode:
         return done.addCallback(lambda _: [self._now(one) for one in before.values()])
 
     def history(self) -> list[SettingChange]:
-        """What was changed, the newest first."""
+        """Return the changes of the broker's settings, newest first."""
         if self._broker is None:
             return []
         history = self._broker.settings.history
@@ -124,7 +124,7 @@ class LocalNode:
         ]  # fmt: skip
 
     def plan_undo(self, id: int) -> list[ChangedSetting]:
-        """What taking a change back would do."""
+        """Return the effect that undoing a change would have."""
         return [self._changed(self._live.plan_undo(self._change(id)))]
 
     def undo(self, id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
@@ -176,7 +176,7 @@ class LocalNode:
         return list(found.values())
 
     def checks(self) -> Iterable[PartState]:
-        """Whether each part has started, and whether the store takes messages."""
+        """Return the state of each part of the process: has it started, and does the store accept messages."""
         for service in self._services:
             name = "registry" if isinstance(service, Registry) else "broker"
             started = service in self._started
@@ -186,7 +186,7 @@ class LocalNode:
                 yield store_state(None if refusal is None else refusal.words)
 
     def figures(self) -> Mapping[str, float]:
-        """What no request of the remoting protocol tells."""
+        """Return the figures of the process that no request of the remoting protocol gives."""
         found: dict[str, float] = {}
         if self._stalls is not None:
             found["reactorStalls"] = self._stalls.count
@@ -204,12 +204,12 @@ class LocalNode:
 
 
 def _closing(found: dict[IPeer, ClosedConnection], broker: str, peer: IPeer) -> ClosedConnection:
-    """What is told of a connection that is to be closed."""
+    """Return the row of a connection that is to be closed, added to C{found} if it is new."""
     return found.setdefault(peer, ClosedConnection(broker, peer.address, [], []))
 
 
 def _figures_of(broker: Broker) -> dict[str, float]:
-    """What there is to watch of a broker that serves."""
+    """Return the figures of a broker that serves."""
     limits = broker.settings.configuration.limits
     counts = broker.connection_counts
     return {
@@ -248,7 +248,7 @@ def assemble(
 
 
 def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: StallWatch | None) -> CollectorRegistry:
-    """What Prometheus is shown of a process."""
+    """Return the metrics of a process for Prometheus."""
     return metrics_of(
         env,
         next((one for one in services if isinstance(one, Broker)), None),

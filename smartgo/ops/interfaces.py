@@ -1,4 +1,4 @@
-"""What the API needs of the process that it runs in, if that is a broker or a registry."""
+"""The interface of the API to the process that it runs in, if that is a broker or a registry."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class ILocalNode(Interface):
         """
 
     def checks() -> Iterable[PartState]:
-        """What must be well for the process to serve; it is ready when all are."""
+        """Return the states of the parts that must be well for the process to serve; it is ready when all are."""
 
     def figures() -> Mapping[str, float]:
         """Figures that no request of the remoting protocol tells: reactor stalls, bytes that wait for the disk."""

@@ -1,4 +1,4 @@
-"""What the registry shows to the operations API and to plugins."""
+"""The interface of the registry to the operations API and to plugins."""
 
 from __future__ import annotations
 

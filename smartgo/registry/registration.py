@@ -45,7 +45,7 @@ class TableFull(RequestRefused):
 
 
 class Registration(NamedTuple):
-    """What one broker registers."""
+    """The registration of one broker."""
 
     cluster: str
     name: str

@@ -149,7 +149,7 @@ class RouteTable:
         return self._live[address].since_ms
 
     def holds(self, address: str, channel: object) -> bool | None:
-        """Whether this connection is the one that an address was registered over; C{None} for an unknown address."""
+        """Tell whether an address was registered over this connection; C{None} for an unknown address."""
         seen = self._live.get(address)
         return None if seen is None else seen.channel is channel
 

@@ -16,7 +16,7 @@ from smartgo.schema.requests import SendHeaders
 
 
 class Line(Protocol):
-    """What calls need of their connection."""
+    """The connection that calls are sent over."""
 
     address: str
     dialled: bool
@@ -24,15 +24,15 @@ class Line(Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether anything can be sent, now or when it is ready."""
+        """Tell whether frames can be sent, now or once the connection is ready."""
 
     @property
     def ready(self) -> bool:
-        """Whether frames may be put; until then they wait with the calls."""
+        """Tell whether frames may be put; until then they wait with the calls."""
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait to be sent."""
+        """The number of bytes waiting to be sent."""
 
     def put(self, data: bytes) -> int:
         """Send an encoded frame with the next write."""

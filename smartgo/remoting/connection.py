@@ -117,27 +117,27 @@ class Connection:
 
     @property
     def secure(self) -> bool:
-        """Whether there is TLS on it."""
+        """Tell whether the connection uses TLS."""
         return self.link.secure
 
     @property
     def held(self) -> int:
-        """How many long polls of this peer are held."""
+        """The number of held long polls of this peer."""
         return len(self.outstanding) - self.in_flight
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait to be sent."""
+        """The number of bytes waiting to be sent."""
         return self.link.unsent
 
     @property
     def full(self) -> bool:
-        """Whether too many requests are in flight."""
+        """Tell whether too many requests are in flight."""
         return self.link.blocks & IN_FLIGHT != 0
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished frame are here."""
+        """The number of bytes of an unfinished frame that have arrived."""
         return self._decoder.pending
 
     # -- beginning -----------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Connection:
         return self.open
 
     def busy(self) -> bool:
-        """Whether answers are outstanding."""
+        """Tell whether answers are outstanding."""
         return bool(self.outstanding)
 
     def writable(self) -> None:

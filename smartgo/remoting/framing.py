@@ -42,7 +42,9 @@ class LengthFieldDecoder:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished frame are here, its length word included; C{0} between two frames."""
+        """
+        The number of bytes of an unfinished frame that have arrived, its length word included; C{0} between two frames.
+        """
         if self._partial is not None:
             return len(self._partial) + _LENGTH.size
         return len(self._chunk) - self._at

@@ -1,4 +1,4 @@
-"""What the remoting layer asks of the code above it, and what a processor may ask of a connection."""
+"""Interfaces between the remoting layer and the code above it: request processors, and their view of a connection."""
 
 from __future__ import annotations
 

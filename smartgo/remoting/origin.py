@@ -32,13 +32,13 @@ class Networks:
         return any(address in network for network in self._networks)
 
     def reaches(self, address: str) -> bool:
-        """Whether the host of a C{host:port} is one of these addresses; a name is not."""
+        """Tell whether the host of a C{host:port} is an address in these networks; a host name never is."""
         host, _, _ = address.rpartition(":")
         return host.strip("[]") in self
 
 
 def is_this_machine(asker: ConnectionEnds) -> bool:
-    """Whether a connection comes from the machine that it arrives at."""
+    """Tell whether a connection comes from the machine that it arrives at."""
     return is_loopback(asker.ip) or asker.ip == asker.at_ip != ""
 
 
@@ -49,5 +49,5 @@ def asker(peer: IPeer) -> ConnectionEnds:
 
 
 def is_local(peer: IPeer) -> bool:
-    """Whether a client runs on this machine: its address is a loopback address, or the one that it dialled."""
+    """Tell whether a client runs on this machine: its address is a loopback address, or the one that it dialled."""
     return is_this_machine(asker(peer))

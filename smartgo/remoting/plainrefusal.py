@@ -1,4 +1,4 @@
-"""What a client without TLS is told where TLS is enforced."""
+"""The answer to a client without TLS where TLS is enforced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What most request processors have in common."""
+"""The common base of request processors."""
 
 from __future__ import annotations
 

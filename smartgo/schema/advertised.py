@@ -53,7 +53,7 @@ class _Rule(NamedTuple):
     address: str
 
     def fits(self, asker: ConnectionEnds, ip: IPv4Address | IPv6Address | None) -> bool:
-        """Whether it is for this one."""
+        """Tell whether this rule applies to an asker."""
         if self.network is not None:
             return ip is not None and ip in self.network
         return self.at_ip in ("", asker.at_ip) and self.at_port in (0, asker.at_port)

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 class RequestCode(IntEnum):
     """
-    What a request asks for.
+    The codes of requests.
 
     The POP family (200050 and up) does not fit the 16-bit code of binary headers. 217 and 218 bear two names: the
     second ones are SmartGo's.
@@ -209,7 +209,7 @@ class RequestCode(IntEnum):
 
 class ResponseCode(IntEnum):
     """
-    How a request ended.
+    The codes of responses.
 
     4.x and 5.x use 209 to 211 for different things; both names are here.
     """

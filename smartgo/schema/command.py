@@ -119,12 +119,12 @@ class Command(Struct, gc=False, eq=False):
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request."""
+        """Tell whether this command is a response."""
         return self.flag & RESPONSE != 0
 
     @property
     def is_one_way(self) -> bool:
-        """Whether this request must never be answered."""
+        """Tell whether this request must never be answered."""
         return self.flag & ONE_WAY != 0
 
     @property

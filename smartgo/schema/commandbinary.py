@@ -21,7 +21,7 @@ _OTHER = int(LanguageCode.OTHER)
 
 
 class BinaryHeader(NamedTuple):
-    """What a binary header says; C{fields} is never C{None}."""
+    """The content of a binary header; C{fields} is never C{None}."""
 
     code: int
     language: int

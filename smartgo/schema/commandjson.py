@@ -59,7 +59,7 @@ _WARM_CODES: Final[tuple[int, ...]] = (
 
 
 class JsonHeader(NamedTuple):
-    """What a JSON header says; C{fields} is never C{None}."""
+    """The content of a JSON header; C{fields} is never C{None}."""
 
     code: int
     language: int

@@ -71,7 +71,8 @@ class Unit(NamedTuple):
     @property
     def is_filler(self) -> bool:
         """
-        Whether this unit stands where its queue has no message: L{PREFILL}, or one with the place of the next message.
+        Tell whether this unit stands where its queue has no message: L{PREFILL}, or one with the place of the next
+        message.
 
         The record at that place belongs to another unit, so a filler is never to be resolved.
         """

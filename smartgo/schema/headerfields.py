@@ -52,7 +52,7 @@ _KINDS: dict[Any, str] = {
 
 class Header(Struct, kw_only=True, gc=False):
     """
-    What every header value class is made of.
+    The base of all classes of header values.
 
     The fields here may come with any request: hints of 5.x clients and the signature of docs/spec/remoting#acl.
     C{None} stands for a field that is absent, on input and on output. Attributes are the wire names in snake case.

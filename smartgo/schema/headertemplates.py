@@ -40,7 +40,7 @@ _FIELDS: Final = binary_head_struct.size + 4  # where they begin in a header wit
 
 
 class HeaderTemplate(NamedTuple):
-    """What a request states beside its opaque, and a function that returns a copy of its typed header."""
+    """The content of a request header beside its opaque, and a function that returns a copy of its typed header."""
 
     code: int
     flag: int

@@ -116,7 +116,7 @@ class Entry(NamedTuple):
 
 class Geometry(NamedTuple):
     """
-    How many slots and entries a file has (C{maxHashSlotNum}, C{maxIndexNum}).
+    The numbers of slots and entries of an index file (C{maxHashSlotNum}, C{maxIndexNum}).
 
     >>> Geometry().size
     420000040

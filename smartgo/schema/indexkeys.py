@@ -55,7 +55,7 @@ class Keys(NamedTuple):
     stored_ms: Sequence[int] | ndarray[Any, Any]
 
     def __bool__(self) -> bool:
-        """Whether there is any key."""
+        """Tell whether there is any key."""
         return len(self.hashes) > 0
 
     def after(self, count: int) -> Keys:

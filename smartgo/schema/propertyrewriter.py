@@ -57,7 +57,7 @@ class Rewritten(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How a property string with known names in a known order is rewritten: by position, without decoding."""
+    """A plan for a property string with known names in a known order: rewriting by position, without decoding."""
 
     match: Callable[[str], re.Match[str] | None]
     """Cuts such a string into its pairs; C{None} for any other string."""
@@ -83,7 +83,7 @@ _new = tuple.__new__
 
 class Rewriter:
     """
-    What a broker does to the properties of every message sent: decode, add some, drop some, encode in Java's order.
+    The rewriting of the properties of every sent message: decode, add some, drop some, encode in Java's order.
 
     Clients send the same names over and over, so for a row of names seen a few times a plan is made: a pattern that
     cuts such a string into pairs, and the order in which to put them. The plan last used for a string of so many pairs

@@ -66,12 +66,12 @@ class Conditions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every row is wanted."""
+        """Tell whether every row is wanted."""
         return not (self.names_topics or self.numbers or self.first_offsets or self.end_offsets)
 
     @property
     def names_topics(self) -> bool:
-        """Whether some topics are not wanted."""
+        """Tell whether some topics are not wanted."""
         return self.topics is not None or self.topic_pattern is not None
 
     def and_topics(self, topics: Iterable[str]) -> Conditions:

@@ -218,7 +218,7 @@ def _blank_size(data: bytes, at: int) -> int:
 
 
 def begins_record(files: Sequence[NamedFile], position: int, peek: Peek) -> bool:
-    """Whether a record or a blank starts at a physical offset, or a file does."""
+    """Tell whether a record, a blank or a file begins at a physical offset."""
     for file in files:
         if file.base <= position < file.end:
             start = peek(file.path, position - file.base, BLANK_SIZE)

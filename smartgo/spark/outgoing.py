@@ -90,7 +90,7 @@ class Outgoing(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether no batch may hold it."""
+        """Tell whether no batch may contain this message."""
         return self.delay_level > 0 or self.topic.startswith(RETRY_PREFIX)
 
 

@@ -249,7 +249,7 @@ class _Reading:
             self._confirm()
 
     def _confirm(self) -> None:
-        """What was noted is damage, for something sound follows."""
+        """Treat the noted record as damaged, because something sound follows it."""
         if self._torn is not None and self._options.fail_on_corrupt:
             raise LogDamaged(self._torn)
 

@@ -31,7 +31,7 @@ _IN_A_SCRIPT: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u202
 
 class Report(NamedTuple):
     """
-    What the report tells.
+    The content of the report.
 
     @ivar stores: the directories, as they were given.
     @ivar made: when.

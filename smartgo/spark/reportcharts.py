@@ -108,7 +108,7 @@ def timeline(rows: Sequence[Row], width: int) -> Chart:
 
 def lag_over_time(rows: Sequence[Row]) -> Chart:
     """
-    How long it took from birth to storing, over time: the middle, and the slowest hundredth.
+    Return the chart of the time from birth to storing, over time: the median, and the slowest hundredth.
 
     @param rows: C{at}, C{lag_p50}, C{lag_p99}; one row a time, of plain topics.
     """
@@ -140,7 +140,7 @@ def lag_over_time(rows: Sequence[Row]) -> Chart:
 
 def lag_steps(rows: Sequence[Row]) -> Chart:
     """
-    How many messages took how long, plain topics.
+    Return the histogram of the time from birth to storing, plain topics only.
 
     @param rows: C{from_ms} and C{messages}, in order; -1 for clocks that disagree.
     """
@@ -149,7 +149,7 @@ def lag_steps(rows: Sequence[Row]) -> Chart:
 
 
 def body_sizes(rows: Sequence[Row]) -> Chart:
-    """How many messages have bodies of what size. @param rows: C{up_to_bytes} and C{messages}, in order."""
+    """Return the histogram of body sizes. @param rows: C{up_to_bytes} and C{messages}, in order."""
     labels = [size_text(row["up_to_bytes"]) for row in rows]
     return _columns(labels, [row["messages"] for row in rows], "body of at most", 1, "at most %{x}: %{y:,} messages")
 

@@ -129,7 +129,7 @@ def _number(given: Mapping[str, str], name: str, default: int, highest: int) -> 
 
 class TaskResult(WriterCommitMessage):
     """
-    What a task did.
+    The result of a task.
 
     @ivar rows: messages stored.
     @ivar requests: in how many requests.
@@ -141,7 +141,7 @@ class TaskResult(WriterCommitMessage):
 
 
 class _Writer:
-    """What both kinds of write do in a task. Made on the driver, sent to the workers."""
+    """The common part of both kinds of write in a task. Made on the driver, sent to the workers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """

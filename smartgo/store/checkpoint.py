@@ -1,5 +1,5 @@
 """
-What is known to be on the disk, so that recovery need not read the whole log.
+The checkpoint: facts known to be on disk, so that recovery need not read the whole log.
 
 Three files in the store's root, and the empty file C{abort}, there while a store is in use:
 
@@ -208,7 +208,7 @@ class CheckpointFiles:
     # -- the abort marker --------------------------------------------------------------------------------------
 
     def is_aborted(self) -> bool:
-        """Whether the store was not stopped cleanly, by us or by RocketMQ: the marker is there."""
+        """Tell whether the store was not stopped cleanly, by us or by RocketMQ: the marker is there."""
         return self._files.exists(self._abort_path)
 
     def set_abort(self) -> None:

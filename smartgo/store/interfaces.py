@@ -1,4 +1,4 @@
-"""What the store offers, and what it asks of the code above it."""
+"""Interfaces between the store and the code above it."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ class IMessageFilter(Interface):
     """A message filter in two steps: by the queue unit, which is cheap, then by the message."""
 
     def by_unit(unit: Unit) -> bool:
-        """Whether the unit's tag hash may match; true may still be wrong."""
+        """Tell whether the unit's tag hash may match; true may still be wrong."""
 
     def by_content(properties: Mapping[str, str], body: memoryview) -> bool:
-        """Whether the message matches; asked only where C{needs_content} is true."""
+        """Tell whether the message matches; asked only where C{needs_content} is true."""
 
     def needs_content() -> bool:
-        """Whether C{by_content} has to be asked at all."""
+        """Tell whether C{by_content} has to be asked at all."""
 
     def hashes() -> frozenset[int] | None:
         """The tag hashes that C{by_unit} lets in, C{None} where it lets in all: lets a reader test units in bulk."""
@@ -111,7 +111,7 @@ class IMessageFilter(Interface):
 
 class IQueue(Interface):
     """
-    What a CommitLog appends to: a sequence of units that lead to records; a record may be in several of them.
+    A queue that a CommitLog appends to: a sequence of units that lead to records; a record may be in several queues.
 
     Called on the reactor thread, for each append.
     """
@@ -248,7 +248,9 @@ class IMessageStore(Interface):
         """Store timestamps of the messages at (topic, queue id, logical offset); -1 where there is none."""
 
     def is_far_back(topic: str, queue_id: int, offset: int) -> bool:
-        """Whether the message at this logical offset is "on disk": further behind the log's end than memory holds."""
+        """
+        Tell whether the message at this logical offset is "on disk": further behind the log's end than memory holds.
+        """
 
     def units(topic: str, queue_id: int, offset: int, count: int) -> list[Unit]:
         """At most C{count} units of a queue from a logical offset, fewer at its end; never waits for the disk long."""

@@ -79,7 +79,7 @@ class MessageReader:
         self._complained: set[QueueKey] = set()
 
     def is_far_back(self, offset: int) -> bool:
-        """Whether what lies at a physical offset counts as "on disk"."""
+        """Tell whether the record at a physical offset counts as "on disk"."""
         return self._commitlog.end - offset > self._memory
 
     # -- what is asked for -------------------------------------------------------------------------------------

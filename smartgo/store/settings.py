@@ -77,5 +77,5 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dispatches_after_flush(self) -> bool:
-        """Whether readers see only what a power loss cannot take back (reliability D6)."""
+        """Tell whether readers see only records that a power loss cannot take back (reliability D6)."""
         return self.sync_flush if self.dispatch_after_flush is None else self.dispatch_after_flush

@@ -1,5 +1,5 @@
 """
-What files a store directory has, and whether they can be worked with. Nothing is changed here.
+The files of a store directory, and the check that a store can open them. Nothing is changed here.
 
 A file of a foreign name, or a log file of a length that the others do not have, is an error that names it (reliability
 S15): it may be of a newer RocketMQ, or of other settings. Two things are no errors. At the tail of a log that was not
@@ -70,7 +70,7 @@ class StoreLayout:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no log file."""
+        """Tell whether there is no log file."""
         return not self.log_files.files
 
     # -- the log -----------------------------------------------------------------------------------------------

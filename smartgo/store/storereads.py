@@ -1,4 +1,4 @@
-"""What is read of an open store: messages by queue, by key and by time, and the log as bytes."""
+"""Reading of an open store: messages by queue, by key and by time, and the log as bytes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ class AdvertisedAddress:
             raise SettingError(f"brokerIP1={host}: no such host") from None
 
     def settled(self) -> dict[str, str]:
-        """What became of settings that were left open, and what tools ask for by RocketMQ's names alone."""
+        """
+        Return the addresses that were chosen for settings left open, and the facts that tools ask for by RocketMQ's
+        names.
+        """
         return {
             "brokerIP1": self.address.rpartition(":")[0],
             "brokerIP2": self.ha_address.rpartition(":")[0],

@@ -1,5 +1,5 @@
 """
-Whether this broker may serve as the master of its name, by what the registries say (reliability H6). Without any I/O.
+The lease on a master's name: may this broker serve as master, by the registries' answers (reliability H6). Sans I/O.
 
 Our registries keep a name for the master that registered it, until it leaves, its connection has ended for 10 s, or
 120 s of silence are over, and refuse everybody else. RocketMQ's never refuse. From their words follows::
@@ -33,7 +33,7 @@ GRACE_TIME: Final = 10.0
 
 
 class LeaseState(Enum):
-    """Whether messages are taken."""
+    """The states of the lease; only C{SERVING} accepts messages."""
 
     ASKING = "asking the registries whether another broker has the name"
     SERVING = "serving"

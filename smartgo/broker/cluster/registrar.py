@@ -122,7 +122,7 @@ class Registrar(Service):
 
     @property
     def without_us(self) -> int:
-        """How many registries did not take our last registration."""
+        """The number of registries that did not accept the last registration."""
         return sum(one.up is False for one in self._registries.values())
 
     def register(self) -> Deferred[int]:

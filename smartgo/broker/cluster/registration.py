@@ -1,5 +1,5 @@
 """
-What a broker says to registries: the requests, and the topic tables in them (docs/spec/broker#registration).
+The requests of a broker to registries, and the topic tables in them (docs/spec/broker#registration).
 
 A registry takes topics over only where the DataVersion differs from the last one it saw. An increment (only what
 changed) therefore must not carry the table's own version: a registry that missed an earlier increment, or was
@@ -28,7 +28,7 @@ MASTER = 0
 
 
 class Identity(NamedTuple):
-    """How a broker calls itself."""
+    """The name, cluster, id and addresses under which a broker registers."""
 
     cluster: str
     name: str

@@ -1,4 +1,4 @@
-"""What a broker remembers of each registry, of a round of registrations, and of connections to registries."""
+"""The broker's records of each registry, of a round of registrations, and of connections to registries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Registered(NamedTuple):
 
 
 class RegistryState:
-    """What is known about one registry."""
+    """The broker's record of one registry."""
 
     __slots__ = ("failures", "lease", "lock", "names", "retry", "unreadable", "up", "waiting")
 

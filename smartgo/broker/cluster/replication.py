@@ -1,5 +1,5 @@
 """
-What replication adds to a broker: to a master the port for slaves, to a slave whom it follows.
+The replication services of a broker: a master's port for slaves, and a slave's connection to its master.
 
 Rules: docs/spec/ha, reliability H5, X6.
 """

@@ -1,4 +1,4 @@
-"""How a broker stands to its slaves or its master, and what it asks of its replication."""
+"""The replication state of a broker, and the interface to its replication."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartgo.remoting.interfaces import IRequestProcessor
 
 
 class Replicated(NamedTuple):
-    """How a broker stands to others of its name, for administrators."""
+    """The state of a broker's replication, for administrators."""
 
     role: str
     """C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}."""
@@ -64,13 +64,13 @@ def replication_info(now: Replicated, end: int) -> dict[str, str]:
 
 
 class Replication(Protocol):
-    """What a broker does with the replication of a master or of a slave."""
+    """The broker's calls to the replication of a master or of a slave."""
 
     processors: Sequence[IRequestProcessor]
 
     @property
     def is_without_master(self) -> bool:
-        """Whether this is a slave that follows no master just now."""
+        """Tell whether this is a slave that follows no master at the moment."""
 
     def open(self) -> Deferred[None]:
         """Begin, once the store is open."""

@@ -1,1 +1,1 @@
-"""What a broker counts: totals, rates, statistics of queues, and its runtime information."""
+"""The broker's counters: totals, rates, statistics of queues, and its runtime information."""

@@ -1,5 +1,5 @@
 """
-What came into single queues lately, by the names of RocketMQ's statistics: QUEUE_PUT_NUMS and QUEUE_PUT_SIZE.
+Recent arrivals in single queues, by the names of RocketMQ's statistics: QUEUE_PUT_NUMS and QUEUE_PUT_SIZE.
 
 What a group got of a queue (QUEUE_GET_NUMS) is counted as it goes, by L{smartgo.broker.figures.stats}. Nothing is
 counted for what came in: the store knows when the messages of a queue were stored, so a question costs a few searches
@@ -32,7 +32,7 @@ class QueueStats:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Whether a statistics item is one of these."""
+        """Tell whether C{name} is a statistics item of queues."""
         return name in ("QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE")
 
     async def counted(self, name: str, key: str) -> Counted | None:

@@ -19,7 +19,7 @@ _EMPTY = array("q", [0]) * _END
 
 
 class Window(NamedTuple):
-    """What was counted in the last minute, hour or day, or since the counting began if that is later."""
+    """The count of the last minute, hour or day, or since the counting began if that is later."""
 
     sum: int
     tps: float
@@ -240,7 +240,7 @@ class Mornings:
             ring.turn(slot)
 
     def nums(self, now: float) -> Windows:
-        """What was added in the last minute, hour and day."""
+        """Return the counts of the last minute, hour and day."""
         self.settle(int(now) // SLOT)
         return self._ring.windows(now)
 

@@ -1,4 +1,4 @@
-"""What the runtime information (28) and the metrics tell of a broker's store and replication."""
+"""The entries of the runtime information (28), and of the metrics, about a broker's store and replication."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What passed through the broker: totals, rates, and flows by topic and by group (see L{smartgo.broker.figures.rates}).
+The broker's traffic: totals, rates, and flows by topic and by group (see L{smartgo.broker.figures.rates}).
 
 Names and windows are those that C{mqadmin} and the dashboard read (docs/spec/broker#statistics).
 """
@@ -252,21 +252,21 @@ class BrokerStats:
 
     @property
     def flow_counts(self) -> tuple[int, int, int]:
-        """How many topics were stored into, and pairs of topic and group given out and sent back."""
+        """The numbers of topics stored into, and of pairs of topic and group given out and sent back."""
         return len(self._puts), len(self._gets), len(self._back)
 
     def put_totals(self) -> Iterator[Total]:
-        """What was stored, by topic."""
+        """Return the totals of stored messages, by topic."""
         for topic, flow in self._puts.items():
             yield self._total(topic, "", flow)
 
     def got_totals(self) -> Iterator[Total]:
-        """What was given out, by topic and group."""
+        """Return the totals of messages given out, by topic and group."""
         for (topic, group), flow in self._gets.items():
             yield self._total(topic, group, flow)
 
     def back_totals(self) -> Iterator[Total]:
-        """What was sent back, by topic and group."""
+        """Return the totals of messages sent back, by topic and group."""
         for (topic, group), flow in self._back.items():
             yield self._total(topic, group, flow)
 
@@ -280,7 +280,7 @@ class BrokerStats:
         return self._put_rate.over(10, now), self._got_rate.over(10, now)
 
     def runtime(self) -> dict[str, str]:
-        """What runtime information (28) says about traffic."""
+        """Return the entries of the runtime information (28) about traffic."""
         now = self._seconds()
         self._tick()
         seconds = int(now - self.began)

@@ -1,5 +1,5 @@
 """
-What a slave refuses because it would store a message: L{SLAVE_TAKES_NO_MESSAGES}.
+The refusal of requests that would store a message on a slave: L{SLAVE_TAKES_NO_MESSAGES}.
 
 Rules: docs/spec/ha#roles, reliability H5.
 """

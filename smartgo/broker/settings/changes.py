@@ -1,5 +1,5 @@
 """
-What was changed while the broker ran: a record of it, and what of it is kept over a restart. Sans I/O.
+Changes of settings while the broker runs: their record, and the part of it that survives a restart. Sans I/O.
 
 Both stand in one file, C{config/changedSettings.json} of the store: a change and its record are written at once.
 """

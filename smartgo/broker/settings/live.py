@@ -94,7 +94,7 @@ class LiveSettings:
 
     @property
     def configuration(self) -> Configuration:
-        """What is in force, origins included; every change replaces it."""
+        """The configuration in force, origins included; every change replaces the object."""
         return self.current.configuration
 
     @property
@@ -104,7 +104,7 @@ class LiveSettings:
 
     @property
     def history(self) -> list[Change]:
-        """What was changed, the oldest first."""
+        """The recorded changes, oldest first."""
         return list(self._changes.history)
 
     def shown(self, paths: bool = True) -> Iterator[tuple[str, str]]:

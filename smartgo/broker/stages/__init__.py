@@ -1,1 +1,1 @@
-"""What may happen to a message between its request and the log, a module a stage."""
+"""The stages of a message between its request and the log, one module each."""

@@ -236,7 +236,7 @@ def read_progress(file: TableFile) -> dict[int, int]:
 
 class DelayProgress:
     """
-    How far each level has been delivered, kept in RocketMQ's C{delayOffset.json}.
+    The delivery offset of each delay level, kept in RocketMQ's C{delayOffset.json}.
 
     An offset is saved only once everything it passed is on the disk: saved before, a power failure would lose the
     delivered copy of a message that nobody delivers again. What was delivered and not saved is delivered again after a

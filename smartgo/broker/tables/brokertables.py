@@ -1,4 +1,4 @@
-"""What a broker keeps beside the message store: its tables, who is connected, and what works on the store."""
+"""The broker's state beside the message store: its tables, connected clients, and the work on the store."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BrokerTables:
 
 
 class StoreWork:
-    """What a broker does with its open store besides answering requests."""
+    """The broker's background work on its open store."""
 
     def __init__(
         self,

@@ -141,7 +141,7 @@ class ConsumerTable:
         return sorted(name for name, group in self._groups.items() if topic in group.subscriptions)
 
     def subscribes(self, group: str, topic: str) -> bool:
-        """Whether a group that has members subscribes to a topic."""
+        """Tell whether a group that has members subscribes to a topic."""
         known = self._groups.get(group)
         return known is not None and topic in known.subscriptions
 

@@ -1,4 +1,4 @@
-"""How many consumer groups there may be, and how many one address may bring about (reliability L18)."""
+"""Limits on the number of consumer groups: in all, and created from one address (reliability L18)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GroupRoom:
         self._by_source[source] = had + 1
 
     def _admits(self, administrator: IPeer, count: int) -> bool:
-        """Whether an address may create so many now, all or none."""
+        """Tell whether an address may create C{count} groups now, all or none."""
         rate = self._administrators
         return count <= rate.burst and rate.take(source_of(administrator.address), self._clock.seconds(), count)
 

@@ -110,7 +110,7 @@ class GroupTable:
 
     @property
     def auto_create(self) -> bool:
-        """Whether the first use of a group creates it."""
+        """Tell whether the first use of a group creates it."""
         return self._settings.broker.auto_create_subscription_group
 
     def __contains__(self, name: object) -> bool:

@@ -166,7 +166,7 @@ class LongPollTable:
         self.count = 0
 
     def _limit(self) -> int:
-        """How many pulls may be held in all."""
+        """Return the maximum number of held pulls."""
         return self._settings.limits.max_held_pulls
 
     def hold(

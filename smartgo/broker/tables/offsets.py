@@ -90,7 +90,7 @@ class OffsetTable:
 
     @property
     def changes(self) -> int:
-        """How often the table has changed."""
+        """The number of changes of the table."""
         return self._saving.generation
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -49,11 +49,11 @@ class Shares:
         self._taken: dict[str, int] = {}
 
     def of(self, source: str) -> int:
-        """How many entries somebody has."""
+        """Return the number of entries of one source."""
         return self._taken.get(source, 0)
 
     def room(self, source: str) -> int:
-        """How many entries somebody may add now."""
+        """Return the number of entries that one source may add now."""
         return max(0, (self._limit() - self.total - self.of(source) + 1) // 2)
 
     def take(self, source: str, count: int = 1, own: int = 0) -> bool:

@@ -1,5 +1,5 @@
 """
-How many topics there may be, and how many one address may bring about (reliability L18).
+Limits on the number of topics: in all, and created from one address (reliability L18).
 
 Topics of sends, topics of administrators, and retry and dead letter topics are counted apart: none of them takes the
 room of another.
@@ -48,12 +48,12 @@ class TopicRoom:
 
     @property
     def limit(self) -> int:
-        """How many topics sends may create, and administrators as many again."""
+        """The number of topics that sends may create; administrators may create the same number in addition."""
         return self._settings.limits.max_topics
 
     @property
     def group_limit(self) -> int:
-        """How many retry and dead letter topics there may be."""
+        """The maximum number of retry and dead letter topics."""
         return 2 * self._settings.limits.max_groups
 
     def count(self, topic: str, by: int) -> None:
@@ -89,7 +89,7 @@ class TopicRoom:
             raise RequestRefused(f"topic[{topic}] is not created: more than {self.group_limit} topics of groups")
 
     def _admits(self, administrator: IPeer, count: int) -> bool:
-        """Whether an address may create so many now, all or none."""
+        """Tell whether an address may create C{count} topics now, all or none."""
         rate = self._administrators
         return count <= rate.burst and rate.take(source_of(administrator.address), self._clock.seconds(), count)
 

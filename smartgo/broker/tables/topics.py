@@ -88,12 +88,14 @@ class TopicTable:
 
     @property
     def queue_limit(self) -> int:
-        """How many queues a topic may have."""
+        """The maximum number of queues of a topic."""
         return self._settings.limits.max_queues_per_topic
 
     @property
     def default_queues(self) -> int:
-        """How many queues the template topic has, and a topic that is re-created from what the store has."""
+        """
+        The number of queues of the template topic, and of a topic that is re-created from the files of its queues.
+        """
         return self._settings.broker.default_topic_queue_nums
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class TopicTable:
         return sorted(self._system)
 
     def is_system(self, name: str) -> bool:
-        """Whether no client may create, change or delete this topic (B6)."""
+        """Tell whether a topic may not be created, changed or deleted by any client (B6)."""
         return name in self._system or is_system(name)
 
     def wrapper(self, only: Collection[str] | None = None) -> TopicConfigSerializeWrapper:

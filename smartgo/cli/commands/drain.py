@@ -46,7 +46,7 @@ class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class RemainingWork(msgspec.Struct, frozen=True):
     """
-    What a broker still has to deliver at one moment.
+    The work that a broker still has at one moment.
 
     @ivar lags: lag by group, without the ignored groups.
     @ivar delayed: delayed messages that are not due yet.

@@ -1,1 +1,1 @@
-"""What several subcommands use: sessions, output, progress, a local cluster, the offline check of a store."""
+"""The shared parts of subcommands: sessions, output, progress, a local cluster, the offline check of a store."""

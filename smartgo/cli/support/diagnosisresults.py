@@ -29,7 +29,7 @@ _VERDICTS: Final[Mapping[Severity, str]] = {"note": NOTE, "warning": WARNING, "c
 
 class DiagnosisFinding(msgspec.Struct, frozen=True):
     """
-    What one check found.
+    The result of one check.
 
     @ivar verdict: L{OK}, L{NOTE}, L{WARNING} or L{PROBLEM}.
     @ivar subject: the broker, group, registry or machine.

@@ -68,7 +68,7 @@ class NodePlan(NamedTuple):
 
     @property
     def log(self) -> str:
-        """Its log file."""
+        """The path of the node's log file."""
         return posixpath.join(self.folder, f"{self.name}.log")
 
     def arguments(self, config: str) -> list[str]:

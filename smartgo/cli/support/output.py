@@ -1,5 +1,5 @@
 """
-How commands print: tables for people, JSON, JSON lines or YAML for programs.
+The output of commands: tables for people; JSON, JSON lines or YAML for programs.
 
 Programs read the fields of the printed values by name; a table shows some of them as text. Where standard output is no
 terminal, tables are as wide as they need to be.

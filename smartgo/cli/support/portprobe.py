@@ -24,7 +24,7 @@ _ENOUGH: Final = 9  # bytes of a frame's head
 
 
 class PortReply(StrEnum):
-    """What a port does when it is probed."""
+    """The reply of a port to a probe."""
 
     REFUSED = "refuses connections"
     HTTP2 = "speaks HTTP/2, as gRPC does"

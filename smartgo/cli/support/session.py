@@ -1,4 +1,4 @@
-"""What the commands that use a cluster share: connection options, a client, and confirmation prompts."""
+"""Shared parts of the commands that use a cluster: connection options, a client, and confirmation prompts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def do(work: Work, endless: bool = False) -> None:
 
 class ClusterSession:
     """
-    What a running command uses: the environment, the connection settings, and a client of the cluster.
+    The tools of a running command: the environment, the connection settings, and a client of the cluster.
 
     @ivar client: a client of the cluster; C{admin} its administration.
     """

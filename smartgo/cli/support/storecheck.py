@@ -52,7 +52,7 @@ class StoreFinding(msgspec.Struct, frozen=True):
 
 class StoreCheckResult(msgspec.Struct, kw_only=True):
     """
-    What was checked and found.
+    The result of checking a store.
 
     @ivar begin: the physical offset of the first record; C{end}: after the last.
     @ivar clean: the store was closed cleanly and not opened since.

@@ -1,4 +1,4 @@
-"""How orders and questions reach registries and brokers, and how the answers of several are put together."""
+"""Requests of an administrator to registries and brokers, and the merging of several answers into one."""
 
 from __future__ import annotations
 

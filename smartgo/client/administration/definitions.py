@@ -75,7 +75,7 @@ class Step(NamedTuple):
 
     @property
     def due(self) -> bool:
-        """Whether there is something to write."""
+        """Tell whether the step has something to write."""
         return self.item.outcome in _DONE
 
 
@@ -259,12 +259,12 @@ def _order_step(
 
 
 def _parts(order: str) -> list[str]:
-    """What an order setting says of each broker."""
+    """Return the part of an order setting about each broker."""
     return order.rstrip(";").split(";") if order else []
 
 
 def _malformed(order: str) -> str:
-    """What in an order setting no client could read; empty where there is no such thing."""
+    """Return why no client could read an order setting; empty if clients can read it."""
     for part in _parts(order):
         broker, _, count = part.partition(":")
         if not broker or not count.isdecimal() or len(count) > _DIGITS:

@@ -1,5 +1,5 @@
 """
-What groups made of a message, and having one of their members consume it.
+The deliveries of a message to groups, and its consumption by a chosen member of a group.
 
 Source: C{tools/admin/DefaultMQAdminExtImpl.java} (C{messageTrackDetail}, C{consumeMessageDirectly}).
 """

@@ -1,1 +1,1 @@
-"""What producers and consumers are built of; applications import from L{smartgo} alone."""
+"""The building blocks of producers and consumers; applications import from L{smartgo} alone."""

@@ -1,5 +1,5 @@
 """
-What a client answers brokers: 40 (members changed), 220 (reset offsets), 307 (tell about yourself), 309 (consume this
+The client's answers to brokers: 40 (members changed), 220 (reset offsets), 307 (running information), 309 (consume a
 message).
 """
 

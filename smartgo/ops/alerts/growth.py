@@ -63,7 +63,7 @@ class Growth:
 
 class Arrivals:
     """
-    How many of something came since the first look, where each broker counts for itself what it has of a subject.
+    The increase of counters since the first observation, where each broker counts separately.
 
     A broker that leaves and comes back brings only what came to it meanwhile; one that is new brings nothing.
     """

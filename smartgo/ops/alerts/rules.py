@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 
     @property
     def adjustable(self) -> bool:
-        """Whether another threshold makes sense."""
+        """Tell whether the rule has a threshold that may be changed."""
         return self.unit != "state"
 
     def value_text(self, value: float) -> str:

@@ -84,7 +84,7 @@ class Silence(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RuleAdjustment(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an operator set of a rule; C{None}: as the table has it."""
+    """An operator's adjustment of a rule; C{None}: as in the table of rules."""
 
     threshold: float | None = None
     seconds: float | None = None
@@ -92,7 +92,7 @@ class RuleAdjustment(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
 
 class SavedAlerts(msgspec.Struct, rename="camel"):
-    """What survives a restart."""
+    """The alerts that survive a restart."""
 
     firing: list[Alert]
     history: list[PastAlert]
@@ -101,7 +101,7 @@ class SavedAlerts(msgspec.Struct, rename="camel"):
 
 
 class OperatorSettings(NamedTuple):
-    """What operators set: silences, and adjusted rules."""
+    """The settings of operators: silences, and adjusted rules."""
 
     silences: list[Silence]
     adjusted: dict[str, RuleAdjustment]
@@ -320,7 +320,7 @@ class AlertTable:
 
     @property
     def operator_settings(self) -> OperatorSettings:
-        """What operators set, for L{take}."""
+        """The settings of operators, for L{take}."""
         return OperatorSettings(self._silences, dict(self._adjusted))
 
     def take(self, operator_settings: OperatorSettings) -> None:

@@ -39,7 +39,7 @@ _QUEUES_LOOKED_AT: Final = 8  # of one group and topic, for how long the oldest 
 
 class Lag:
     """
-    How far one group is behind in one topic.
+    The lag of one group in one topic.
 
     @ivar messages: over all queues.
     @ivar waiting: the queues with messages not yet consumed, with the offset of the first one each.

@@ -1,4 +1,4 @@
-"""What C{/metrics} shows of a process: its broker, its registry, its reactor (C{docs/metrics.rst})."""
+"""The metrics of a process at C{/metrics}: of its broker, its registry, its reactor (C{docs/metrics.rst})."""
 
 from __future__ import annotations
 

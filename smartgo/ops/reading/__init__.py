@@ -1,1 +1,1 @@
-"""What resources read from the cluster and its messages, without any HTTP."""
+"""Reading of clusters and messages for the resources, without any HTTP."""

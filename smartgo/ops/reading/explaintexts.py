@@ -1,5 +1,5 @@
 """
-What explanations say: sentences in English by code, with {blanks} that values fill.
+The texts of explanations: sentences in English by code, with {blanks} that values fill.
 
 Who shows them in another language has sentences of the same codes and blanks. The console's tables have, under C{said.}
 and the code, and a test says so.

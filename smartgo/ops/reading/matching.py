@@ -16,7 +16,7 @@ Test = Callable[[FoundMessage], bool]
 @dataclass(frozen=True, kw_only=True)
 class FilterTerms:
     """
-    What a message must have; a term that is empty, or 0, asks for nothing.
+    The conditions that a message must meet; one that is empty, or 0, is met by every message.
 
     @ivar tag: one, or several with C{||} between them.
     @ivar key: a whole one.

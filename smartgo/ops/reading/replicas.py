@@ -56,7 +56,10 @@ def slaves_of(runtime: Mapping[str, str]) -> list[SlaveRow]:
 
 
 def following_of(runtime: Mapping[str, str]) -> FollowingRow | None:
-    """How a broker follows, as it tells; C{None} for a master, and for RocketMQ's, which do not tell."""
+    """
+    Return the replication state that a slave reports; C{None} for a master, and for RocketMQ's slaves, which report
+    none.
+    """
     state = runtime.get("haState")
     if state is None:
         return None

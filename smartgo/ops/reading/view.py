@@ -146,7 +146,7 @@ class GroupEntry:
 
 
 class _View:
-    """What both views find in their lists."""
+    """The lists that both views read."""
 
     topics: Source[dict[str, TopicEntry]]
     groups: Source[dict[str, GroupEntry]]

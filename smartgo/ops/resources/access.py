@@ -28,7 +28,7 @@ LoginCode = Annotated[str, Meta(max_length=256, description="The one-time code o
 
 
 class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How to log in: either C{token} or C{code}."""
+    """The credentials of a login: either C{token} or C{code}."""
 
     token: LoginToken = ""
     code: LoginCode = ""

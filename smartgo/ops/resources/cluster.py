@@ -112,20 +112,20 @@ class ClusterTotals(Partial, rename="camel"):
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Whether producers may use a broker."""
+    """Permission of producers to use a broker."""
 
     writable: bool
 
 
 class Affected(msgspec.Struct, rename="camel"):
-    """How many topics were affected."""
+    """Number of affected topics."""
 
     topics: int
 
 
 class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    What to clean up.
+    Files or queues to clean up.
 
     C{queues}: queue entries whose messages were removed; C{topics}: queues of deleted topics; C{log}: expired log
     files.

@@ -1,5 +1,5 @@
 """
-What is for debugging: stacks, and what fills the memory. Off unless C{opsDebug} says so, and then for admins on this
+Resources for debugging: stacks, and the contents of memory. Off unless C{opsDebug} is on, and then for admins on this
 machine alone (reliability X13).
 """
 

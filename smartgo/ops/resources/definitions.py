@@ -29,7 +29,7 @@ DefinitionsNamespaces = Annotated[
 
 
 class DefinitionsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to export."""
+    """Definitions to export."""
 
     q: DefinitionsPart = ""
     namespace: DefinitionsNamespaces = []
@@ -42,7 +42,7 @@ GivenDefinitions = Annotated[dict[str, Any], Meta(extra_json_schema=_ITSELF)]
 
 class DefinitionsOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    What to import, and where.
+    Definitions to import, and the brokers to import them into.
 
     @ivar definitions: as C{GET /definitions} returns them.
     @ivar brokers: topics and groups go to these; null: to those that they are of.

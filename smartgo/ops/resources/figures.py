@@ -29,7 +29,7 @@ EventsGroup = Annotated[list[GroupName], Meta(max_length=_WANTED, description="I
 
 
 class EventsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What to stream besides brokers."""
+    """Additional subjects of the stream, besides brokers."""
 
     topic: EventsTopic = []
     group: EventsGroup = []

@@ -119,7 +119,7 @@ DeleteGroupTopics = Annotated[
 
 
 class DeleteGroupQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What to delete along with the group."""
+    """Data to delete along with the group."""
 
     positions: DeleteGroupPositions = True
     topics: DeleteGroupTopics = True

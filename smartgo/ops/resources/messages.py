@@ -129,7 +129,7 @@ ResendOrderTopic = Annotated[
 
 
 class ResendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How to send a copy."""
+    """Destination and properties of the copy."""
 
     topic: ResendOrderTopic = ""
     dry_run: bool = False

@@ -58,7 +58,7 @@ class Mending(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_onl
 
 
 class LetterOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """How to resend one dead letter."""
+    """Options for resending one dead letter."""
 
     to: To = "group"
     mend: Mending | None = None

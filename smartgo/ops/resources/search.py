@@ -48,7 +48,7 @@ SearchOrderScan = Annotated[int, Meta(ge=1, le=1_000_000, description="Stop afte
 
 class SearchOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    What to search for.
+    Conditions and limits of a search.
 
     With C{key}, C{uniqueKey} or C{offsetId} (one of them) the brokers' indexes are searched; otherwise the topic is
     read from C{fromMs} to C{untilMs}. The other filters apply to the messages found.

@@ -30,7 +30,7 @@ _TOGETHER: Final = 32
 
 
 class FoundQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """How many messages to export."""
+    """Limit on the number of exported messages."""
 
     limit: ExportLimit = 100_000
 

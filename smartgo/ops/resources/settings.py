@@ -39,7 +39,7 @@ class SettingChanges(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
 
 class Undo(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    How to undo a change.
+    Options for undoing a change.
 
     @ivar dry_run: only report what would be changed.
     """

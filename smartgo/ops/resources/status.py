@@ -20,13 +20,13 @@ _REST: Final = 10  # times as long as metrics took, they are shown again
 
 
 class Health(msgspec.Struct, rename="camel"):
-    """Whether the process is up."""
+    """Liveness of the process."""
 
     status: str
 
 
 class Readiness(msgspec.Struct, rename="camel"):
-    """Whether the process is ready; C{checks} are shown only with the scope read."""
+    """Readiness of the process; C{checks} are shown only with the scope read."""
 
     ready: bool
     checks: list[PartState]

@@ -90,7 +90,7 @@ TailRate = Annotated[int, Meta(ge=1, le=100, description="The most messages per 
 
 
 class TailQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to follow; with C{queueId} only this queue of each broker."""
+    """Messages to follow; with C{queueId} only this queue of each broker."""
 
     topic: TopicName
     broker: OptionalBroker = ""

@@ -28,7 +28,7 @@ _PORTS: Final = {True: 443, False: 80}
 
 
 class RequestCredentials(NamedTuple):
-    """What a request shows of where it comes from and who sent it."""
+    """The origin and the credentials of a request."""
 
     changes: bool
     """Whether anything may be changed: no GET or HEAD."""
@@ -204,7 +204,7 @@ class RequestGuard:
         raise Problem(403, f"this needs the scope {scope}", "scope-missing")
 
     def still(self, principal: Principal) -> bool:
-        """Whether somebody who was let in would be let in again: neither session nor token has ended meanwhile."""
+        """Tell whether a principal would be admitted again: neither its session nor its token has ended."""
         if principal.session:
             return self._sessions.lasts(principal.session)
         if principal.token:

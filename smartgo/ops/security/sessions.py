@@ -109,7 +109,7 @@ class SessionTable:
         return self._sessions.get(key)
 
     def lasts(self, key: str) -> bool:
-        """Whether a session, by its hash, has not ended, nor its token."""
+        """Tell whether a session, given by its hash, is still valid, and so is its token."""
         session = self._sessions.get(key)
         return session is not None and session.ends >= self._env.clock.seconds() and self._still(session)
 

@@ -104,7 +104,7 @@ class TokenTable:
 
     @property
     def any(self) -> bool:
-        """Whether a token exists: then every request needs one."""
+        """Tell whether a token exists: then every request needs one."""
         return bool(self._configured or self._saved)
 
     def all(self) -> list[Token]:

@@ -93,7 +93,7 @@ class RestApplication:
     # -- what the site needs -----------------------------------------------------------------------------------
 
     def body_limit(self, method: bytes, url: bytes) -> int:
-        """How many bytes the body of a request may have."""
+        """Return the maximum size of a request's body in bytes."""
         path = url.partition(b"?")[0].decode("latin-1")
         for pattern, limit in self._long_bodies.items():
             if _matches(pattern, path):

@@ -29,11 +29,11 @@ class CountedConnection(Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Whether a request of it is being served."""
+        """Tell whether a request of this connection is being served."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether a part of a request is there."""
+        """Tell whether part of a request has arrived."""
 
     def abort(self) -> None:
         """Close the connection at once."""

@@ -202,7 +202,7 @@ class JobTable:
         job.ended_at = self._env.clock.seconds()
 
     def _stopped(self, job: RestJob) -> None:
-        """It was cancelled: because somebody wanted that, or because it took too long."""
+        """Set the state of a cancelled job: cancelled by somebody, or failed because it took too long."""
         job.state = "failed" if job.out_of_time else "cancelled"
         if job.out_of_time:
             job.error = Problem(504, f"the job did not end within {SECONDS / 3600:g} h and was stopped", "job-too-long")

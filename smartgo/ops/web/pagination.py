@@ -44,7 +44,7 @@ Sort = Annotated[
 
 
 class ListQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What any list may be asked for; lists add their own filters."""
+    """The query parameters of every list; lists add their own filters."""
 
     limit: Limit = 50
     cursor: Cursor = ""

@@ -20,7 +20,7 @@ def read_path(kind: type[msgspec.Struct] | None, values: Mapping[str, str]) -> A
 
 
 class QuerySchema:
-    """How the query of one route is read."""
+    """The query schema of one route."""
 
     def __init__(self, kind: type[msgspec.Struct] | None) -> None:
         """@param kind: the struct of its parameters; C{None} where it takes none."""

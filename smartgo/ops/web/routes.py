@@ -140,7 +140,7 @@ class RestRoute(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether it changes anything."""
+        """Tell whether requests of this route change anything."""
         return self.method != "GET"
 
 

@@ -192,7 +192,7 @@ class Channel(ChannelAdapter):
 
     @property
     def has_begun(self) -> bool:
-        """Whether a part of a request is there."""
+        """Tell whether part of a request has arrived."""
         return self._line_read or self.has_partial_line
 
     def requestDone(self, request: Any) -> None:

@@ -29,7 +29,7 @@ LIFETIME: Final = 3660.0
 
 
 class IStreamSource(Interface):
-    """What feeds a stream; called on the reactor thread."""
+    """A source of a stream's events; called on the reactor thread."""
 
     def started(stream: EventStream) -> None:
         """The client listens; C{stream.send} reaches it from now on, at once or later."""

@@ -18,7 +18,7 @@ class ChannelAdapter(HTTPChannel):
 
     @property
     def header_count(self) -> int:
-        """How many headers of the current request were received."""
+        """The number of headers received for the current request."""
         return int(self._receivedHeaderCount)
 
     @property
@@ -33,12 +33,12 @@ class ChannelAdapter(HTTPChannel):
 
     @property
     def is_served(self) -> bool:
-        """Whether a request of this connection is being served."""
+        """Tell whether a request of this connection is being served."""
         return bool(self._handlingRequest)
 
     @property
     def has_partial_line(self) -> bool:
-        """Whether bytes of a line without an end are there."""
+        """Tell whether part of a line, without its end, has arrived."""
         return bool(self._buffer)
 
     def bad_request(self) -> None:
@@ -54,12 +54,12 @@ class RequestAdapter(Request):
 
     @property
     def is_disconnected(self) -> bool:
-        """Whether the connection was lost before the request was answered."""
+        """Tell whether the connection was lost before the request was answered."""
         return bool(self._disconnected)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether an encoder for the answer is set."""
+        """Tell whether an encoder for the answer is set."""
         return self._encoder is not None
 
     def compress(self, encoder: Any) -> None:

@@ -20,7 +20,7 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Whether the members of a group share the messages or each get all of them."""
+    """The delivery mode of a group: its members share the messages, or each gets all of them."""
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
@@ -59,7 +59,7 @@ def _member(value: Any, members: tuple[Any, ...]) -> Any:
 
 class SubscriptionData(Body):
     """
-    What a group wants of one topic.
+    The subscription of a group to one topic.
 
     @ivar sub_string: the expression: C{*}, C{A || B}, or SQL92.
     @ivar code_set: the Java hashes of C{tags_set}; client-go's are of UTF-8 bytes and differ for other than ASCII tags.
@@ -123,7 +123,7 @@ class HeartbeatData(Body):
 
 
 class CheckClientBody(Body):
-    """Whether the broker would understand a subscription (46)."""
+    """A subscription to be checked by the broker (46)."""
 
     client_id: str = always("")
     group: str = always("")
@@ -164,7 +164,7 @@ class LockBatchResult(Body):
 
 
 class SubscriptionOfGroup(Body):
-    """What a connected group wants of a topic (345); no C{subscription_data} where it wants nothing of it."""
+    """The subscription of a connected group to a topic (345); no C{subscription_data} where there is none."""
 
     group: str = always("")
     topic: str | None = None
@@ -228,7 +228,7 @@ class ProducerTableInfo(Body):
 
 
 class ProcessQueueInfo(Body):
-    """What a consumer holds of one queue; offsets count messages, times are wall clock in ms."""
+    """The state of one queue at a consumer; offsets count messages, times are wall clock in ms."""
 
     commit_offset: Int64 = always(0)
     cached_msg_min_offset: Int64 = always(0)
@@ -247,7 +247,7 @@ class ProcessQueueInfo(Body):
 
 
 class ConsumeStatus(Body):
-    """How a consumer does with one topic: ms a pull or a message, and counts a second."""
+    """The rates of a consumer in one topic: ms a pull or a message, and counts a second."""
 
     pull_rt: Double = always(0.0, "pullRT")
     pull_tps: Double = always(0.0, "pullTPS")
@@ -259,7 +259,7 @@ class ConsumeStatus(Body):
 
 class ConsumerRunningInfo(Body):
     """
-    What a consumer tells about itself (307).
+    The running information of a consumer (307).
 
     @ivar properties: C{PROP_...} names of docs/spec/client#calls.
     @ivar mq_pop_table: 5.x, as is C{user_consumer_info}.
@@ -279,7 +279,7 @@ class ConsumerRunningInfo(Body):
 
 class ConsumeDirectlyResult(Body):
     """
-    How a consumer did with one message (309).
+    The result of consuming one message directly (309).
 
     @ivar consume_result: C{CR_SUCCESS}, C{CR_LATER}, C{CR_ROLLBACK}, C{CR_COMMIT}, C{CR_THROW_EXCEPTION} or
         C{CR_RETURN_NULL}.

@@ -78,7 +78,7 @@ class TopicStatsTable(Body):
 
 class OffsetWrapper(Body):
     """
-    How far a group is in one queue.
+    The offsets of a group in one queue.
 
     @ivar broker_offset: the queue's end.
     @ivar pull_offset: 5.x.
@@ -92,7 +92,7 @@ class OffsetWrapper(Body):
 
 
 class ConsumeStats(Body):
-    """How far a group is (208)."""
+    """The progress of a group (208)."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = always({})
     consume_tps: Double = always(0.0)
@@ -102,7 +102,7 @@ class ConsumeStats(Body):
 
 class ConsumeStatsList(Body):
     """
-    How far all groups of a broker are (317).
+    The progress of all groups of a broker (317).
 
     @ivar consume_stats_list: an entry a group: its name and its topics.
     @ivar total_diff: messages not yet consumed.
@@ -153,7 +153,7 @@ class GroupList(Body):
 
 
 class QueueTimeSpan(Body):
-    """How old the messages of one queue are; wall clock in ms."""
+    """The age of the messages of one queue; wall clock in ms."""
 
     message_queue: MessageQueue
     min_time_stamp: Int64 = always(0)
@@ -163,7 +163,7 @@ class QueueTimeSpan(Body):
 
 
 class ConsumeTimeSpans(Body):
-    """How old the messages are that a group reads (303)."""
+    """The age of the messages that a group reads (303)."""
 
     consume_time_span_set: list[QueueTimeSpan] = always([])
 

@@ -1,4 +1,4 @@
-"""What the registry answers: routes, the cluster, lists and values."""
+"""The answers of the registry: routes, the cluster, lists and values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What all JSON bodies have in common: how they are read leniently and written strictly.
+The common base of all JSON bodies: lenient reading and strict writing.
 
 Reading takes what fastjson and Go write: bare integer and object keys, null for an absent member, integers spelled as
 text, numbers for enum names, and SmartGo's other spellings. Writing gives compact standard JSON: wire names in camel

@@ -182,7 +182,7 @@ class ConsumerOffsetTable(Body):
 
 class DelayOffsetTable(Body):
     """
-    How far each delay level was delivered: C{delayOffset.json}, the answer to 45.
+    The delivery offsets of the delay levels: C{delayOffset.json}, the answer to 45.
 
     @ivar offset_table: level, offset in the queue of that level.
     """
@@ -209,7 +209,7 @@ class RegisteredTopics(Body):
 
 
 class RegisterBrokerBody(RegisteredTopics):
-    """What a broker registers (103)."""
+    """The registration of a broker (103)."""
 
     filter_server_list: list[str] = always([])
 

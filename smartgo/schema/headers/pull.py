@@ -39,7 +39,7 @@ class PullRequest(Header, gc=False, forbid_unknown_fields=True):
 
 class PullResponse(Header, gc=False):
     """
-    What a pull found, and where to go on.
+    The result of a pull, and the offset to go on from.
 
     @ivar suggest_which_broker_id: the broker of the set to ask next.
     @ivar next_begin_offset: the offset to ask for next; C{min_offset} and C{max_offset} bound the queue.

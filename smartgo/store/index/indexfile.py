@@ -64,12 +64,12 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next key needs another file."""
+        """Tell whether the next key needs another file."""
         return self._geometry.is_full(self.header.index_count)
 
     @property
     def room(self) -> int:
-        """How many keys can be put now."""
+        """The number of keys that can be put now."""
         return max(0, min(self.ready, self._geometry.entries) - self.header.index_count)
 
     def wants_room(self, size: int) -> bool:

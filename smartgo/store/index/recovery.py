@@ -1,5 +1,5 @@
 """
-What of the index counts when a store is opened, and where it is to be gone on with.
+Recovery of the index: the files that are kept when a store is opened, and the offset to continue from.
 
 The index is made from the log (reliability S10), so whatever may be wrong with a file is no error: it goes, those after
 it too, and the keys are made anew from where the last good file ends. A file goes when it is of another size or its
@@ -50,7 +50,7 @@ class KeptIndex(NamedTuple):
 
 class KnownIndex(NamedTuple):
     """
-    What the last checkpoint says about the index.
+    The facts about the index in the last checkpoint.
 
     @ivar clean: the store was closed in order.
     @ivar indexed: physical offset of a record: the keys of all before it are in full files on the disk; after a clean

@@ -1,4 +1,4 @@
-"""What lies behind the end of a log when its store is opened: saved in C{quarantine/}, and taken out of the log."""
+"""The quarantine: bytes behind the end of a log, saved in C{quarantine/} and removed from the log at the opening."""
 
 from __future__ import annotations
 

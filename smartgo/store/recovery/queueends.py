@@ -1,5 +1,5 @@
 """
-How far a queue goes that was not closed in order: its units against the records that they lead to.
+The end of a queue that was not closed in order: its units checked against the records that they lead to.
 
 The units below a checkpoint are durable and in order, so the last of them is found by bisection. That one, and the
 first of each file, must lead to the records they were made for.

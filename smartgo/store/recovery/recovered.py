@@ -1,4 +1,4 @@
-"""What recovery hands to a store that opens."""
+"""The results of recovery for a store that opens."""
 
 from __future__ import annotations
 
