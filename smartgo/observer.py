@@ -19,6 +19,9 @@ class Waiters(Generic[T]):
     def __init__(self) -> None:
         self._waiting: list[Deferred[T]] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
     def wait(self) -> Deferred[T]:
         """Return a Deferred that fires the next time the event happens. Cancelling it disturbs nobody."""
         waiter: Deferred[T] = Deferred(self._forget)

@@ -16,7 +16,9 @@ class WaitersTests(SynchronousTestCase):
         """Each hears of the next time alone; who waits afterwards waits for the time after that."""
         event: Waiters[int] = Waiters()
         event.fire(1)
+        self.assertFalse(event)
         first, second = event.wait(), event.wait()
+        self.assertTrue(event)
         self.assertNoResult(first)
         event.fire(2)
         third = event.wait()

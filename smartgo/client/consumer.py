@@ -30,6 +30,7 @@ from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, o
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import PeerRefused, SettingError
+from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,
     ConsumerData,
@@ -88,7 +89,7 @@ class PushConsumer:
         self._loops: list[LoopingCall] = []
         self._started_ms = 0
         self._state = "new"
-        self._ending: list[Deferred[None]] = []
+        self._ended: OneShotObserver[None] = OneShotObserver()
         if settings.shares:
             self._subscribe(retry_topic(group), EVERYTHING)
 
@@ -170,17 +171,13 @@ class PushConsumer:
         Stop pulling, wait for the listener calls in flight, commit the offsets and leave the group. Fires when all that
         is done, and never fails. Idempotent.
         """
-        waiter: Deferred[None] = Deferred()
         if self._state == "running":
             self._state = "stopping"
-            self._ending.append(waiter)
             Deferred.fromCoroutine(self._stop()).addErrback(self._broke).addCallback(self._stopped)
-        elif self._state == "stopping":
-            self._ending.append(waiter)
-        else:
-            self._state = "stopped"
-            return succeed(None)
-        return waiter
+        if self._state == "stopping":
+            return self._ended.when()
+        self._state = "stopped"
+        return succeed(None)
 
     async def _stop(self) -> None:
         for loop in self._loops:
@@ -194,9 +191,7 @@ class PushConsumer:
 
     def _stopped(self, _: None) -> None:
         self._state = "stopped"
-        ending, self._ending = self._ending, []
-        for waiter in ending:
-            waiter.callback(None)
+        self._ended.fire(None)
 
     @property
     def queues(self) -> list[MessageQueue]:

@@ -143,11 +143,8 @@ class Registrar(Service):
 
         @return: fires then, or after L{TELL} s, and never fails; C{None} where nobody is being told of anything.
         """
-        waiting: list[Deferred[None]] = []
-        for registry in self._registries.values():
-            if registry.up and registry.lock.locked:
-                registry.waiting.append(Deferred())
-                waiting.append(registry.waiting[-1])
+        told = [one for one in self._registries.values() if one.up and one.lock.locked]
+        waiting = [one.all_sent.wait() for one in told]
         if not waiting:
             return None
         informed = gatherResults(waiting, consumeErrors=True).addCallback(lambda _: None)

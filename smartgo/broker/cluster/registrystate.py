@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
+from smartgo.observer import Waiters
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.listeners import NullListener
 
@@ -23,12 +24,12 @@ class Registered(NamedTuple):
 class RegistryState:
     """The broker's record of one registry."""
 
-    __slots__ = ("failures", "lease", "lock", "names", "retry", "unreadable", "up", "waiting")
+    __slots__ = ("all_sent", "failures", "lease", "lock", "names", "retry", "unreadable", "up")
 
     def __init__(self) -> None:
         self.lock = DeferredLock()
         self.names: set[str] = set()  # changed, and not yet sent
-        self.waiting: list[Deferred[None]] = []  # for all that has changed so far to be sent
+        self.all_sent: Waiters[None] = Waiters()  # all that has changed so far
         self.up: bool | None = None  # whether it has us; None: never asked
         self.unreadable = False  # what it answered last
         self.failures = 0  # one after another
@@ -44,9 +45,7 @@ class RegistryState:
     def sent(self) -> None:
         """Release the lock; where nothing is left to send, first tell those who wait for that."""
         if not self.names:
-            waiting, self.waiting = self.waiting, []
-            for each in waiting:
-                each.callback(None)
+            self.all_sent.fire(None)
         self.lock.release()
 
 

@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Iterable
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from smartgo.client.messages import ReceivedMessage
 from smartgo.net.limits import MIB
+from smartgo.observer import Waiters
 from smartgo.schema.bodies import MessageQueue, ProcessQueueInfo
 
 LOCK_VALID = 30.0
@@ -65,8 +66,8 @@ class ProcessQueue:
         self._order: deque[int] = deque()
         self._held: dict[int, ReceivedMessage] = {}
         self._size = 0
-        self._room: Deferred[None] | None = None
-        self._idle: list[Deferred[None]] = []
+        self._room: Waiters[None] = Waiters()
+        self._idle: Waiters[None] = Waiters()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -97,9 +98,8 @@ class ProcessQueue:
                 self._size -= len(message.body)
         while self._order and self._order[0] not in self._held:
             self._order.popleft()
-        if self._room is not None and self.full is None:
-            room, self._room = self._room, None
-            room.callback(None)
+        if self._room and self.full is None:
+            self._room.fire(None)
 
     def first(self, count: int) -> list[ReceivedMessage]:
         """Return the first messages held, at most C{count}, without removing them."""
@@ -132,25 +132,15 @@ class ProcessQueue:
         return None
 
     def room(self) -> Deferred[None]:
-        """Fire when the queue is no longer full, or was dropped; only its pulls may wait for that."""
-        waiter: Deferred[None] = Deferred(self._no_waiter)
-        if self.full is None or self.dropped:
-            waiter.callback(None)
-        else:
-            self._room = waiter
-        return waiter
-
-    def _no_waiter(self, _: Deferred[None]) -> None:
-        self._room = None
+        """Fire when the queue is no longer full, or was dropped. The Deferred can be cancelled."""
+        return succeed(None) if self.full is None or self.dropped else self._room.wait()
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def drop(self) -> None:
         """The queue is no longer ours."""
         self.dropped = True
-        room, self._room = self._room, None
-        if room is not None:
-            room.callback(None)
+        self._room.fire(None)
 
     def begin(self) -> None:
         """Count a listener call that begins."""
@@ -161,21 +151,11 @@ class ProcessQueue:
         self.running -= 1
         self.consumed_at = now
         if not self.running:
-            idle, self._idle = self._idle, []
-            for waiter in idle:
-                waiter.callback(None)
+            self._idle.fire(None)
 
     def idle(self) -> Deferred[None]:
         """Fire when no listener call is in progress. The Deferred can be cancelled."""
-        waiter: Deferred[None] = Deferred(self._forget_idle)
-        if self.running:
-            self._idle.append(waiter)
-        else:
-            waiter.callback(None)
-        return waiter
-
-    def _forget_idle(self, waiter: Deferred[None]) -> None:
-        self._idle = [one for one in self._idle if one is not waiter]
+        return self._idle.wait() if self.running else succeed(None)
 
     # -- orderly consumption ---------------------------------------------------------------------------------
 

@@ -18,11 +18,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from smartgo.client.internal.registrycalls import Asks, RegistryCalls
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, PeerRefused
+from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import MessageQueue, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -132,7 +132,7 @@ class RouteCache:
         self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
         self._wanted: dict[str, None] = {}
         self._deaf = False  # no registry answered the last time
-        self._asking: dict[str, list[Deferred[TopicRoute]]] = {}
+        self._asking: dict[str, OneShotObserver[TopicRoute]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = LoopingCall(self.refresh)
         self._loop.clock = env.clock
@@ -282,26 +282,21 @@ class RouteCache:
 
     async def _ask(self, topic: str) -> TopicRoute:
         """Look up a topic; callers that ask meanwhile get the same answer."""
-        waiting = self._asking.get(topic)
-        if waiting is not None:
-            waiter: Deferred[TopicRoute] = Deferred()
-            waiting.append(waiter)
-            return await waiter
-        waiting = self._asking[topic] = []
-        result: TopicRoute | Failure
+        asked = self._asking.get(topic)
+        if asked is None:
+            asked = self._asking[topic] = OneShotObserver()
+            Deferred.fromCoroutine(self._look_up(topic)).addBoth(asked.fire)
+        return await asked.when()
+
+    async def _look_up(self, topic: str) -> TopicRoute:
         try:
-            result = route_of(topic, await self._data(topic))
+            route = route_of(topic, await self._data(topic))
             self._templates.discard(topic)
             self._missing.pop(topic, None)
-            self._learn(topic, result)
-            return result
-        except Exception:
-            result = Failure()
-            raise
+            self._learn(topic, route)
+            return route
         finally:
             del self._asking[topic]
-            for waiter in waiting:
-                waiter.callback(result)
 
     def _learn(self, topic: str, route: TopicRoute) -> None:
         if self._routes.get(topic) == route:

@@ -11,10 +11,11 @@ from collections import deque
 from typing import Any, Final
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.observer import Waiters
 from smartgo.ops.security.principals import is_secret
 from smartgo.ops.security.rates import Allowance
 
@@ -67,7 +68,7 @@ class AuditLog:
         self._path = path
         self._newest: deque[AuditEntry] = deque(maxlen=KEPT)
         self._waiting: list[bytes] = []
-        self._settling: list[Deferred[None]] = []
+        self._settled: Waiters[None] = Waiters()
         self._busy = False
         self._common = Allowance(env.clock.seconds, 1 / COMMON_SECONDS, COMMON)
         self._left_out = 0
@@ -112,12 +113,7 @@ class AuditLog:
 
     def settled(self) -> Deferred[None]:
         """Fire when all is written that was added before; never fails."""
-        done: Deferred[None] = Deferred()
-        if self._busy:
-            self._settling.append(done)
-        else:
-            done.callback(None)
-        return done
+        return self._settled.wait() if self._busy else succeed(None)
 
     def _begin(self) -> None:
         lines, self._waiting = b"".join(self._waiting), []
@@ -131,10 +127,8 @@ class AuditLog:
         self._busy = False
         if self._waiting:
             self._begin()
-            return
-        settling, self._settling = self._settling, []
-        for waiter in settling:
-            waiter.callback(None)
+        else:
+            self._settled.fire(None)
 
     def _write(self, lines: bytes) -> None:
         files = self._env.files
