@@ -234,7 +234,7 @@ class Broker(Service):
     @property
     def connection_counts(self) -> Counts | None:
         """Counts of accepted, refused and ended connections since the ports were opened; C{None} before."""
-        return None if self._server is None else self._server.sweeper.counts
+        return None if self._server is None else self._server.counts
 
     # -- start -----------------------------------------------------------------------------------------------
 
@@ -308,7 +308,7 @@ class Broker(Service):
             self.env,
             endpoint(config.bind_address, config.listen_port),
             self._requests.dispatcher,
-            Sweeper(self.env.clock, self._sweeper.budget, self._sweeper.slow),
+            self._sweeper,
             listener,
             self._limits,
             self._tls.server,
@@ -317,7 +317,6 @@ class Broker(Service):
             server.add_dispatcher(
                 endpoint(config.bind_address, config.fast_listen_port), self._requests.second_dispatcher
             )
-        server.sweeper.when_stood_still(self._registrar.stood_still)
         self._server = server
         await server.open()
         await self.replication.open()

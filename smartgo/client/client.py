@@ -85,6 +85,7 @@ class Client:
         instance: str | None = None,
         tls: ClientTLS | None = None,
         reaches: Callable[[str], bool] | None = None,
+        sweeper: Sweeper | None = None,
     ) -> None:
         """
         @param env: clock, network, threads and files: L{RealEnvironment<smartgo.env.real.RealEnvironment>}, outside of
@@ -94,6 +95,8 @@ class Client:
         @param tls: the certificates for TLS with registries and brokers; by default connections are plain.
         @param reaches: returns whether the client may connect to a broker's C{host:port}, as a registry names it; by
             default it may connect to every one.
+        @param sweeper: the timers and the memory budget of connections, where something else in this process has them
+            already; by default the client makes them.
         @raise SettingError: no registry is given, or an address cannot be read.
         """
         self.env = env
@@ -113,7 +116,7 @@ class Client:
         self._producers: dict[str, GroupProducer] = {}
         self.remoting = RemotingClient(
             env,
-            Sweeper(env.clock, MemoryBudget(env.clock)),
+            Sweeper(env.clock, MemoryBudget(env.clock)) if sweeper is None else sweeper,
             Dispatcher([ServedRequests(self.consumers)]),
             _Reconnections(self),
             tls,

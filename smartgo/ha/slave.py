@@ -30,6 +30,7 @@ from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
+from smartgo.net.counts import Counts
 from smartgo.net.dial import Dial
 from smartgo.net.link import Link
 from smartgo.net.sweeper import Sweeper
@@ -71,6 +72,7 @@ class Slave(Service):
     follow by L{follow} (before or after that), and stopped before the store.
 
     @ivar state: L{SlaveState}.
+    @ivar counts: what happened to the connections to masters.
     @ivar reason: one sentence on why we are not following; empty while we are.
     @ivar master: C{host:port} of the master's replication port; C{None} while unknown.
     """
@@ -97,6 +99,7 @@ class Slave(Service):
         self._replicated = log
         self._tail = tail
         self._sweeper = sweeper
+        self.counts = Counts()
         self._settings = SlaveSettings() if settings is None else settings
         self._tls = tls
         self._main: str | None = None

@@ -1,4 +1,4 @@
-"""Counters of all connections of a process since it started; for metrics."""
+"""Counters of the connections of one listener or one client, since it was made; for metrics."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from twisted.python.failure import Failure
 
 from smartgo.errors import FramingError, NoRoom, PeerTooSlow
 from smartgo.net.account import Account
+from smartgo.net.counts import Counts
 from smartgo.net.deadlines import AT_ONCE, Deadlines
 from smartgo.net.endpoints import peer_address, port_number
 from smartgo.net.limits import NEVER, Limits
@@ -61,7 +62,13 @@ _FEW: Final = 256  # pieces; a system has a limit to how many it gathers
 
 
 class Owner(Protocol):
-    """The owner of a link: a listening port or a client."""
+    """
+    The owner of a link: a listening port or a client.
+
+    @ivar counts: what happened to all of its links.
+    """
+
+    counts: Counts
 
     def leaving(self, link: Link) -> None:
         """Hear that a link takes nothing more; called once, before C{ended}."""
@@ -85,6 +92,7 @@ class Link(protocol.Protocol):
     @ivar woken: whether L{turn} will be called at the end of this reactor turn.
     @ivar at_work: set by a session around work in which it puts much: what it ends or puts takes effect afterwards,
         when it calls L{settle}.
+    @ivar counts: what happened to all links of its owner.
     @ivar chunks: how many chunks were read.
     @ivar tls: how TLS is spoken or taken; C{None}: not at all.
     @ivar dialled: whether we made it.
@@ -123,6 +131,7 @@ class Link(protocol.Protocol):
         self._sweeper = sweeper
         self._turns = sweeper.turns
         self._owner = owner
+        self.counts = owner.counts
         self.tls = tls
         self._layer: Any = None  # TLS, once it is there
         self._send_buffer = SendBuffer(self._moved, limits.slice)
@@ -193,9 +202,9 @@ class Link(protocol.Protocol):
         self.ip = remote.ip
         self.host = remote.host
         if self.dialled:
-            self._sweeper.counts.dialled += 1
+            self.counts.dialled += 1
         else:
-            self._sweeper.counts.accepted += 1
+            self.counts.accepted += 1
             local = transport.getHost()
             self.address = remote.text
             self.local_ip = peer_address(local).ip
@@ -461,7 +470,7 @@ class Link(protocol.Protocol):
         """End the link because something went wrong on it: a broken stream, a limit passed, a bug of ours."""
         if self.state.over:
             return
-        counts = self._sweeper.counts
+        counts = self.counts
         if failure.check(PeerTooSlow):
             counts.slow += 1
         elif failure.check(NoRoom):
@@ -587,7 +596,7 @@ class Link(protocol.Protocol):
         if left:
             self._owner.leaving(self)
         if unagreed:
-            self._sweeper.counts.broken += 1
+            self.counts.broken += 1
             if not session.failed(reason):
                 self._complain("{peer}: {error}", reason)
         session.lost(reason)
@@ -618,6 +627,6 @@ class Link(protocol.Protocol):
             return
         idle = self._deadlines.idle_for(now)
         if idle >= self._limits.idle:
-            self._sweeper.counts.idle += 1
+            self.counts.idle += 1
             self.session.idle(idle)
             self.end()

@@ -16,6 +16,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.counts import Counts
 from smartgo.net.endpoints import PeerAddress, peer_address, port_number
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.link import Link
@@ -40,12 +41,14 @@ class ListeningPort(Factory):
     @ivar description: the endpoint description it listens at.
     @ivar port: what listens, once it does.
     @ivar links: those it let in and are not gone, with their IP addresses.
+    @ivar counts: what happened to the links of all ports of the listener.
     """
 
     noisy = False
 
     def __init__(self, server: Listener, description: str, screen: Screen) -> None:
         self._server = server
+        self.counts = server.counts
         self.description = description
         self._screen = screen
         self.port: IListeningPort | None = None
@@ -68,7 +71,7 @@ class ListeningPort(Factory):
             or (self._by_ip.get(ip, 0) >= limits.per_address and not is_loopback(ip))
             or not server.may_accept()
         ):
-            server.sweeper.counts.turned_away += 1
+            server.counts.turned_away += 1
             server.sweeper.peer_warnings.warn(
                 ip, "turned {peer} away: {count} connections on {endpoint}", peer=ip, count=len(self.links),
                 endpoint=self.description,
@@ -102,7 +105,8 @@ class Listener(Service):
 
     @ivar limits: what links may take.
     @ivar tls: C{None} for plain only.
-    @ivar sweeper: timers and counts, shared with all links of the process.
+    @ivar sweeper: timers and the memory budget, shared with all links of the process.
+    @ivar counts: what happened to the links of all its ports.
     """
 
     _log = Logger()
@@ -115,6 +119,7 @@ class Listener(Service):
         """
         self._env = env
         self.sweeper = sweeper
+        self.counts = Counts()
         self.limits = limits
         self.tls = tls
         self._ports: list[ListeningPort] = []
@@ -216,7 +221,7 @@ class Listener(Service):
 
     def _wait(self) -> None:
         self._waits = True
-        self.sweeper.counts.waits += 1
+        self.counts.waits += 1
         self._log.warn("too few descriptors are free; no connections are accepted for now")
         self.check_at = self.sweeper.clock.seconds() + INTERVAL
         self.sweeper.join(self)

@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from smartgo.net.alarm import NEVER, STANDSTILL, Alarm
-from smartgo.net.counts import Counts
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.slowturns import SlowTurns
@@ -56,7 +55,6 @@ class Sweeper:
     @ivar turns: whose turn it is.
     @ivar slow: what held the reactor up.
     @ivar peer_warnings: rate-limited warnings about peers.
-    @ivar counts: what happened since the start.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
         never thought older than it is.
     @ivar overdue: when a sweep that has not come yet means that this process stood still; who reads from a peer later
@@ -71,7 +69,6 @@ class Sweeper:
         self.turns = TurnScheduler(clock)
         self.slow = SlowTurns(clock) if slow is None else slow
         self.peer_warnings = RateLimitedLog(clock)
-        self.counts = Counts()
         self.stamp = clock.seconds() + INTERVAL
         self.overdue = NEVER
         self._members: dict[Member, None] = {}

@@ -7,12 +7,13 @@ import msgspec
 from smartgo.broker.broker import Broker
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.node import broker, registry
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
-from smartgo.node.process import Process, process_sweeper
+from smartgo.node.process import Process
 from smartgo.node.registryserver import Registry, own_address
 
 __all__ = ["Options", "makeService"]
@@ -30,10 +31,14 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
 
 
 def assemble(
-    env: IEnvironment, options: NodeOptions, configuration: Configuration, tls: ServerTLS | None, process: Process
+    env: IEnvironment,
+    options: NodeOptions,
+    configuration: Configuration,
+    tls: ServerTLS | None,
+    process: Process,
+    sweeper: Sweeper,
 ) -> list[Registry | Broker]:
     """Return the registry, then the broker, which registers with it besides those it is told of."""
-    sweeper = process_sweeper(env, configuration.limits)
     return [
         *registry.assemble(env, options, configuration, tls, process, sweeper),
         *broker.assemble(env, options, with_own_registry(configuration), tls, process, sweeper),

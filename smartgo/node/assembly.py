@@ -16,9 +16,19 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
+from smartgo.net.sweeper import Sweeper
 from smartgo.node.notify import Notifier
 from smartgo.node.options import NodeOptions, configure
-from smartgo.node.process import PortTaken, Process, check_tables, checked, probe_log, probe_pid_file, probe_ports
+from smartgo.node.process import (
+    PortTaken,
+    Process,
+    check_tables,
+    checked,
+    probe_log,
+    probe_pid_file,
+    probe_ports,
+    process_sweeper,
+)
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
@@ -108,6 +118,7 @@ def assemble_ops(
     options: NodeOptions,
     configuration: Configuration,
     services: list[Any],
+    sweeper: Sweeper,
     stalls: StallWatch,
     process: Process,
 ) -> Any:
@@ -133,7 +144,7 @@ def assemble_ops(
         return None
     from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 
-    ops = assemble(env, configuration, place, services, stalls)
+    ops = assemble(env, configuration, place, services, sweeper, stalls)
     process.watch(ops.ready)
     if ops.tls is not None:
         process.on_reload(ops.tls.reload)
@@ -143,7 +154,7 @@ def assemble_ops(
 def make_service(
     options: NodeOptions,
     prepare: Callable[[IEnvironment, Configuration], Any],
-    assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process], list[Any]],
+    assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process, Sweeper], list[Any]],
 ) -> NodeService:
     """
     Assemble a process. Errors end it here with one sentence, before twistd makes it a daemon.
@@ -165,11 +176,11 @@ def make_service(
     prepared = checked(options.program, prepare, env, configuration)
     node = NodeService(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
-    services = checked(options.program, assemble, env, options, configuration, prepared, process)
-    for service in services[:1]:
-        env.clock.call_around(service.slow_turns.timed)
+    sweeper = checked(options.program, process_sweeper, env, configuration.limits)  # the only one of the process
+    services = checked(options.program, assemble, env, options, configuration, prepared, process, sweeper)
+    env.clock.call_around(sweeper.slow.timed)
     stalls = StallWatch(env.clock)
-    ops = checked(options.program, assemble_ops, env, options, configuration, services, stalls, process)
+    ops = checked(options.program, assemble_ops, env, options, configuration, services, sweeper, stalls, process)
     if ops is not None:
         services.append(ops)
     tables = [table for service in services for table in service.tables]

@@ -17,7 +17,6 @@ from smartgo.node.process import (
     client_tls,
     probe_ports,
     probe_store,
-    process_sweeper,
     server_limits,
     server_tls,
 )
@@ -55,10 +54,9 @@ def assemble(
     configuration: Configuration,
     tls: ServerTLS | None,
     process: Process,
-    sweeper: Sweeper | None = None,
+    sweeper: Sweeper,
 ) -> list[Broker]:
     """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
-    sweeper = sweeper or process_sweeper(env, configuration.limits)
     client = client_tls(env, configuration.tls)
     limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
     broker = Broker(env, configuration, sweeper, BrokerTLS(tls, client), limits, process.failed_store)

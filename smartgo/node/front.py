@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.sweeper import Sweeper
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import FrontOptions as Options
 from smartgo.node.options import NodeOptions
@@ -17,7 +18,12 @@ def prepare(env: IEnvironment, configuration: Configuration) -> None:
 
 
 def assemble(
-    env: IEnvironment, options: NodeOptions, configuration: Configuration, prepared: None, process: Process
+    env: IEnvironment,
+    options: NodeOptions,
+    configuration: Configuration,
+    prepared: None,
+    process: Process,
+    sweeper: Sweeper,
 ) -> list[object]:
     """Return no service: the process has only the REST API."""
     return []

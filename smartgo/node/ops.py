@@ -21,6 +21,7 @@ from smartgo.config.sources import Origin
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.health.readiness import PartState, part_state, store_state
+from smartgo.net.sweeper import Sweeper
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
@@ -230,6 +231,7 @@ def assemble(
     configuration: Configuration,
     place: tuple[str, int],
     services: Sequence[Registry | Broker],
+    sweeper: Sweeper,
     stalls: StallWatch | None = None,
 ) -> Ops:
     """
@@ -237,25 +239,28 @@ def assemble(
 
     @param place: where to serve.
     @param services: the registry and the broker of this process, as far as there are any.
+    @param sweeper: timers and memory budget of connections, shared with these services.
     @raise SettingError: a setting that cannot be followed.
     """
     node = LocalNode(configuration, services, stalls) if services else None
     registries = registries_of(configuration, services)
     tls = server_tls(env, configuration.tls, (b"http/1.1",))
-    shown = _metrics(env, services, stalls)
+    shown = _metrics(env, services, sweeper, stalls)
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
-    return Ops(env, configuration.ops, network, node, lambda: shown)
+    return Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
 
 
-def _metrics(env: IEnvironment, services: Sequence[Registry | Broker], stalls: StallWatch | None) -> CollectorRegistry:
+def _metrics(
+    env: IEnvironment, services: Sequence[Registry | Broker], sweeper: Sweeper, stalls: StallWatch | None
+) -> CollectorRegistry:
     """Return the metrics of a process for Prometheus."""
     return metrics_of(
         env,
         next((one for one in services if isinstance(one, Broker)), None),
         next((one.routes for one in services if isinstance(one, Registry)), None),
         None if stalls is None else lambda: Stalls(stalls.count, stalls.longest),
-        next((one.memory_budget for one in services), None),
-        next((one.slow_turns for one in services), None),
+        sweeper.budget,
+        sweeper.slow,
     )
 
 

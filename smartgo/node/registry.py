@@ -9,7 +9,7 @@ from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
-from smartgo.node.process import Process, check_bind, probe_ports, process_sweeper, server_tls
+from smartgo.node.process import Process, check_bind, probe_ports, server_tls
 from smartgo.node.registryserver import Registry
 
 __all__ = ["Options", "Registry", "makeService"]
@@ -34,10 +34,10 @@ def assemble(
     configuration: Configuration,
     tls: ServerTLS | None,
     process: Process,
-    sweeper: Sweeper | None = None,
+    sweeper: Sweeper,
 ) -> list[Registry]:
     """Return the registry; the process ends if it cannot start."""
-    registry = Registry(env, configuration, sweeper or process_sweeper(env, configuration.limits), tls)
+    registry = Registry(env, configuration, sweeper, tls)
     if tls is not None:
         process.on_reload(tls.reload)
     process.watch(registry.ready)

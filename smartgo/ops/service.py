@@ -20,6 +20,7 @@ from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
 from smartgo.net.endpoints import endpoint
+from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.console.files import console_pages
@@ -88,12 +89,14 @@ class Ops(Service):
         env: IEnvironment,
         config: OpsConfig,
         network: OpsNetwork,
+        sweeper: Sweeper,
         node: ILocalNode | None = None,
         metrics: Callable[[], CollectorRegistry] | None = None,
         resources: Sequence[object] = (),
     ) -> None:
         """
         @param network: where to serve, and how to reach the cluster.
+        @param sweeper: timers and memory budget of connections, shared with others of the process.
         @param node: the process around the API; C{None} where it fronts a cluster from outside.
         @param metrics: returns what C{/metrics} shows.
         @param resources: more of them, besides those of smartgo.
@@ -110,7 +113,7 @@ class Ops(Service):
         brokers = Networks(config.ops_broker_networks)
         instance = f"{_INSTANCE}-{env.random.token(4).hex()}"
         self.client = Client(
-            env, network.registries, instance, network.client_tls, brokers.reaches if brokers else None
+            env, network.registries, instance, network.client_tls, brokers.reaches if brokers else None, sweeper
         )
         self.admin = Admin(self.client, self._missing)
         self._silences = Silences(env.clock.seconds)

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
+from smartgo.net.counts import Counts
 from smartgo.net.limits import Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.pending import Call, PendingCalls
@@ -21,6 +22,7 @@ class Line(Protocol):
     address: str
     dialled: bool
     chunks: int
+    counts: Counts
 
     @property
     def open(self) -> bool:
@@ -56,6 +58,7 @@ class _Ended:
         self.address = line.address
         self.dialled = line.dialled
         self.chunks = line.chunks
+        self.counts = line.counts
 
     def put(self, data: bytes) -> int:
         """Drop a frame: there is nowhere to send it."""
@@ -82,11 +85,12 @@ class Calls:
 
     _log = Logger()
 
-    __slots__ = ("_early", "_limits", "_line", "_pending", "_send_headers", "_sweeper", "ending")
+    __slots__ = ("_counts", "_early", "_limits", "_line", "_pending", "_send_headers", "_sweeper", "ending")
 
     def __init__(self, line: Line, sweeper: Sweeper, limits: Limits) -> None:
         self._line: Line = line
         self._sweeper = sweeper
+        self._counts = line.counts
         self._limits = limits
         self._pending: PendingCalls[Deferred[Command]] = PendingCalls()
         self._early: list[_Early] = []
@@ -160,7 +164,7 @@ class Calls:
         """Take an answer; one that nobody waits for is dropped."""
         waiter = self._pending.take(answer.opaque)
         if waiter is None:
-            self._sweeper.counts.unasked += 1
+            self._counts.unasked += 1
         else:
             waiter.callback(answer)
 

@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NotConnected
+from smartgo.net.counts import Counts
 from smartgo.net.dial import Dial
 from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.link import Link
@@ -33,7 +34,8 @@ class RemotingClient:
     A connection is dialled by the first call to its address, closed when idle for C{limits.idle} seconds, and dialled
     anew by the next call. What the other side asks on it is answered by the dispatcher.
 
-    @ivar sweeper: timers and counts, shared with all connections of the process.
+    @ivar sweeper: timers and the memory budget, shared with all connections of the process.
+    @ivar counts: what happened to its connections.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class RemotingClient:
         self._tls = tls
         self._limits = limits
         self.sweeper = sweeper
+        self.counts = Counts()
         self._sessions = connections(sweeper, limits, self._dispatcher, self._listener)
         self._reached: dict[str, Connection] = {}  # by address: those that take calls
         self._dials: dict[Link, Deferred[object]] = {}

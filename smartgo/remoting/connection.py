@@ -263,7 +263,7 @@ class Connection:
 
     def unreadable(self, error: BadHeader) -> None:
         """Note a frame whose header could not be read."""
-        self._sweeper.counts.unreadable += 1
+        self.link.counts.unreadable += 1
         self._sweeper.peer_warnings.warn(
             self.ip, "unreadable header from {peer}: {error}", peer=self.address, error=str(error)
         )

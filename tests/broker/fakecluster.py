@@ -21,7 +21,7 @@ from smartgo.schema.message import StoredMessage
 from smartgo.schema.properties import encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import sweeper_of
+from tests.remoting.doubles import settle, sweeper_of
 
 BROKER = "127.0.0.1:10911"
 FAST = "127.0.0.1:10909"
@@ -50,9 +50,10 @@ class Cluster:
         self.env = env or FakeEnvironment()
         self.client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.configuration = self.configure(settings)
-        self.registry = Registry(self.env, self.configuration, sweeper_of(self.env.clock))
+        self.sweeper = sweeper_of(self.env.clock)
+        self.registry = Registry(self.env, self.configuration, self.sweeper)
         self.registry.startService()
-        self.broker = Broker(self.env, self.configuration, sweeper_of(self.env.clock))
+        self.broker = Broker(self.env, self.configuration, self.sweeper)
         self.broker.startService()
         self.pump()
 
@@ -68,9 +69,10 @@ class Cluster:
             self.env.clock.advance(0)
             self.env.network.pump()
             if seconds <= 1e-9:
-                return
+                break
             self.env.clock.advance(min(step, seconds))
             seconds -= step
+        settle(self.env)  # answers may leave at the end of a turn
 
     def ask(self, command: Command, address: str = BROKER) -> Command:
         """Ask, and return the answer, which must come at once."""

@@ -99,7 +99,7 @@ class EchoGatewayTests(SynchronousTestCase):
         self.say(one, b"x" * 5000)
         self.say(other, b"still there\n")
         self.assertEqual((one.lost, other.lost, other.heard), (True, False, b"still there\n"))
-        self.assertEqual(gateway.sweeper.counts.broken, 1)
+        self.assertEqual(gateway.counts.broken, 1)
         self.stop(gateway)
 
     def test_idle(self) -> None:
@@ -114,7 +114,7 @@ class EchoGatewayTests(SynchronousTestCase):
             self.say(busy, b"again\n")
             pass_seconds(self.env, 11)
         self.assertEqual((talker.lost, busy.lost), (True, False))
-        self.assertEqual((gateway.sweeper.counts.idle, gateway.sweeper.counts.slow), (1, 1))
+        self.assertEqual((gateway.counts.idle, gateway.counts.slow), (1, 1))
         self.stop(gateway)
 
     def test_slow_client(self) -> None:
@@ -132,7 +132,7 @@ class EchoGatewayTests(SynchronousTestCase):
         pass_seconds(self.env, 13)
         self.assertTrue(wire.aborted)
         link.connectionLost()
-        self.assertEqual((gateway.sweeper.counts.slow, gateway.sweeper.budget.used), (1, 0))
+        self.assertEqual((gateway.counts.slow, gateway.sweeper.budget.used), (1, 0))
         self.stop(gateway)
 
     def test_slow_for_a_while(self) -> None:

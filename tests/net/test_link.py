@@ -207,7 +207,7 @@ class LifeTests(LinkCase):
             self.assertEqual((link.state, wire.disconnecting), (State.CLOSING, True))
             self.assertEqual(session.told[2:], ["failed", "ending"])
             self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), failures)
-            self.assertEqual(self.sweeper.counts.broken, 1 - failures)
+            self.assertEqual(self.owner.counts.broken, 1 - failures)
             link.connectionLost(DONE)
 
     def test_every_sequence(self) -> None:

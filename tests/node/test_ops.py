@@ -134,7 +134,9 @@ class AssembleTests(SynchronousTestCase):
     def test_serves(self) -> None:
         """What is assembled serves, and stops."""
         services: list[Registry | Broker] = [self.cluster.registry, self.cluster.broker]
-        ops = assemble(self.cluster.env, self.cluster.configuration, ("127.0.0.1", 10913), services)
+        ops = assemble(
+            self.cluster.env, self.cluster.configuration, ("127.0.0.1", 10913), services, self.cluster.sweeper
+        )
         ops.startService()
         self.cluster.pump()
         self.assertIs(self.successResultOf(ops.ready), ops)

@@ -78,7 +78,14 @@ class Front:
         surroundings = Surroundings("testhost", "/home/test", lambda name: None)
         flags = {"storePathRootDir": "/store", "opsRequestsPerSecond": "100000", **settings}
         self.config = load(surroundings, flags=flags).ops
-        self.ops = Ops(self.env, self.config, OpsNetwork((address, port), [REGISTRY]), node, resources=resources)
+        self.ops = Ops(
+            self.env,
+            self.config,
+            OpsNetwork((address, port), [REGISTRY]),
+            self.cluster.sweeper,
+            node,
+            resources=resources,
+        )
         self.ops.startService()
         self.cluster.pump()
 

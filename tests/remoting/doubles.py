@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
+from smartgo.net.counts import Counts
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.link import Link
 from smartgo.net.memorybudget import MemoryBudget
@@ -138,6 +139,7 @@ class Owning:
     def __init__(self) -> None:
         self.left = 0
         self.gone = 0
+        self.counts = Counts()
 
     def leaving(self, link: Link) -> None:
         """Count."""
@@ -208,6 +210,7 @@ class Accepted:
         sessions = connections(self.sweeper, limits, self.dispatcher, self.hearing)
         self.protocol = Link(sessions, limits, self.sweeper, self.owner, tls)
         self.connection = cast("Connection", self.protocol.session)
+        self.counts = self.protocol.counts
         self.wire = Wire(peer)
         self.protocol.makeConnection(self.wire)
 

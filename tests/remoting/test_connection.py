@@ -88,7 +88,7 @@ class EventTests(SynchronousTestCase):
         self.assertTrue(accepted.hearing.heard[1][2].check(BadFrameLength))
         accepted.protocol.connectionLost(DONE)
         self.assertEqual(accepted.hearing.events, ["active", "failed", "closed"])
-        self.assertEqual(accepted.sweeper.counts.broken, 1)
+        self.assertEqual(accepted.counts.broken, 1)
 
     def test_closed_by_listener(self) -> None:
         """A listener may turn a peer away when it comes."""
@@ -217,7 +217,7 @@ class PeerTests(SynchronousTestCase):
         self.assertIn("307", str(error))
         self.assertNoResult(slow)
         accepted.hear(asked[1].answer())
-        self.assertEqual(accepted.sweeper.counts.unasked, 1)
+        self.assertEqual(accepted.counts.unasked, 1)
         accepted.hear(asked[0].answer())
         self.successResultOf(slow)
         self.assertTrue(accepted.connection.open)
@@ -230,7 +230,7 @@ class PeerTests(SynchronousTestCase):
         answer.cancel()
         self.failureResultOf(answer)
         accepted.hear(accepted.answers()[0].answer())
-        self.assertEqual((accepted.sweeper.counts.unasked, len(accepted.connection.calls)), (1, 0))
+        self.assertEqual((accepted.counts.unasked, len(accepted.connection.calls)), (1, 0))
 
     def test_ask_lost(self) -> None:
         """Calls fail when the connection ends, and at once when it has ended."""
@@ -253,7 +253,7 @@ class PeerTests(SynchronousTestCase):
         """An answer that nobody asked for is dropped."""
         accepted = Accepted()
         accepted.hear(request(ECHO, 77).answer())
-        self.assertEqual((accepted.sweeper.counts.unasked, accepted.wire.writes), (1, []))
+        self.assertEqual((accepted.counts.unasked, accepted.wire.writes), (1, []))
         self.assertTrue(accepted.connection.open)
 
 
@@ -334,7 +334,7 @@ class BackPressureTests(SynchronousTestCase):
         accepted.clock.pump([1] * 4)
         self.assertEqual((accepted.connection.open, accepted.wire.aborted), (False, True))
         self.assertTrue(accepted.hearing.heard[-1][2].check(PeerTooSlow))
-        self.assertEqual(accepted.sweeper.counts.slow, 1)
+        self.assertEqual(accepted.counts.slow, 1)
 
     def test_slowly(self) -> None:
         """A peer that keeps getting below 1 MiB within 60 s stays."""
@@ -416,7 +416,7 @@ class TimeTests(SynchronousTestCase):
         self.assertTrue(self.ended(accepted, 3))
         self.assertEqual(accepted.hearing.events, ["active", "first_frame", "idle"])
         self.assertGreaterEqual(accepted.hearing.heard[-1][2], 120)
-        self.assertEqual(accepted.sweeper.counts.idle, 1)
+        self.assertEqual(accepted.counts.idle, 1)
         accepted.protocol.connectionLost(DONE)
         self.assertEqual(accepted.hearing.events[-1], "closed")
 

@@ -248,7 +248,7 @@ class RefusalTests(SynchronousTestCase):
         self.assertEqual([(answer.code, answer.opaque) for answer in answers], [(1, 5)] * 2)
         accepted.hear(request(ECHO, 9))
         self.assertEqual([answer.opaque for answer in accepted.answers()], [9])
-        self.assertEqual(accepted.sweeper.counts.unreadable, 2)
+        self.assertEqual(accepted.counts.unreadable, 2)
 
     def test_decoder_bug(self) -> None:
         """A bug in reading a frame ends that connection; it is logged once, however often it is met."""
@@ -293,7 +293,7 @@ class RefusalTests(SynchronousTestCase):
         for header in (b"{", b"\xff", b'{"code":"x","opaque":5,"flag":1}', b'{"code":"x","opaque":5,"flag":2}'):
             accepted.protocol.dataReceived(framed(header))
         self.assertEqual(accepted.answers(), [])
-        self.assertEqual(accepted.sweeper.counts.unreadable, 4)
+        self.assertEqual(accepted.counts.unreadable, 4)
         self.assertTrue(accepted.connection.open)
 
 

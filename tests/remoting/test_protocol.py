@@ -67,7 +67,7 @@ class StreamTests(SynchronousTestCase):
             accepted = Accepted([echo()])
             accepted.protocol.dataReceived(framed(word, rest))
             self.assertFalse(accepted.connection.open, f"{word:#x}")
-            self.assertEqual(accepted.sweeper.counts.broken, 1)
+            self.assertEqual(accepted.counts.broken, 1)
 
     def test_nothing_after_the_end(self) -> None:
         """What follows a broken frame is not looked at."""
@@ -82,10 +82,11 @@ class StreamTests(SynchronousTestCase):
         clock = Clock()
         sweeper = sweeper_of(clock)
         with capturedLogs() as logs:
-            for _ in range(20):
-                Accepted(clock=clock, sweeper=sweeper).protocol.dataReceived(b"\xff\xff\xff\xff")
+            broken = [Accepted(clock=clock, sweeper=sweeper) for _ in range(20)]
+            for one in broken:
+                one.protocol.dataReceived(b"\xff\xff\xff\xff")
         lines = [one for one in logs if one.get("log_format") == "closing {peer}: {error}"]
-        self.assertEqual((len(lines), sweeper.counts.broken), (1, 20))
+        self.assertEqual((len(lines), sum(one.counts.broken for one in broken)), (1, 20))
 
 
 class RecordedTests(SynchronousTestCase):
@@ -110,7 +111,7 @@ class RecordedTests(SynchronousTestCase):
                 [(opaque, encoding, 3) for opaque, encoding, kind, _ in asked if kind == "request"],
             )
             responses = sum(kind == "response" for _, _, kind, _ in asked)
-            self.assertEqual((accepted.sweeper.counts.unasked, accepted.sweeper.counts.unreadable), (responses, 0))
+            self.assertEqual((accepted.counts.unasked, accepted.counts.unreadable), (responses, 0))
 
 
 class RubbishTests(SynchronousTestCase):

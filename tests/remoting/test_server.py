@@ -246,7 +246,7 @@ class LimitTests(Case):
         server = self.serve(echo(), limits=Limits(connections=3))
         wires = [self.arrive(server, f"10.0.0.{number}") for number in range(5)]
         self.assertEqual([wire is None for wire in wires], [False] * 3 + [True] * 2)
-        self.assertEqual((server.sweeper.counts.turned_away, len(server.connections)), (2, 3))
+        self.assertEqual((server.counts.turned_away, len(server.connections)), (2, 3))
         self.assertEqual(self.hearing.events, ["active"] * 3)
         assert wires[1] is not None
         wires[1].protocol.connectionLost(DONE)
@@ -291,7 +291,7 @@ class LimitTests(Case):
         self.env.host.files_open = 20000 - 255
         self.assertIsNone(self.arrive(server))
         self.assertIsNone(self.arrive(server))
-        self.assertEqual((asked, server.sweeper.counts.waits, server.sweeper.counts.turned_away), (["pause"], 1, 2))
+        self.assertEqual((asked, server.counts.waits, server.counts.turned_away), (["pause"], 1, 2))
         pass_seconds(self.env, 3)
         self.assertEqual(asked, ["pause"])
         self.env.host.files_open = 1000

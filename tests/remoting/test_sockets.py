@@ -221,7 +221,7 @@ class PlainTests(Case):
         await self.client().ask(address, request())
         second = await self.raw(address)
         await second.lost
-        self.assertEqual((second.answers, self.server.sweeper.counts.turned_away), ([], 1))
+        self.assertEqual((second.answers, self.server.counts.turned_away), ([], 1))
 
     async def test_pause_accepting(self) -> None:
         """While descriptors are scarce nothing is accepted; what came meanwhile is accepted afterwards."""

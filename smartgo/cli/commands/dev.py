@@ -22,6 +22,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.assembly import ops_place
 from smartgo.node.options import listen_flags, ops_setting
+from smartgo.node.process import process_sweeper
 from smartgo.node.stalls import StallWatch
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class LocalCluster:
             return None
         from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 
-        return assemble(self._env, configuration, place, ())
+        return assemble(self._env, configuration, place, (), process_sweeper(self._env, configuration.limits))
 
 
 def _warn(words: str) -> None:

@@ -97,7 +97,7 @@ class EmbeddedNode:
             if place is not None:
                 from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 
-                self.ops = assemble(env, configuration, place, (self._registry, self._broker), stalls)
+                self.ops = assemble(env, configuration, place, (self._registry, self._broker), sweeper, stalls)
         self._stalls = stalls
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
