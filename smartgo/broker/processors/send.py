@@ -25,7 +25,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import TagCodes, encode, join
-from smartgo.schema.propertyrewriter import Rewriter
+from smartgo.schema.propertyrewriter import Rewriter, Rewritten
 from smartgo.schema.responses import ResponseFrames
 from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
@@ -117,7 +117,7 @@ class SendProcessor(Processor):
             or topic in FORBIDDEN_TO_SEND
             or not settings.broker_permission & WRITE
         ):
-            return self._uncommon(peer, request, header, config)
+            return self._uncommon(peer, request, header, config, rewritten)
         message = NewMessage(
             topic,
             queue_id,
@@ -225,13 +225,12 @@ class SendProcessor(Processor):
         return queue_id
 
     def _uncommon(
-        self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
+        self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None, rewritten: Rewritten
     ) -> Answer | Deferred[Answer]:
         """Store a message that is not a plain send to a known topic."""
         queue_id = self._admit(peer, header, config)
         properties = names.decode_text(header.properties)
         properties[names.CLUSTER] = self._cluster  # WAIT stays: what is stored of a delayed or dead message keeps it
-        rewritten = self._rewriter.rewrite(header.properties)
         send = Send(
             peer,
             request,
