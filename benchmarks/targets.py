@@ -23,7 +23,7 @@ from .processes import Child, Ports, wait_for_port
 ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT = 60.0
 ATTACH_TIMEOUT = 5.0
-STOP_PATIENCE = 30.0
+STOP_TIMEOUT = 30.0
 OursT = TypeVar("OursT", bound="Ours")
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
@@ -145,9 +145,9 @@ class Started(Target):
         if self._broker is not None:
             if not self._broker.alive:
                 self.complaints.append(f"{self.name}: the broker ended by itself:{self._broker.last_lines()}")
-            self._broker.stop(STOP_PATIENCE)
+            self._broker.stop(STOP_TIMEOUT)
             if self._broker.killed:
-                self.complaints.append(f"{self.name}: the broker had to be killed, {STOP_PATIENCE:.0f} s after SIGTERM")
+                self.complaints.append(f"{self.name}: the broker had to be killed, {STOP_TIMEOUT:.0f} s after SIGTERM")
             self._broker = None
 
     def stop(self) -> None:

@@ -58,8 +58,8 @@ WORDS_OF_ATTRIBUTES: Final = WORDS_OF_CLASSES - {
 """Those that no function and no attribute bears either; the others are ordinary words there (a range C{found})."""
 
 IMAGES: Final = {
-    "audience", "complaints", "farewell", "inattentive", "knock", "lanework", "outflow", "park", "parked", "patience",
-    "rounds", "standing",
+    "audience", "complaints", "door", "farewell", "inattentive", "knock", "lanework", "outflow", "park", "parked",
+    "patience", "rounds", "standing",
 }  # fmt: skip
 """Those that are not even one word of several in a name (C{late_complaints})."""
 
@@ -228,8 +228,19 @@ def bears(name: str, refused: set[str]) -> bool:
     return name.replace("_", "").lower() in refused or not IMAGES.isdisjoint(words(name))
 
 
+def constants(tree: ast.Module) -> list[str]:
+    """Return the names that a module assigns at its top, as its constants are."""
+    found = []
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        found += [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+    return found
+
+
 def old_words(trees: dict[str, ast.Module]) -> set[str]:
-    """Return the modules, classes, functions and attributes that bear a word which the field's terms replaced."""
+    """Return the modules, classes, functions, attributes and constants that bear a word that the field replaced."""
     found = set()
     for name, tree in trees.items():
         if bears(name.rpartition(".")[2], WORDS_OF_CLASSES):
@@ -238,6 +249,7 @@ def old_words(trees: dict[str, ast.Module]) -> set[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 named.append(node.attr)
+        named += constants(tree)
         for node in classes(tree):
             if bears(node.name, WORDS_OF_CLASSES):
                 found.add(f"{name}.{node.name}")
@@ -321,7 +333,7 @@ class StructureTests(SynchronousTestCase):
         self.assertEqual(packages.intersection(f"smartgo/{folder}" for folder in NO_PACKAGE), set())
 
     def test_words(self) -> None:
-        """Classes, modules, functions and attributes have the field's terms as names."""
+        """Classes, modules, functions, attributes and constants have the field's terms as names."""
         found = old_words(self.smartgo)
         self.assertEqual(set(ORDINARY) - found, set())
         self.check(found - set(ORDINARY), KNOWN_WORDS)
@@ -387,8 +399,9 @@ class SelfTests(SynchronousTestCase):
         self.assertEqual(homeless_tests(paths, {"smartgo/a", "smartgo/a/c"}), set())
 
     def test_words(self) -> None:
-        """Modules, classes, functions, attributes and fields are read; local names and ordinary words are not."""
+        """Modules, classes, functions, attributes, fields and constants are read; locals and ordinary words are not."""
         text = (
+            "PATIENCE = 3\nSTOP_PATIENCE: Final = 4\n_A, (UNDONE, B) = 1, (2, 3)\nFOUND = 5\nPATIENT = 6\n"
             "class Claim: pass\n"
             "class _Door: pass\n"
             "class Claimant:\n    claim: int\n    undone_ms: int\n    _farewell_due: int\n"
@@ -397,6 +410,7 @@ class SelfTests(SynchronousTestCase):
         )
         found = old_words(parse({"m": text, "m.pace": "", "m.paces": ""}))
         expected = {"m.Claim", "m._Door", "m._farewell_due", "m.park", "m.outflow", "m.LateComplaints", "m.pace"}
+        expected |= {"m.PATIENCE", "m.STOP_PATIENCE", "m.UNDONE"}
         self.assertEqual(found, expected)
 
     def test_docstrings(self) -> None:

@@ -26,7 +26,7 @@ STACK: Final = 10.0
 SUMMARY: Final = 60.0
 """Seconds between two summaries of what was left out."""
 
-_SENTENCES: Final = 1024
+_FORMATS_KEPT: Final = 1024
 _NAMED: Final = 8
 _PEER_FIELDS: Final = ("peer", "ip", "address")
 
@@ -50,7 +50,7 @@ class LogLimit:
 
     def __init__(self, observer: Callable[[LogEvent], Any]) -> None:
         self._observer = observer
-        self._by_sentence = TokenBuckets(RATE, BURST, _SENTENCES)
+        self._by_sentence = TokenBuckets(RATE, BURST, _FORMATS_KEPT)
         self._peers = TokenBuckets(PEER_RATE, PEER_BURST)
         self._missing: dict[tuple[str, str], int] = {}
         self._summary_at: float | None = None
@@ -74,7 +74,7 @@ class LogLimit:
             self._observer(event)
             return
         self.left_out += 1
-        if sentence in self._missing or len(self._missing) < _SENTENCES:
+        if sentence in self._missing or len(self._missing) < _FORMATS_KEPT:
             self._missing[sentence] = self._missing.get(sentence, 0) + 1
         if self._summary_at is None:
             self._summary_at = now + SUMMARY

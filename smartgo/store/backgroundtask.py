@@ -28,7 +28,7 @@ class BackgroundTask:
         @param what: whose work it is, for the log.
         """
         self._what = what
-        self._complained = False
+        self._warned = False
         self._running = 0
         self._idle: Waiters[None] = Waiters()
         self.failed = False
@@ -49,18 +49,18 @@ class BackgroundTask:
             await self._idle.wait()
 
     def _succeeded(self, result: T) -> T:
-        self.failed = self._complained = False
+        self.failed = self._warned = False
         return result
 
     def _not_done(self, failure: Failure) -> None:
         self.failed = True
         if failure.check(OSError) is None:
             self._log.failure("{what} cannot go on now", failure, what=self._what)
-        elif not self._complained:
+        elif not self._warned:
             self._log.warn(
                 "{what} cannot go on now; it tries again: {error}", what=self._what, error=str(failure.value)
             )
-        self._complained = True
+        self._warned = True
 
     def _ran(self, _: None) -> None:
         self._running -= 1

@@ -32,7 +32,7 @@ from smartgo.store.settings import StoreSettings
 LANE: Final = "read"
 _SCAN: Final = 16000  # bytes of units that one read looks at, at least
 _NO_MESSAGE: Final = PREFILL.size
-_COMPLAINTS: Final = 1000  # queues, at most, about which the log says something
+_WARNED_QUEUES: Final = 1000  # queues, at most, about which the log says something
 _PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
 _BODY_LENGTH: Final = struct.Struct(">i")
 _BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
@@ -76,7 +76,7 @@ class MessageReader:
         self._memory = memory
         self._threads = threads
         self._files = files
-        self._complained: set[QueueKey] = set()
+        self._warned: set[QueueKey] = set()
 
     def is_far_back(self, offset: int) -> bool:
         """Tell whether the record at a physical offset counts as "on disk"."""
@@ -265,8 +265,8 @@ class MessageReader:
             return False
 
     def _complain(self, queue: ConsumeQueue, number: int) -> None:
-        if queue.key not in self._complained and len(self._complained) < _COMPLAINTS:
-            self._complained.add(queue.key)
+        if queue.key not in self._warned and len(self._warned) < _WARNED_QUEUES:
+            self._warned.add(queue.key)
             self._log.warn(
                 "unit {number} of topic {topic}, queue {queue} leads to no message of it; it is left out",
                 number=number,

@@ -69,7 +69,7 @@ class ReplicaLog:
         self._drop = drop
         self._tags = TagCodes()
         self._odd: dict[QueueKey, OutOfStepRecord] = {}
-        self._complained: set[QueueKey] = set()
+        self._warned: set[QueueKey] = set()
         self._impossible = False  # a record of a queue that cannot be was told of
         self._begun: dict[QueueKey, int] = {}  # queues that began here, at 0, to where their first record lies
 
@@ -262,8 +262,8 @@ class ReplicaLog:
             )
 
     def _leave_out(self, queue: ConsumeQueue, one: OutOfStepRecord) -> None:
-        if queue.key not in self._complained:
-            self._complained.add(queue.key)
+        if queue.key not in self._warned:
+            self._warned.add(queue.key)
             self._log.warn(
                 "topic {topic}, queue {queue}: the message at {physical} has a wrong offset, {offset}, and is left out",
                 physical=one.physical,

@@ -229,7 +229,7 @@ class ComplaintTests(SynchronousTestCase):
 
     def test_killed(self) -> None:
         """A broker that does not end by SIGTERM is killed, and that is told."""
-        self.patch(targets, "STOP_PATIENCE", 0.1)
+        self.patch(targets, "STOP_TIMEOUT", 0.1)
         target = self.started(
             "import signal, time; signal.pthread_sigmask(0, [15]); print(1, flush=True); time.sleep(60)"
         )

@@ -28,7 +28,7 @@ from smartgo.schema.bodies import ConsumeFromWhere
 TOPIC: Final = "DemoRun"
 GROUP: Final = "demo"
 QUEUES: Final = 8
-PATIENCE: Final = 60.0  # seconds for all messages to be consumed
+CONSUME_TIMEOUT: Final = 60.0  # seconds for all messages to be consumed
 
 _AT_A_TIME: Final = 256  # sends that wait for their answers
 
@@ -147,8 +147,8 @@ class DemoRun:
         await call_each(one, self._count, _AT_A_TIME)
 
     async def _wait(self) -> None:
-        """Wait until all messages are consumed, C{PATIENCE} seconds at most; the report names what is missing."""
-        await self._all_seen.addTimeout(PATIENCE, self._env.clock, onTimeoutCancel=lambda result, _: None)
+        """Wait up to C{CONSUME_TIMEOUT} s until all messages are consumed; the report names what is missing."""
+        await self._all_seen.addTimeout(CONSUME_TIMEOUT, self._env.clock, onTimeoutCancel=lambda result, _: None)
 
     async def _find(self, client: Client) -> None:
         result = list(self._sent.values())[self._count // 2]

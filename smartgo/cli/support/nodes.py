@@ -26,7 +26,7 @@ from smartgo.cli.support.output import printable
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.env.interfaces import IEnvironment
 
-PATIENCE: Final = 20.0
+STOP_TIMEOUT: Final = 20.0
 """Seconds after SIGTERM until a node is killed; it needs 10 at most (reliability D14)."""
 
 _CHILD: Final = "smartgo.node.child"
@@ -201,7 +201,7 @@ class NodeProcesses:
     async def _end(self, processes: Sequence[NodeProcess]) -> None:
         for process in processes:
             process.signal("TERM")
-        killing = [self._env.clock.callLater(PATIENCE, process.signal, "KILL") for process in processes]
+        killing = [self._env.clock.callLater(STOP_TIMEOUT, process.signal, "KILL") for process in processes]
         await DeferredList([process.ended for process in processes])
         for call in killing:
             if call.active():

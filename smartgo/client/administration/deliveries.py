@@ -22,7 +22,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
 
-_PATIENCE: Final = 3 * TIMEOUT  # seconds for a listener
+_LISTENER_TIMEOUT: Final = 3 * TIMEOUT  # seconds for a listener
 
 
 class TrackState(StrEnum):
@@ -107,7 +107,7 @@ class DeliveryTracking:
 
     @deferred
     async def consume_directly(
-        self, group: str, client_id: str, queue: MessageQueue, offset_id: str, seconds: float = _PATIENCE
+        self, group: str, client_id: str, queue: MessageQueue, offset_id: str, seconds: float = _LISTENER_TIMEOUT
     ) -> ConsumeDirectlyResult:
         """
         Make one member of a group consume a message now, outside of its queues; no offset changes.

@@ -11,7 +11,7 @@ from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.subscription import lets_in
 from smartgo.ops.reading.content import MessageRow, row_of
 from smartgo.ops.reading.deliveries import MessageDeliveries
-from smartgo.ops.reading.explaintexts import SENTENCES
+from smartgo.ops.reading.explaintexts import TEXTS
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.plans import PlanTable
 from smartgo.ops.reading.queuereader import ClusterQueueReader
@@ -39,7 +39,7 @@ Verdict = Literal[
 ]
 
 
-Facts = dict[str, Any]
+Details = dict[str, Any]
 Values = dict[str, str | int]
 
 
@@ -136,7 +136,7 @@ class Explainer:
         outcome: Outcome,
         word: str,
         keeps: Verdict | None = None,
-        facts: Facts | None = None,
+        facts: Details | None = None,
         **values: str | int,
     ) -> None:
         code = f"{name}.{word}"
@@ -245,7 +245,7 @@ class Explainer:
         verdict: Verdict | None = None
         if retries:
             newest = max(retries, key=_age)
-            facts: Facts = {"times": newest.stored.reconsume_times, "copies": len(retries), **_place(newest)}
+            facts: Details = {"times": newest.stored.reconsume_times, "copies": len(retries), **_place(newest)}
             if await self._is_to_come(newest):
                 self._note("retry", "bad", "coming", facts=facts)
                 verdict = "retrying"
@@ -278,13 +278,13 @@ def _age(one: FoundMessage) -> tuple[int, int]:
     return one.stored.stored_ms, one.stored.physical_offset
 
 
-def _place(one: FoundMessage) -> Facts:
+def _place(one: FoundMessage) -> Details:
     return {"topic": one.stored.topic, "offsetId": one.stored.message_id, "storedMs": one.stored.stored_ms}
 
 
 def said(code: str, values: Values) -> str:
     """Return the sentence of a code with its values filled in."""
-    return SENTENCES[code].format_map(values)
+    return TEXTS[code].format_map(values)
 
 
 def not_found(reason: str, group: str) -> Explanation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SENTENCES: Final = {
+TEXTS: Final = {
     "message.found": "The message is in {topic}, queue {queueId} of broker {broker}, at offset {offset}.",
     "message.missing": "{reason}.",
     "permission.readable": "Topic {topic} is readable at broker {broker}.",

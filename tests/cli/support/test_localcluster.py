@@ -26,7 +26,7 @@ from smartgo.cli.support.localcluster import (
     plan,
     settings_in,
 )
-from smartgo.cli.support.nodes import PATIENCE, NodeProcess, NodeProcesses
+from smartgo.cli.support.nodes import STOP_TIMEOUT, NodeProcess, NodeProcesses
 from smartgo.cli.support.running import CommandError
 from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.real import RealNetwork
@@ -239,7 +239,7 @@ class NodesTests(SynchronousTestCase):
         self.run_all()
         self.spawned["broker-a"].stubborn = True
         stopping = Deferred.fromCoroutine(self.nodes.stop())
-        self.env.clock.advance(PATIENCE)
+        self.env.clock.advance(STOP_TIMEOUT)
         self.successResultOf(stopping)
         self.assertEqual(self.spawned["broker-a"].signals, ["TERM", "KILL"])
         self.assertEqual(self.env.clock.getDelayedCalls(), [])

@@ -10,7 +10,7 @@ from typing import Final
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ops.console.files import collected, console_pages
-from smartgo.ops.reading.explaintexts import SENTENCES
+from smartgo.ops.reading.explaintexts import TEXTS
 from tests.ops.front import Front
 
 _LITERAL: Final = re.compile(r"""\b(tn?)\(\s*"([\w.-]+)\"""")
@@ -124,7 +124,7 @@ class LanguageTests(SynchronousTestCase):
     def test_said(self) -> None:
         """The texts of the server's delivery checks are in the tables, in English word by word."""
         said = {key.removeprefix("said."): text for key, text in table("en").items() if key.startswith("said.")}
-        self.assertEqual(said, SENTENCES)
+        self.assertEqual(said, TEXTS)
 
     def test_translated(self) -> None:
         """Chinese texts are Chinese, except names that are the same in every language."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from smartgo.ops.reading.explain import Verdict
-from smartgo.ops.reading.explaintexts import SENTENCES
+from smartgo.ops.reading.explaintexts import TEXTS
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendBackRequest
@@ -20,9 +20,9 @@ class ExplainTests(OffsetCase):
         self.front.ops.view.forget()
         message_id = message_id or self.at(0, 1)["offsetId"]
         found = self.get(f"/messages/{message_id}/explain?group={group}&topic=Orders")
-        self.assertEqual(found["summary"], SENTENCES[f"verdict.{found['verdict']}"].format(**found["values"]))
+        self.assertEqual(found["summary"], TEXTS[f"verdict.{found['verdict']}"].format(**found["values"]))
         for one in found["checks"]:
-            self.assertEqual(one["detail"], SENTENCES[one["code"]].format(**one["values"]))
+            self.assertEqual(one["detail"], TEXTS[one["code"]].format(**one["values"]))
             self.assertEqual(one["code"].partition(".")[0], one["name"])
         return found["verdict"], {check["name"]: check for check in found["checks"]}
 
@@ -42,7 +42,7 @@ class ExplainTests(OffsetCase):
 
     def test_sentences(self) -> None:
         """There is a sentence for each verdict."""
-        verdicts = {key.removeprefix("verdict.") for key in SENTENCES if key.startswith("verdict.")}
+        verdicts = {key.removeprefix("verdict.") for key in TEXTS if key.startswith("verdict.")}
         self.assertEqual(verdicts, {*get_args(Verdict)})
 
     def test_order(self) -> None:
