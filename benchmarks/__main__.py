@@ -1,4 +1,4 @@
-"""C{python -m benchmarks}."""
+"""The command line C{python -m benchmarks}."""
 
 from .cli import main
 

@@ -108,7 +108,7 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct):
-    """Everything a run found."""
+    """The results of a run."""
 
     started: str
     machine: dict[str, Any]

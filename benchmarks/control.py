@@ -40,7 +40,7 @@ class Control:
 
     def __init__(self, address: str, timeout: float = 10.0) -> None:
         """
-        Dial.
+        Connect.
 
         @param address: C{host:port}.
         @raise OSError: nobody answers there.
@@ -60,7 +60,7 @@ class Control:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._socket.close()
 
     def ask(self, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"") -> Answer:

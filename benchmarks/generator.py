@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """The number of messages a second."""
         return self.messages / self.seconds if self.seconds else 0.0
 
     @property
@@ -102,7 +102,7 @@ def command(
 
 def read(output: str) -> Outcome:
     """
-    Read the generator's line.
+    Parse the line that the generator prints.
 
     @raise BenchmarkError: it is not one.
     """

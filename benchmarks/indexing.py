@@ -54,7 +54,7 @@ class Cost(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All three."""
+        """The sum of all three costs."""
         return self.walk + self.keys + self.put
 
 

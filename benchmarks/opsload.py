@@ -85,7 +85,7 @@ class OursWithOps(Ours):
 
     @property
     def ops(self) -> str:
-        """C{host:port} of the API."""
+        """The address C{host:port} of the API."""
         return f"127.0.0.1:{self._broker_port + 2}"
 
     def start_broker(self) -> float:
@@ -113,7 +113,7 @@ class Replay:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Be open inside the block."""
+        """Replay the requests inside the block."""
         jobs = [threading.Thread(target=self._poll, daemon=True)]
         jobs += [threading.Thread(target=self._listen, args=(one.path,), daemon=True) for one in self._streams]
         for job in jobs:
@@ -207,7 +207,7 @@ def _cost(binary: Path, target: OursWithOps, load: Load, seconds: float) -> floa
 
 
 def told(outcome: Outcome) -> str:
-    """Say it in a few lines."""
+    """Return the outcome as a few lines of text."""
     ratio = outcome.ratio
     lines = [
         f"{outcome.scenario}, {outcome.topics:,} topics, {outcome.groups} groups: CPU of the broker a message",

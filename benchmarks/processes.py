@@ -23,7 +23,7 @@ class Child:
         folder: Path | None = None,
     ) -> None:
         """
-        Start it.
+        Start the process.
 
         @param log: takes its standard output and error.
         @param environment: added to ours.

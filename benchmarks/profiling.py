@@ -1,4 +1,4 @@
-"""Where smartgo's broker spends its time in one scenario."""
+"""A profile of smartgo's broker in one scenario."""
 
 from __future__ import annotations
 

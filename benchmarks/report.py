@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Tables of the results, for people."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def show(results: Results, console: Console, reference: str | None) -> None:
 
 
 def cautions(results: Results) -> list[str]:
-    """Say in sentences why these figures should not be quoted, if so."""
+    """Return sentences that say why these figures should not be quoted; empty if they may be."""
     sentences = []
     noisy = {
         each.scenario

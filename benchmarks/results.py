@@ -35,11 +35,11 @@ class Loaded(msgspec.Struct):
         return [each.outcome.server_cpu_us for each in self.rounds if each.outcome.messages]
 
     def cpu(self) -> Spread | None:
-        """Sum L{figures} up."""
+        """Return the spread of L{figures}."""
         return Spread.of(figures) if (figures := self.figures()) else None
 
     def rate(self) -> Spread:
-        """Messages a second."""
+        """Return the spread of messages a second."""
         return Spread.of(each.outcome.rate for each in self.rounds)
 
     def bad_codes(self) -> dict[str, int]:
@@ -125,7 +125,7 @@ class Results(msgspec.Struct):
         return ratios(by_target.get(target, []), by_target.get(reference, []))
 
     def failures(self) -> list[str]:
-        """Say in sentences what went wrong: runs that broke off, error codes answered, complaints."""
+        """Return sentences about what went wrong: runs that broke off, error codes answered, warnings in logs."""
         sentences = []
         for each in self.loads:
             if each.error:

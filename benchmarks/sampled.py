@@ -26,13 +26,13 @@ class IProfiler(Protocol):
     """A profiler that can be switched on and off, and that writes its result to a file."""
 
     def enable(self) -> None:
-        """Begin."""
+        """Begin to sample."""
 
     def disable(self) -> None:
-        """End."""
+        """Stop sampling."""
 
     def dump_stats(self, file: str) -> None:
-        """Write what was found."""
+        """Write the result to a file."""
 
 
 class Sampler:
@@ -45,12 +45,12 @@ class Sampler:
         self._lines: Counter[tuple[str, int]] = Counter()
 
     def enable(self) -> None:
-        """Begin sampling."""
+        """Begin to sample."""
         signal.signal(signal.SIGPROF, self.sample)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
 
     def disable(self) -> None:
-        """End it."""
+        """Stop sampling."""
         signal.setitimer(signal.ITIMER_PROF, 0)
 
     def sample(self, number: int, frame: FrameType | None) -> None:

@@ -227,7 +227,7 @@ def _cells(brokers: int, windows: Sequence[Window]) -> list[str]:
 
 
 def sentences(outcome: Outcome) -> list[str]:
-    """Say what the table does not."""
+    """Return sentences about what the table does not show."""
     said = [f"{each.scenario} broke off: {each.error}" for each in outcome.scenarios if each.error]
     for each in outcome.scenarios:
         if each.error is None and not each.clean:

@@ -75,7 +75,7 @@ class Query(msgspec.Struct):
 
 
 class Dataset(msgspec.Struct):
-    """All about one store."""
+    """The figures of one store."""
 
     body_size: int
     file_size: int
@@ -103,7 +103,7 @@ class Outcome(msgspec.Struct):
 
 class Batch:
     """
-    One run.
+    One run of Spark over some stores.
 
     @ivar outcome: what is known so far.
     """
@@ -137,7 +137,7 @@ class Batch:
         self.outcome.instead = self._instead()
 
     def close(self) -> None:
-        """End Spark."""
+        """Stop Spark."""
         if self._spark is not None:
             self._spark.stop()
 

@@ -44,7 +44,7 @@ def verdicts(outcome: Outcome) -> Iterator[Verdict]:
 
 
 def show(outcome: Outcome, console: Console) -> None:
-    """Print everything."""
+    """Print all results."""
     for dataset in outcome.datasets:
         _show_dataset(dataset, console)
     console.print(_queries("What a user would write instead (16 MiB, 1 KiB bodies)", outcome.instead))

@@ -85,7 +85,7 @@ class Outcome(msgspec.Struct):
 
 
 def told(outcome: Outcome) -> str:
-    """Say what was found, in lines for a terminal."""
+    """Return the outcome as lines for a terminal."""
     counts = f"{outcome.sent:,} messages acknowledged, {outcome.rows:,} rows in the sink"
     lags = ", ".join(f"{name} {outcome.quantile(part, False):.2f} s" for name, part in _QUANTILES)
     lines = [
@@ -117,7 +117,7 @@ class Query:
         self.revived = 0
 
     def start(self) -> None:
-        """Start it."""
+        """Start the query."""
         environment = {"PYTHONPATH": str(ROOT)}
         self._child = Child(self._command, self._work / "query.out", environment, self._work)
 
@@ -128,16 +128,16 @@ class Query:
         self._child.wait(10)
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the query."""
         if self._child is not None:
             self._child.stop()
 
     def check(self) -> None:
         """
-        See that it runs; start it again where a worker of Spark's was not there within Spark's own ten seconds, as
-        happens on a busy machine.
+        Check that the query runs; start it again if one of Spark's workers was not there within Spark's own ten
+        seconds, as happens on a busy machine.
 
-        @raise BenchmarkError: it ended for another reason, or too often.
+        @raise BenchmarkError: the query ended for another reason, or too often.
         """
         assert self._child is not None
         if self._child.alive:
@@ -151,7 +151,7 @@ class Query:
 
 def run(target: Started, binary: Path, rate: int, seconds: float, trigger: str, say: Say) -> Outcome:
     """
-    Run it.
+    Run the benchmark.
 
     @param target: a broker that runs, on a store of its own.
     @raise BenchmarkError: something did not come up, or the sink did not catch up.
@@ -261,7 +261,7 @@ def _read(out: Path, began: float) -> tuple[dict[int, list[int]], list[Lag]]:
 
 
 def _caught_up(lags: list[Lag], killed: float) -> float:
-    """When the lag was again no more than three times what it was before the query was killed."""
+    """Return the time at which the lag was again no more than three times that before the query was killed."""
     before = sorted(lag.oldest for lag in lags if lag.at < killed)
     usual = before[len(before) // 2] if before else 0.0
     return next((lag.at for lag in lags if lag.at > killed and lag.oldest <= 3 * usual), lags[-1].at)

@@ -19,7 +19,7 @@ class Spread(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, figures: Iterable[float]) -> Spread:
         """
-        Sum the figures up.
+        Return the spread of some figures.
 
         >>> Spread.of([3.0, 1.0, 2.0])
         Spread(minimum=1.0, median=2.0, maximum=3.0, rounds=3)

@@ -58,7 +58,7 @@ class Target(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End what L{start} started."""
+        """Stop what L{start} started."""
 
     def another(self) -> Started | None:
         """Return a second broker of the same kind, not started, with its own store; C{None} where impossible."""
@@ -81,16 +81,16 @@ class Attached(Target):
 
     @property
     def pid(self) -> int:
-        """The process given."""
+        """The id of the given process."""
         return self._pid
 
     def start(self) -> float:
-        """See that it answers."""
+        """Check that the broker answers."""
         wait_until_it_answers(self.address, lambda: True, ATTACH_TIMEOUT)
         return 0.0
 
     def stop(self) -> None:
-        """Leave it alone."""
+        """Leave the given process running."""
 
 
 class Started(Target):
@@ -115,7 +115,7 @@ class Started(Target):
 
     @property
     def pid(self) -> int:
-        """The broker's process."""
+        """The id of the broker's process."""
         if self._broker is None:
             raise BenchmarkError(f"{self.name} is not running")
         return self._broker.pid
@@ -267,7 +267,7 @@ def properties(broker_port: int, registry_port: int, store: Path) -> str:
 
 
 class Bench:
-    """Where targets come from: names on the command line become brokers with folders and ports."""
+    """The source of targets: names on the command line become brokers with folders and ports."""
 
     def __init__(self, work: Path, base_port: int, jars: Path | None = None) -> None:
         """
@@ -279,7 +279,7 @@ class Bench:
 
     @property
     def rocketmq(self) -> RocketMQ:
-        """The real programs."""
+        """The programs of the real RocketMQ."""
         return self._rocketmq
 
     def ours(self) -> Ours:

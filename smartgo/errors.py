@@ -302,7 +302,7 @@ class LogsDiffer(SmartgoError):
 
 class LogTorn(SmartgoError):
     """
-    Some records of a slave's log are torn by its own power failure, and else as the master's.
+    A slave's log has records torn by its own power failure, and otherwise equals the master's.
 
     @ivar records: physical offset -> the master's record there, of the size of ours.
     """
@@ -317,7 +317,7 @@ class NoSuchMessage(SmartgoError):
 
 
 class NoOrigin(SmartgoError):
-    """Nothing in a message says which topic it was first sent to."""
+    """A message does not say which topic it was first sent to."""
 
 
 # -- the user ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""One event told to many: by Deferreds, once or to those who wait now, or each time it happens, by calls."""
+"""Observers: one event told to many, once by Deferreds, or each time by calls."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OneShotObserver(Generic[T]):
         return waiter
 
     def fire(self, result: T | Failure) -> None:
-        """Tell everybody; a L{Failure} makes their Deferreds fail. It must not have happened before."""
+        """Report the event to all waiters. The event must not have happened before."""
         if self._result:
             raise RuntimeError("this event has happened already")
         self._result.append(result)

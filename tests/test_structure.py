@@ -71,8 +71,13 @@ ORDINARY: Final = {
 
 KNOWN_WORDS: Final[set[str]] = set()
 
-QUESTIONS: Final = {"how", "it", "its", "what", "whether"}
-"""Words that no docstring begins with: its first line is an order (C{Apply ...}) or names the thing (C{The ...})."""
+QUESTIONS: Final = {"how", "what", "when", "where", "whether", "which", "who", "whom", "whose", "why"}
+PRONOUNS: Final = {"he", "her", "his", "it", "its", "she", "that", "their", "them", "these", "they", "this", "those"}
+RIDDLES: Final = {"be", "hear", "look", "nobody", "nothing", "somebody", "something"}
+"""
+With L{QUESTIONS} and L{PRONOUNS} the words that no docstring begins with: its first line is an order (C{Apply ...}) or
+names the thing (C{The ...}).
+"""
 
 
 def module_name(path: str) -> str:
@@ -261,14 +266,14 @@ def old_words(trees: dict[str, ast.Module]) -> set[str]:
 
 
 def riddles(trees: dict[str, ast.Module]) -> set[str]:
-    """Return the modules, classes and functions whose docstrings begin with one of L{QUESTIONS}: name and line."""
+    """Return the modules, classes and functions whose docstrings begin with such a word: name and line."""
     found = set()
     for name, tree in trees.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             first = (ast.get_docstring(node) or "").partition("\n")[0]
-            if re.split(r"\W", first)[0].lower() in QUESTIONS:
+            if re.split(r"\W", first)[0].lower() in QUESTIONS | PRONOUNS | RIDDLES:
                 found.add(f"{name}.{getattr(node, 'name', '')}: {first}")
     return found
 

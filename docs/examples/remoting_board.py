@@ -53,7 +53,7 @@ class Board:
         return held
 
     def refuses(self) -> bool:
-        """Never too busy."""
+        """Return False: no request is refused for lack of room."""
         return False
 
     def run_ended(self) -> None:

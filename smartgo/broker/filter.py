@@ -1,5 +1,5 @@
 """
-Which messages of a queue a subscription lets in (docs/spec/broker#filters).
+Filters of subscriptions: the messages of a queue that a consumer gets (docs/spec/broker#filters).
 
 The broker compares 32-bit tag hashes; the client compares the tags themselves once more. SQL92 expressions are
 answered as a RocketMQ broker with C{enablePropertyFilter=false} does.
@@ -40,15 +40,15 @@ class TagFilter:
         return unit.tag_hash in self._codes
 
     def by_content(self, properties: Mapping[str, str], body: memoryview) -> bool:
-        """Let every message pass: the hash decided already."""
+        """Return True: the hash has decided already."""
         return True
 
     def needs_content(self) -> bool:
-        """Never."""
+        """Return False: the hash decides."""
         return False
 
     def hashes(self) -> frozenset[int]:
-        """The hashes let in."""
+        """The tag hashes that pass."""
         return self._codes
 
 
@@ -96,7 +96,7 @@ def tag_filter(expression: str | None) -> TagFilter | None:
 
 def check_type(expression_type: str | None) -> None:
     """
-    Let a tag expression pass.
+    Accept tag expressions, and refuse every other type.
 
     @raise RequestRefused: it is of another type, with the remark of a broker that has property filters off.
     """

@@ -56,7 +56,7 @@ class _Reconnections(NullListener):
         self._client = client
 
     def connected(self, peer: IPeer) -> None:
-        """Introduce ourselves."""
+        """Send a heartbeat over the new connection."""
         self._client.introduce(peer.address)
 
 

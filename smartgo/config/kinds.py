@@ -49,7 +49,7 @@ class SettingKind(msgspec.Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """All that may be given, where that is one of a few words; else nothing."""
+        """The allowed values, if they are a few words; else nothing."""
         return ()
 
     @property

@@ -19,7 +19,7 @@ from smartgo.errors import SettingError
 
 
 class Origin(NamedTuple):
-    """Where a value came from."""
+    """The source of a value."""
 
     source: str
     """C{default}, C{environment}, C{file}, C{kept}, C{flag} or C{request}; the last was changed since the start."""
@@ -36,7 +36,7 @@ class Origin(NamedTuple):
 
 
 class GivenSetting(NamedTuple):
-    """One setting that somebody gave."""
+    """A setting as somebody gave it."""
 
     setting: Setting
     value: object

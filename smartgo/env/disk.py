@@ -46,7 +46,7 @@ class RealMapping:
         self.view = memoryview(self._map)
 
     def reserve(self, begin: int, end: int) -> None:
-        """Give blocks to a range."""
+        """Allocate blocks for a range."""
         os.posix_fallocate(self._fd, begin, end - begin)
 
     def populate(self, begin: int, end: int) -> None:
@@ -59,7 +59,7 @@ class RealMapping:
         _libc.madvise(ctypes.addressof(anchor) + begin, end - begin, _POPULATE_WRITE)
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Read by the descriptor."""
+        """Read through the file descriptor."""
         return os.pread(self._fd, size, offset)
 
     def sync(self) -> None:
@@ -136,18 +136,18 @@ class RealFiles:
         return os.path.isdir(path)
 
     def list(self, path: str) -> list[str]:
-        """Sorted names."""
+        """Return the names in a directory, sorted."""
         try:
             return sorted(os.listdir(path))
         except FileNotFoundError:
             return []
 
     def size(self, path: str) -> int:
-        """Length in bytes."""
+        """Return the length of a file in bytes."""
         return os.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        """When last modified, in milliseconds since the epoch."""
+        """Return the time of the last modification, in milliseconds since the epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def mode(self, path: str) -> int:
@@ -155,7 +155,7 @@ class RealFiles:
         return os.stat(path).st_mode & 0o7777
 
     def real(self, path: str) -> str:
-        """Symlinks resolved."""
+        """Return C{path} with symbolic links resolved."""
         return os.path.realpath(path)
 
     def make_directories(self, path: str, sync: bool = True) -> None:
@@ -174,7 +174,7 @@ class RealFiles:
                 self.sync_directory(os.path.dirname(one) or ".")
 
     def read(self, path: str, limit: int | None = None) -> bytes:
-        """The content."""
+        """Return the content of a file."""
         with open(path, "rb") as file:
             return file.read(-1 if limit is None else limit)
 
@@ -241,7 +241,7 @@ class RealFiles:
         self.sync_directory(os.path.dirname(path))
 
     def append(self, path: str, data: bytes) -> None:
-        """Add to the end."""
+        """Append to a file."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             _write_all(fd, data)
@@ -249,7 +249,7 @@ class RealFiles:
             os.close(fd)
 
     def overwrite(self, path: str, offset: int, data: bytes) -> None:
-        """Write in place."""
+        """Write over bytes of a file."""
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             done = 0
@@ -270,11 +270,11 @@ class RealFiles:
             os.close(fd)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename."""
+        """Rename a file, replacing C{target}."""
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        """Unlink."""
+        """Remove a file."""
         os.unlink(path)
 
     def remove_directory(self, path: str) -> None:
@@ -282,7 +282,7 @@ class RealFiles:
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
-        """C{fsync} of a directory."""
+        """Make the names in a directory durable (C{fsync})."""
         fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -316,11 +316,11 @@ class RealFiles:
         return RealMapping(path, writable, scattered)
 
     def lock_directory(self, path: str) -> RealDirectoryLock:
-        """Take a store directory."""
+        """Lock a store directory."""
         return RealDirectoryLock(path)
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Total and free bytes."""
+        """Return the total and the free bytes of a file system."""
         found = os.statvfs(path)
         usable = found.f_blocks - found.f_bfree + found.f_bavail
         return usable * found.f_frsize, found.f_bavail * found.f_frsize

@@ -93,7 +93,7 @@ class IMapping(Interface):
     view = Attribute("A memoryview of all of it, writable if it was mapped so. Slices of it keep the file mapped.")
 
     def reserve(begin: int, end: int) -> None:
-        """Make sure that blocks exist for this range (C{posix_fallocate}); blocking. @raise OSError: disk full."""
+        """Allocate blocks for this range (C{posix_fallocate}); blocking. @raise OSError: disk full."""
 
     def populate(begin: int, end: int) -> None:
         """Touch the pages of this range for writing ahead of use, without holding the GIL; blocking, best effort."""
@@ -105,7 +105,7 @@ class IMapping(Interface):
         """C{fdatasync} the file; blocking. @raise OSError: what was written may be lost, now or later."""
 
     def close() -> None:
-        """Give up the mapping; deferred by itself until the last slice of C{view} is gone. Idempotent."""
+        """Unmap the file, once the last slice of C{view} is gone. Idempotent."""
 
 
 class IDirectoryLock(Interface):
@@ -131,7 +131,7 @@ class IFiles(Interface):
         """The length of a file in bytes. @raise FileNotFoundError: there is none."""
 
     def modified_ms(path: str) -> int:
-        """When a file was last modified, in milliseconds since the epoch."""
+        """Return the time at which a file was last modified, in milliseconds since the epoch."""
 
     def mode(path: str) -> int:
         """The permission bits of a file, such as C{0o600}; of its target where it is a symlink."""
@@ -208,7 +208,7 @@ class IFiles(Interface):
 
     def lock_directory(path: str) -> IDirectoryLock:
         """
-        Take C{lock} in a store directory as RocketMQ does: C{lockf} on its byte 0, and C{flock} (reliability S13).
+        Lock C{lock} in a store directory as RocketMQ does: C{lockf} on its byte 0, and C{flock} (reliability S13).
 
         @raise smartgo.errors.StoreHeld: another process has it.
         """
@@ -233,7 +233,7 @@ class IRandom(Interface):
         """A float from 0 to 1, 1 excluded."""
 
     def token(size: int) -> bytes:
-        """C{size} unpredictable bytes."""
+        """Return C{size} unpredictable bytes."""
 
 
 class IHost(Interface):
@@ -244,7 +244,7 @@ class IHost(Interface):
     memory = Attribute("What this process may use, in bytes: physical memory, or less where a control group says so.")
 
     def home() -> str:
-        """The user's home directory."""
+        """Return the user's home directory."""
 
     def variable(name: str) -> str | None:
         """A variable of the process environment."""
@@ -256,7 +256,7 @@ class IHost(Interface):
         """Return the number of open file descriptors of this process."""
 
     def return_memory() -> None:
-        """Give memory that was freed and is kept for later back to the system; blocking, about 0.2 ms a MiB."""
+        """Return freed memory that the allocator keeps to the system; blocking, about 0.2 ms a MiB."""
 
     def resolve(name: str) -> str:
         """The IPv4 address of a host name; blocking, for the start. @raise OSError: there is none."""
@@ -266,7 +266,7 @@ class IHost(Interface):
 
 
 class IEnvironment(Interface):
-    """All of the environment; one object for a process, passed to whatever needs it."""
+    """The whole environment; one object for a process, passed to whatever needs it."""
 
     clock = Attribute("L{IClock}")
     network = Attribute("L{INetwork}")

@@ -61,7 +61,7 @@ class RealClock:
         self, around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], object] | None
     ) -> None:
         """
-        Let C{around(function, args, kwargs)} make the calls of all timers that are set from now on.
+        Call all timers that are set from now on through C{around(function, args, kwargs)}.
 
         @param around: calls the function, and may measure it; C{None}: timers call for themselves.
         """
@@ -147,7 +147,7 @@ class RealNetwork:
             sender.sendto(data, _unix_address(path))
 
     def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
-        """Bind a datagram socket."""
+        """Bind a datagram socket, and receive on it."""
         port: IListeningPort = self._reactor.listenUNIXDatagram(_unix_address(path), _Datagrams(heard))
         return port
 
@@ -176,13 +176,13 @@ class _Datagrams(DatagramProtocol):
         self._heard = heard
 
     def datagramReceived(self, datagram: bytes, addr: object) -> None:
-        """One came."""
+        """Pass a datagram on."""
         self._heard(datagram)
 
 
 @implementer(IThreads)
 class RealThreads:
-    """One thread a lane, started when first used."""
+    """Threads for blocking work: one a lane, started when first used."""
 
     def __init__(self, reactor: IReactorFromThreads) -> None:
         self._reactor = reactor
@@ -190,7 +190,7 @@ class RealThreads:
         self._running: dict[Deferred[Any], None] = {}
 
     def run(self, lane: str, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Give work to a lane."""
+        """Run a function in the thread of a lane."""
         pool = self._lanes.get(lane)
         if pool is None:
             pool = self._lanes[lane] = ThreadPool(0, 1, f"smartgo-{lane}")
@@ -226,7 +226,7 @@ def _pass_on(value: Any, wait: Deferred[None]) -> Any:
 
 @implementer(IRandom)
 class RealRandom:
-    """The system's chance."""
+    """Random numbers of the operating system."""
 
     def __init__(self) -> None:
         self._random = random.Random()
@@ -236,11 +236,11 @@ class RealRandom:
         return self._random.randrange(limit)
 
     def fraction(self) -> float:
-        """0 to 1."""
+        """Return a random number from 0 to 1."""
         return self._random.random()
 
     def token(self, size: int) -> bytes:
-        """Unpredictable bytes."""
+        """Return C{size} unpredictable bytes."""
         return secrets.token_bytes(size)
 
 
@@ -272,7 +272,7 @@ def group_memory(root: str = "/sys/fs/cgroup", of_process: str = "/proc/self/cgr
 
 @implementer(IHost)
 class RealHost:
-    """This machine."""
+    """The machine that the process runs on."""
 
     def __init__(self) -> None:
         self.name = socket.gethostname()
@@ -284,7 +284,7 @@ class RealHost:
         return os.getpid()
 
     def home(self) -> str:
-        """The home directory."""
+        """Return the home directory."""
         return os.path.expanduser("~")
 
     def variable(self, name: str) -> str | None:
@@ -292,11 +292,11 @@ class RealHost:
         return os.environ.get(name)
 
     def open_file_limit(self) -> int:
-        """Soft limit of descriptors."""
+        """Return the soft limit of file descriptors."""
         return int(os.sysconf("SC_OPEN_MAX"))
 
     def open_files(self) -> int:
-        """Descriptors in use."""
+        """Return the number of file descriptors in use."""
         return len(os.listdir("/proc/self/fd"))
 
     def return_memory(self) -> None:
@@ -306,7 +306,7 @@ class RealHost:
             trim(0)  # a foreign call gives up the GIL
 
     def resolve(self, name: str) -> str:
-        """Ask the system's resolver."""
+        """Resolve a host name by the system's resolver."""
         return socket.gethostbyname(name)
 
     def address_towards(self, host: str, port: int) -> str:
@@ -321,7 +321,7 @@ class RealHost:
 
 @implementer(IEnvironment)
 class RealEnvironment:
-    """All doors, on one reactor."""
+    """The environment of a real process, over one reactor."""
 
     def __init__(self, reactor: Any) -> None:
         """

@@ -51,7 +51,7 @@ class Confirmations:
             _tell(waiter, PutStatus.OK)
 
     def stop(self) -> None:
-        """Tell every send that waits that its time is over."""
+        """End every waiting send as timed out."""
         self._alarm.stop()
         while self._waiters:
             _tell(self._waiters.popleft(), PutStatus.FLUSH_SLAVE_TIMEOUT)

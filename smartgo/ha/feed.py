@@ -1,4 +1,4 @@
-"""One slave's connection to a master, and that of one that is not let in: sessions on a link."""
+"""Sessions of slaves: the connection of a slave to its master, and that of a refused slave."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _HELLO: Final = bytes([CLIENT_HELLO])
 
 
 class SlaveOwner(Protocol):
-    """Whose connections these are: a master."""
+    """The owner of slaves' connections: a master."""
 
     clock: IClock
     sweeper: Sweeper
@@ -53,7 +53,7 @@ class SlaveOwner(Protocol):
 
     @property
     def peer_warnings(self) -> RateLimitedLog:
-        """Where sentences about slaves go."""
+        """The log for warnings about slaves."""
 
     def connected(self, feed: Feed) -> None:
         """Count a slave that is connected."""
@@ -68,7 +68,7 @@ class SlaveOwner(Protocol):
         """Count one that is not let in; false where so many wait in vain that this one cannot."""
 
     def hold(self, link: Link) -> None:
-        """Let a link wait in vain, and end it after a while."""
+        """Keep a refused link silent, and close it after a while."""
 
     def released(self, link: Link) -> None:
         """Forget a link that waited in vain and is gone."""
@@ -125,7 +125,7 @@ class Feed(NullSession):
         self._agreed = True
 
     def received(self, data: bytes) -> None:
-        """Take reports; the first begins the stream."""
+        """Read reports; the first begins the stream."""
         begun = self.end.position >= 0
         if not begun and not self.link.secure and data.startswith(_HELLO):
             self.fail("speaks TLS, which is off here (tls.server.mode, tls.server.certPath)")
@@ -144,7 +144,9 @@ class Feed(NullSession):
                 self._master.reported(self)
 
     def failed(self, failure: Failure) -> bool:
-        """Say what the slave did, in our words."""
+        """
+        End the feed, or turn the peer away, because of a fault of the peer; return whether it was the peer's fault.
+        """
         if failure.check(FramingError) is None:
             # Who leaves within a handshake is no news; a bug of ours is.
             return not self._agreed and failure.check(ConnectionClosed) is not None
@@ -176,13 +178,13 @@ class Feed(NullSession):
         self.link.end()
 
     def ending(self) -> None:
-        """Take back the turn that was asked for."""
+        """Cancel the requested turn."""
         if self._queued:
             self._queued = False
             self._turns.leave_queue(self)
 
     def lost(self, reason: Failure) -> None:
-        """Have the master forget the slave."""
+        """Remove the slave from the master's list."""
         self._master.released(self.link)
         self._master.gone(self, reason)
 
@@ -216,7 +218,7 @@ class Feed(NullSession):
             self._soon()
 
     def _soon(self) -> None:
-        """Go on in the next turn, unless the transport has enough."""
+        """Continue in the next turn, unless the transport has enough."""
         if not self._full and not self._queued and self.open:
             self._queued = True
             self._turns.queue(self)
@@ -231,7 +233,7 @@ class Feed(NullSession):
         """Do nothing: what was sent in our turn is written."""
 
     def writable(self) -> None:
-        """Go on: the transport has taken all."""
+        """Continue: the transport has taken all bytes."""
         self.push()
 
     def _read(self) -> None:
@@ -277,9 +279,9 @@ class Refused(NullSession):
         self._master = master
 
     def connected(self) -> None:
-        """Let the peer wait: nothing is read or said."""
+        """Start nothing: the peer is neither read nor answered."""
         self._master.hold(self.link)
 
     def lost(self, reason: Failure) -> None:
-        """Have the master forget the link."""
+        """Remove the link from the master's list."""
         self._master.released(self.link)

@@ -1,5 +1,5 @@
 """
-Who may follow a master that has a key (reliability X6).
+Admission of slaves by a key (reliability X6).
 
 At the main port a slave shows that it has the key, too: it signs its question (L{smartgo.schema.signature}) together
 with a challenge, a word that the master made up. The answer has a ticket, another such word, with which the slave
@@ -43,7 +43,7 @@ class Words:
         return len(self._known)
 
     def make(self) -> bytes:
-        """Return a new one."""
+        """Return a new word."""
         now = self._clock.seconds()
         while self._known:
             oldest = next(iter(self._known))
@@ -70,7 +70,7 @@ class Guard:
 
     def check(self, request: Command, challenge: str | None) -> bool:
         """
-        See whether a request was signed with our key, over a challenge that counts.
+        Tell whether a request was signed with our key, over a challenge that counts.
 
         @return: false where the challenge alone is missing: it has to be signed once more, over L{challenge}.
         @raise NoPermission: it was not signed with our key; the message says what to do.

@@ -51,7 +51,7 @@ class IMasterTail(Interface):
 
 
 class SlaveSeen(NamedTuple):
-    """One slave that follows us."""
+    """A slave that follows this master."""
 
     address: str
     """C{host:port} that it comes from."""

@@ -121,7 +121,7 @@ class Master(Service):
 
     @property
     def peer_warnings(self) -> RateLimitedLog:
-        """Where sentences about slaves go."""
+        """The log for warnings about slaves."""
         return self.sweeper.peer_warnings
 
     # -- starting and stopping -----------------------------------------------------------------------------------
@@ -166,7 +166,10 @@ class Master(Service):
     # -- slaves --------------------------------------------------------------------------------------------------
 
     def _screen(self, slave: PeerAddress) -> Callable[[Link], ISession] | None:
-        """Let one in, or have it wait in vain; C{None} where too many do that."""
+        """
+        Return the factory of a new link's session: a slave's, or a refused one's; C{None} if too many are refused
+        already.
+        """
         if not self.allows(slave.ip):
             why = "haAllow does not name it"
         elif len(self._feeds) >= _SLAVES and not self._make_room():
@@ -183,7 +186,7 @@ class Master(Service):
         return Feed(link, self, end)
 
     def _make_room(self) -> bool:
-        """Let the one go that has had most time to show its ticket, if there is one."""
+        """Close the link that has had most time to show its ticket; return whether there is one."""
         late = next((feed for feed in self._feeds if not feed.admitted), None)
         if late is not None:
             late.fail("has not shown a ticket, and others want to")
@@ -196,7 +199,7 @@ class Master(Service):
         return len(self._held) < _HELD
 
     def hold(self, link: Link) -> None:
-        """Let a link wait in vain, and end it after a while."""
+        """Keep a refused link silent, and close it after a while."""
         link.hold()
         self._held[link] = until = self.clock.seconds() + _HELD_FOR
         self._alarm.set_by(until)
@@ -257,7 +260,7 @@ class Master(Service):
         self._log.failure("sending the log failed", failure=failure)
 
     def slaves(self) -> list[SlaveSeen]:
-        """Those connected now that were let in."""
+        """Return the admitted slaves that are connected now."""
         now = self.clock.seconds()
         return [
             SlaveSeen(feed.link.address, feed.end.confirmed, max(0, feed.end.position), now - feed.since)

@@ -66,7 +66,7 @@ class SlaveSettings:
 @implementer(IFollowing)
 class Slave(Service):
     """
-    Follows a master.
+    The replication service of a slave: follows a master.
 
     It is made as C{Slave(env, log, tail, sweeper, SlaveSettings(...))}, started when the store is open, told whom to
     follow by L{follow} (before or after that), and stopped before the store.
@@ -305,7 +305,7 @@ class Slave(Service):
     # -- while it goes on ----------------------------------------------------------------------------------------
 
     def _heard(self) -> None:
-        """Take note of how far the master is, and whether we have caught up."""
+        """Record how far the master is, and whether we have caught up."""
         if self._stream is not None:
             self._master_end = max(self._master_end, self._stream.end.master_end)
             if self.state in (SlaveState.CONNECTING, SlaveState.DIVERGED) and self._stream.end.doubt is None:

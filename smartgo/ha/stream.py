@@ -24,7 +24,7 @@ LIMITS: Final = Limits(first_frame=NEVER, idle=NEVER, unsent_seconds=NEVER, ling
 
 class Stream(NullSession):
     """
-    One connection to a master: what comes is appended, and reported.
+    A slave's connection to its master: appends what arrives, and reports it.
 
     @ivar link: the connection.
     @ivar end: the logic of it.
@@ -65,7 +65,7 @@ class Stream(NullSession):
             self.link.send(data)
 
     def report(self) -> None:
-        """Tell how far we are, if that is farther than before."""
+        """Report our end of the log, if it has moved since the last report."""
         if self.link.ready:
             self._write(self.end.report(self._clock.seconds()))
 
@@ -81,7 +81,7 @@ class Stream(NullSession):
         self.link.end()
 
     def failed(self, failure: Failure) -> bool:
-        """Take note why the link ends it; whoever follows logs it. Bugs are left to the link to log."""
+        """Record why the link ends the stream; the follower logs it. Bugs are left to the link to log."""
         error = failure.value
         if isinstance(error, PeerTooSlow):
             self._over(NotConnected(f"there is no TLS within {LIMITS.handshake:g} s"))
@@ -97,7 +97,7 @@ class Stream(NullSession):
         self._alarm.end()
 
     def lost(self, reason: Failure) -> None:
-        """Tell why the stream is over."""
+        """Report why the stream is over."""
         why = f"the connection was lost: {reason.getErrorMessage()}"
         if self._unagreed and not reason.check(HandshakeFailed):
             why = "the connection was lost before TLS was agreed on; does the master speak TLS (tls.server.certPath)?"

@@ -80,7 +80,7 @@ class MasterEnd:
 
     def receive(self, data: bytes, now: float) -> bool:
         """
-        Take what came, cut anywhere; true where there was a report in it. The newest counts.
+        Read bytes, cut anywhere; return whether they completed a report. The newest counts.
 
         @raise FramingError: the first asks for what our log does not have, or a later one is for what was not sent; or
             what should be a ticket is none.
@@ -172,12 +172,12 @@ class MasterEnd:
 
     @property
     def due(self) -> float:
-        """When L{check} and L{heartbeat} are due at the earliest."""
+        """The earliest time at which L{check} and L{heartbeat} are due."""
         return min(self._heard_at + self._housekeeping, self._wrote_at + self._heartbeat)
 
     def check(self, now: float) -> None:
         """
-        See whether the slave is alive.
+        Check that the slave is alive.
 
         @raise PeerTooSlow: it has said nothing for too long.
         """
@@ -328,7 +328,7 @@ class SlaveEnd:
 
     @property
     def due(self) -> float:
-        """When L{check} is due at the earliest."""
+        """The earliest time at which L{check} is due."""
         return min(self._heard_at + self._housekeeping, self._spoke_at + self._heartbeat)
 
     def check(self, now: float) -> bytes:

@@ -12,13 +12,13 @@ class Reader(Protocol):
     """A connection whose reading can be stopped."""
 
     def stop_reading(self) -> None:
-        """Take nothing from the socket."""
+        """Stop reading from the socket."""
 
     def read_on(self) -> None:
-        """Take bytes again, unless something else is in the way."""
+        """Resume reading, unless something else prevents it."""
 
     def no_room(self, why: str) -> None:
-        """End at once."""
+        """Close the connection: there is no room for what it sends."""
 
 
 class Account:
@@ -122,7 +122,7 @@ class Account:
             budget.pause(self)
 
     def close(self) -> None:
-        """Give everything back: the connection is gone."""
+        """Return the memory of the connection, which is gone."""
         self._reader = None
         self._budget.forget(self)
         for kind, size in (

@@ -1,4 +1,4 @@
-"""One timer for many deadlines."""
+"""A timer that serves many deadlines."""
 
 from __future__ import annotations
 

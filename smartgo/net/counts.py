@@ -5,7 +5,7 @@ from __future__ import annotations
 
 class Counts:
     """
-    Plain numbers, never reset.
+    Counters that are never reset.
 
     @ivar accepted: connections taken from listeners.
     @ivar dialled: connections made by us.

@@ -1,4 +1,4 @@
-"""When a connection has been waited for long enough: L9 to L11 and the time of L13. Sans-IO: stamps are compared."""
+"""Deadlines of a connection: L9 to L11 and the time of L13. Sans-IO: time stamps are compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Deadlines:
         self._expect(NEVER, "")
 
     def not_read(self, now: float) -> None:
-        """Let the first frame have its whole time again: for now it is we who do not read."""
+        """Restart the time of the first frame: it is we who do not read at the moment."""
         if self._due != NEVER:
             self._due = max(self._due, now + self._limits.first_frame)
 
@@ -70,7 +70,7 @@ class Deadlines:
 
     def look(self, now: float, frames: int, partial: int, unsent: int) -> str:
         """
-        Say what the peer did not do in time; empty where all is well. Sets C{look_at} anew.
+        Return what the peer did not do in time; empty if nothing is late. Sets C{look_at} anew.
 
         @param frames: how many whole frames came so far.
         @param partial: how many bytes of an unfinished one, C{0} while we are not reading.

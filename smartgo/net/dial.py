@@ -20,5 +20,5 @@ class Dial(Factory):
         return protocol
 
     def forget(self) -> None:
-        """Let the protocol go: the attempt has failed."""
+        """Release the protocol: the attempt has failed."""
         self._protocol = None

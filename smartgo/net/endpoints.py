@@ -1,4 +1,4 @@
-"""Where servers listen and where their peers are, from Twisted's words and into them."""
+"""Addresses of servers and peers, translated from Twisted's forms and into them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-One connection of any protocol, accepted or dialled: its life, its way in and out, TLS, and the limits on its peer.
+The link: a connection of any protocol, accepted or dialled, with its states, TLS, and the limits on its peer.
 
 A link knows bytes and no frames; what they mean is the business of its L{ISession<smartgo.net.session.ISession>}. Its
 life is the table in L{smartgo.net.states}. What it takes care of:
@@ -71,15 +71,15 @@ class Owner(Protocol):
     counts: Counts
 
     def leaving(self, link: Link) -> None:
-        """Hear that a link takes nothing more; called once, before C{ended}."""
+        """Handle the draining of a link: it accepts nothing more; called once, before C{ended}."""
 
     def ended(self, link: Link) -> None:
-        """Hear that a link is gone; called once, after its session has heard."""
+        """Handle the end of a link; called once, after its session has been told."""
 
 
 class Link(protocol.Protocol):
     """
-    One connection.
+    A connection of any protocol.
 
     What C{dataReceived} is depends on what was heard: a listener that may speak TLS looks at the first byte, then the
     attribute is replaced by the method that is right from there on. So the plain path pays nothing for it.
@@ -180,7 +180,7 @@ class Link(protocol.Protocol):
 
     @property
     def check_at(self) -> float:
-        """When L{check} is due."""
+        """The time at which L{check} is due."""
         return self._cut_at if self.state.over else self._deadlines.look_at
 
     def _go(self, event: Event) -> bool:
@@ -227,7 +227,7 @@ class Link(protocol.Protocol):
             self._ready(transport)
 
     def _ready(self, transport: Any) -> None:
-        """Let bytes of ours go to this transport from now on."""
+        """Send our bytes to this transport from now on."""
         if not self._go(Event.READY):
             return
         self.secure = transport is self._layer
@@ -236,7 +236,7 @@ class Link(protocol.Protocol):
         self.session.opened()
 
     def _sniff(self, tls: ServerTLS, data: bytes) -> None:
-        """Tell by the first byte whether the peer speaks TLS."""
+        """Detect by the first byte whether the peer speaks TLS."""
         if data[0] == CLIENT_HELLO:
             self._secure(tls.factory())
             self.dataReceived(data)
@@ -261,7 +261,7 @@ class Link(protocol.Protocol):
     # -- in --------------------------------------------------------------------------------------------------------
 
     def dataReceived(self, data: bytes) -> None:
-        """Give the session what came, deciphered where there is TLS; end the link where the stream is broken."""
+        """Pass received bytes to the session, deciphered where there is TLS; end the link if the stream is broken."""
         if self.state.over:
             return
         sweeper = self._sweeper
@@ -302,7 +302,7 @@ class Link(protocol.Protocol):
         self._stop_reading()
 
     def unblock(self, why: int) -> None:
-        """Take back a reason; where it was the last, reading goes on at the end of this turn."""
+        """Remove a reason for not reading; if it was the last, reading resumes at the end of this turn."""
         self.blocks &= ~why
         if not self.blocks & ~BACKLOG:
             self.wake()
@@ -327,7 +327,7 @@ class Link(protocol.Protocol):
             self._turns.queue(self)
 
     def more(self) -> int:
-        """Let the session process some of what waits; return how much. What it answers leaves by L{flush}."""
+        """Process some waiting units; return how many. The answers leave by L{flush}."""
         self._queued = False
         if self.state.over or self.stopped:
             return 0
@@ -374,7 +374,7 @@ class Link(protocol.Protocol):
             self.wake()
 
     def wake(self) -> None:
-        """Have L{turn} called at the end of this reactor turn, unless the link is over."""
+        """Request a call of L{turn} at the end of this reactor turn, unless the link is over."""
         if not self.woken and not self.state.over:
             self.woken = True
             self._turns.wake(self)
@@ -446,7 +446,7 @@ class Link(protocol.Protocol):
     # -- room in memory --------------------------------------------------------------------------------------------
 
     def stop_reading(self) -> None:
-        """Take nothing from the socket: there is no room for it. Units that are whole are processed."""
+        """Stop reading from the socket: there is no room. Units that are whole are processed."""
         self._stop_reading()
 
     def read_on(self) -> None:
@@ -454,7 +454,7 @@ class Link(protocol.Protocol):
         self.wake()
 
     def no_room(self, why: str) -> None:
-        """Give up the link: there is no room for what the peer sends."""
+        """Close the link: there is no room for what the peer sends."""
         self.fail(Failure(NoRoom(why)))
         self._cut()
         self.account.unsent(0)  # nothing of it is kept until the transport is gone
@@ -485,7 +485,7 @@ class Link(protocol.Protocol):
         self.end()
 
     def drain(self) -> None:
-        """Take nothing more, let the session finish what is in flight, then close."""
+        """Accept nothing more, let the session finish what is in flight, then close."""
         reading = self.state is State.OPEN
         if not self._go(Event.DRAIN):
             self.end()
@@ -527,7 +527,7 @@ class Link(protocol.Protocol):
 
     def hold(self) -> None:
         """
-        Take and send nothing any more, and let the peer wait: it would be back at once if it were closed.
+        Stop reading and sending but keep the link open: a peer that is disconnected would be back at once.
 
         Whoever calls this ends the link later, by L{abort}.
         """
@@ -537,7 +537,7 @@ class Link(protocol.Protocol):
             self.transport.pauseProducing()
 
     def settle(self) -> None:
-        """Go through with an end that was decided while the session was at work."""
+        """Carry out an end that was decided while the session was at work."""
         if self.state is State.CLOSING:
             self._part()
 
@@ -571,7 +571,7 @@ class Link(protocol.Protocol):
 
     def _gone(self, reason: Failure) -> None:
         """
-        Be over: the transport, and TLS on it, are gone.
+        End the link: the transport, and TLS on it, are gone.
 
         What leads in a circle is cut here, so that link, session and buffers are freed now and not when the garbage
         collector comes by.

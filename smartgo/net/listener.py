@@ -36,7 +36,7 @@ Screen = Callable[[PeerAddress], Callable[[Link], ISession] | None]
 
 class ListeningPort(Factory):
     """
-    One listening port: makes links, or turns peers away (L8).
+    A listening port: makes links, or turns peers away (L8).
 
     @ivar description: the endpoint description it listens at.
     @ivar port: what listens, once it does.
@@ -61,7 +61,7 @@ class ListeningPort(Factory):
         return 0 if self.port is None else port_number(self.port.getHost())
 
     def buildProtocol(self, addr: IAddress | None) -> Link | None:
-        """Let a peer in; C{None} makes Twisted close the socket at once."""
+        """Accept a peer; C{None} makes Twisted close the socket at once."""
         server = self._server
         limits = server.limits
         remote = peer_address(addr)
@@ -89,7 +89,7 @@ class ListeningPort(Factory):
         """Wait: its place is free when it is gone."""
 
     def ended(self, link: Link) -> None:
-        """Give its place to another."""
+        """Free the place of a link that ended."""
         ip = self.links.pop(link)
         left = self._by_ip[ip] - 1
         if left:
@@ -141,7 +141,7 @@ class Listener(Service):
         self.add_screened(description, lambda _: sessions)
 
     def add_screened(self, description: str, screen: Screen) -> None:
-        """As L{add_port}, where who comes from where has which session, or is turned away."""
+        """Add a port as L{add_port} does; C{screen} chooses the session of each peer, or turns it away."""
         self._ports.append(ListeningPort(self, description, screen))
 
     @property
@@ -228,7 +228,7 @@ class Listener(Service):
         self._set_accepting(False)
 
     def check(self, now: float) -> None:
-        """See whether descriptors were freed."""
+        """Resume accepting if file descriptors were freed."""
         if self._free_descriptors() < self._kept_descriptors() + _MEASURE_LEAST:
             self.check_at = now + INTERVAL
             return

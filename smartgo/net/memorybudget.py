@@ -219,7 +219,7 @@ class MemoryBudget:
             )
 
     def forget(self, holder: Holder) -> None:
-        """This one is gone, or has finished its frame. Harmless when it was not paused."""
+        """Remove a holder that is gone or has finished its frame. Harmless if it was not paused."""
         self._paused.pop(holder, None)
         if self._favoured.pop(holder, None) is not None and self._paused and not self._soon:
             self._look_soon()
@@ -235,7 +235,7 @@ class MemoryBudget:
         self._timer = self._clock.callLater(0, self._look)
 
     def _look(self) -> None:
-        """Let those go on that have room, and close those that had none for too long."""
+        """Resume the paused holders that have room, and close those that had none for too long."""
         self._timer = None
         self._soon = False
         self._given = 0

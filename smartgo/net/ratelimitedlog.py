@@ -19,7 +19,7 @@ def _shown(value: object) -> object:
 
 class RateLimitedLog:
     """
-    One WARN a peer address and minute (reliability L1).
+    A log with at most one WARN a peer address and minute (reliability L1).
 
     @ivar suppressed: how many were not logged.
     """

@@ -46,7 +46,7 @@ def write_now(transport: Any, data: bytes) -> int:
 
 
 def gather_now(transport: Any, pieces: Sequence[bytes | memoryview]) -> int:
-    """As L{write_now}, for bytes in pieces: the kernel gathers them, which spares a copy."""
+    """Write pieces of bytes as L{write_now} does: the kernel gathers them, which spares a copy."""
     try:
         sent: int = transport.getHandle().sendmsg(pieces)
     except OSError:  # it takes none now, or is lost
@@ -55,7 +55,7 @@ def gather_now(transport: Any, pieces: Sequence[bytes | memoryview]) -> int:
 
 
 def _nobody() -> None:
-    """Where nobody is to be told that bytes have left."""
+    """Do nothing: nobody waits for the bytes to leave."""
 
 
 @implementer(IPushProducer)
@@ -126,7 +126,7 @@ class SendBuffer:
             self.write(b"".join(pieces))
 
     def _clog(self, data: bytes, sent: int) -> None:
-        """Go on through the transport: the socket took no more."""
+        """Continue through the transport: the socket accepted no more."""
         self._queue.append(memoryview(data)[sent:])
         self.unsent = len(data) - sent
         self._clogged = True

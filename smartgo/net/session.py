@@ -40,7 +40,7 @@ class ISession(Interface):
         """Tell whether the session has unfinished work that a draining link waits for."""
 
     def draining() -> None:
-        """Nothing more is taken: let go of what would never end."""
+        """Drop what would never end: the link accepts nothing more."""
 
     def give_up() -> None:
         """The time to finish is over: answer what is unfinished in its place."""
@@ -53,7 +53,7 @@ class ISession(Interface):
 
     def failed(failure: Failure) -> bool:
         """
-        Something went wrong (a broken stream, a limit passed, a failed handshake); L{lost} follows.
+        Handle a failure (a broken stream, a limit passed, a failed handshake); L{lost} follows.
 
         @return: whether the session has put it in the log; else the link does.
         """
@@ -62,7 +62,7 @@ class ISession(Interface):
         """Return why the transport is gone, in better words where the session has them; before L{lost}."""
 
     def idle(seconds: float) -> None:
-        """Nothing was read or written for so long; the link is closed next."""
+        """Handle C{seconds} without a read or a write; the link is closed next."""
 
     def lost(reason: Failure) -> None:
         """The transport is gone or was never reached; C{link.state} tells whether we ended it. The last call."""
@@ -82,7 +82,7 @@ class NullSession:
         """Do nothing."""
 
     def received(self, data: bytes) -> None:
-        """Do nothing with it."""
+        """Ignore the bytes."""
 
     def turn(self) -> int:
         """Return 0: nothing waits."""

@@ -1,4 +1,4 @@
-"""Which requests and timers held the reactor up for long: counted by name, and logged once a minute each."""
+"""Slow turns: requests and timers that held the reactor up, counted by name, and logged once a minute each."""
 
 from __future__ import annotations
 

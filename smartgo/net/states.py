@@ -14,7 +14,7 @@ from typing import Final
 
 class State(Enum):
     """
-    Where a link is in its life.
+    The states of a link's life.
 
     @ivar ready: bytes may be given to the transport, and the peer's are taken or will be.
     @ivar takes: what comes is processed, now or in its turn.

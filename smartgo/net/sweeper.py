@@ -33,7 +33,9 @@ class Member(Protocol):
 
     @property
     def check_at(self) -> float:
-        """When L{check} is due next, in seconds of the clock; any earlier value asks for the next sweep."""
+        """
+        The time at which L{check} is due next, in seconds of the clock; any earlier value asks for the next sweep.
+        """
 
     def check(self, now: float) -> None:
         """Apply the deadlines that are due; C{check_at} is the next one afterwards."""
@@ -108,7 +110,7 @@ class Sweeper:
         self._standstills.add(listener)
 
     def stood_still(self, now: float) -> None:
-        """Tell of a standstill: nothing was done since some time before C{overdue}."""
+        """Report a standstill to the members: nothing was done since some time before C{overdue}."""
         seconds = now - self.overdue + STANDSTILL + INTERVAL
         self.overdue = now + INTERVAL + STANDSTILL
         self._standstills.tell(seconds)

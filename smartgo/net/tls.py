@@ -112,7 +112,7 @@ class _Inside:
         """Never called: the protocol had its transport before."""
 
     def connectionMade(self) -> None:
-        """Never called either."""
+        """Do nothing; it is never called either."""
 
     def handshakeCompleted(self) -> None:
         """The peer is verified as far as it must be."""

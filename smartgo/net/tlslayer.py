@@ -23,7 +23,7 @@ class TLSLayer(TLSMemoryBIOProtocol):
     """TLS between a transport and a protocol, which leaves nothing in memory when it ends."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Be over; a producer that is still registered would lead from the layer to the protocol and back."""
+        """End the layer; a producer that is still registered would keep layer and protocol alive."""
         if self.connected:
             self.unregisterProducer()
         super().connectionLost(reason)

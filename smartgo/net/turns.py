@@ -1,5 +1,5 @@
 """
-Who works when, in one turn of the reactor: what leaves at its end, and whose waiting requests are processed next.
+The order of work in one turn of the reactor: which answers leave at its end, whose waiting requests come next.
 
  - once a reactor turn: links that something was put into outside their own reading write it out
  - links with more requests than one turn may take stand in a queue, and get some processed each, round and round
@@ -79,7 +79,7 @@ class TurnScheduler:
         self._woken.append(who)
 
     def sleep(self, who: WokenLink) -> None:
-        """Take back L{wake}. Harmless where it was not called."""
+        """Undo L{wake}. Harmless if it was not called."""
         if who in self._woken:
             self._woken.remove(who)
             self._perhaps_no_turn()
@@ -91,7 +91,7 @@ class TurnScheduler:
         self._backlog.append(who)
 
     def leave_queue(self, who: Backlogged) -> None:
-        """Take back L{queue}."""
+        """Undo L{queue}."""
         self._backlog.remove(who)
         self._perhaps_no_turn()
 
@@ -173,7 +173,7 @@ class TurnScheduler:
                 self._reads = 0
 
     def end_runs(self) -> None:
-        """Tell the processors that there are no more requests for now; what they answered may leave then."""
+        """Tell the processors that no requests are left for now, so that their answers may leave."""
         self._taken = 0
         ended = self.begun[:]
         self.begun.clear()  # whoever is in the middle of a run has the same list

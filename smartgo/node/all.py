@@ -55,5 +55,5 @@ def with_own_registry(configuration: Configuration) -> Configuration:
 
 
 def makeService(options: Options) -> NodeService:
-    """Assemble both."""
+    """Assemble a registry and a broker in one process."""
     return make_service(options, prepare, assemble)

@@ -1,5 +1,5 @@
 """
-Tell the program that started us how far we are: systemd's C{Type=notify}, and whoever else speaks it.
+Notification of the program that started the process: systemd's C{Type=notify}, and others that speak it.
 
 C{NOTIFY_SOCKET} names a datagram socket that takes C{NAME=VALUE} lines: C{READY=1} once clients can connect,
 C{RELOADING=1} and C{READY=1} again around a reload, C{STOPPING=1}, and C{WATCHDOG=1} at half of C{WATCHDOG_USEC}, which
@@ -45,7 +45,7 @@ class Notifier(Service):
         return max(_SHORTEST_BEAT, int(text) / 2_000_000)
 
     def ready(self) -> None:
-        """All parts serve; begin to give signs of life."""
+        """Report that all parts serve; begin to send keep-alives."""
         if self._stopped:
             return
         self._tell("READY=1")
@@ -57,7 +57,7 @@ class Notifier(Service):
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={round(self._env.clock.seconds() * 1e6)}")
 
     def stopService(self) -> None:
-        """Say that we stop, and be silent from then on."""
+        """Report that the process stops, and send nothing from then on."""
         super().stopService()
         self._stopped = True
         if self._call is not None:

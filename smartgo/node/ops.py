@@ -129,7 +129,7 @@ class LocalNode:
         return [self._changed(self._live.plan_undo(self._change(id)))]
 
     def undo(self, id: int, who: str, address: str) -> Deferred[list[ChangedSetting]]:
-        """Take a change back."""
+        """Undo a change of the broker's settings."""
         planned = self.plan_undo(id)
         done = self._live.undo(self._change(id), Who(who, address))
         return done.addCallback(lambda _: [self._now(one) for one in planned])
@@ -145,7 +145,7 @@ class LocalNode:
         return ChangedSetting(**msgspec.structs.asdict(described), before=planned.before)
 
     def _now(self, planned: ChangedSetting) -> ChangedSetting:
-        """One that was planned, as it is now."""
+        """Return a planned change with the value in force now."""
         origin = self._in_force.origins[planned.table, planned.name]
         return msgspec.structs.replace(planned, origin=origin.source, place=origin.detail)
 

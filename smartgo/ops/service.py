@@ -57,7 +57,7 @@ _WARNING_SECONDS: Final = 60.0
 @dataclass(frozen=True)
 class OpsNetwork:
     """
-    Where the API is served, and how the cluster is reached.
+    The listening addresses of the API, and its connections to the cluster.
 
     @ivar place: address and port to serve at; port 0 takes a free one.
     @ivar registries: C{host:port} of each registry of the cluster.

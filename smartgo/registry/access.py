@@ -1,5 +1,5 @@
 """
-Who may do what at a registry, as there are no accounts (C{docs/decisions/trust-at-the-registry.rst}).
+Access control of a registry, without accounts (C{docs/decisions/trust-at-the-registry.rst}).
 
 Everybody may ask for routes. Changes are taken by where they come from: a broker's from the connection that it
 registered over, an administrator's from this machine and from the networks that C{adminAllow} names.

@@ -237,7 +237,7 @@ class BrokerRegistrations:
         return request.answer()
 
     def data_version(self, peer: IPeer, request: Command) -> Answer:
-        """Say whether a broker's topics are known in its version; from the broker itself this is a sign of life."""
+        """Answer whether a broker's version of topics is known; from the broker itself this is a sign of life."""
         header = request.read(headers.QueryDataVersionRequest)
         asked = bodies.DataVersion.decode(request.body)
         known = self._routes.version(header.broker_addr)

@@ -31,10 +31,10 @@ class IRoutes(Interface):
         """All topics that any broker serves."""
 
     def route(topic: str) -> TopicRouteData | None:
-        """Who serves a topic; C{None} where nobody does."""
+        """Return the brokers that serve a topic; C{None} where nobody does."""
 
     def cluster_info() -> ClusterInfo:
         """All brokers by name, and all names by cluster."""
 
     def brokers() -> list[BrokerSeen]:
-        """Every registered address."""
+        """Return every registered address."""

@@ -38,7 +38,7 @@ class LeaseKey(msgspec.Struct):
 
 def read_key(data: bytes) -> bytes:
     """
-    Read the file.
+    Read the key file.
 
     @raise ValueError: it holds no key.
     """

@@ -1,5 +1,5 @@
 """
-Who serves which topic: the registry's tables and their rules, without any socket.
+The registry's tables of brokers and topics, and their rules, without any socket.
 
 docs/spec/registry, after C{RouteInfoManager} of RocketMQ 4.9.8. Stricter than that (reliability H6): one
 master for a broker name, one name for an address, as long as the first is alive. A master that lost its connection

@@ -29,7 +29,7 @@ TIMEOUT: Final = 3.0  # seconds, as Java's clients wait
 
 class RemotingClient:
     """
-    Calls to other processes.
+    A client for calls to other processes.
 
     A connection is dialled by the first call to its address, closed when idle for C{limits.idle} seconds, and dialled
     anew by the next call. What the other side asks on it is answered by the dispatcher.

@@ -359,7 +359,7 @@ class Connection:
         return reason
 
     def idle(self, seconds: float) -> None:
-        """Tell the listener."""
+        """Report to the listener that the connection is idle."""
         self._tell("idle", seconds)
 
     def lost(self, reason: Failure) -> None:

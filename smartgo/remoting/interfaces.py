@@ -96,16 +96,16 @@ class IConnectionListener(Interface):
         """The first whole frame arrived."""
 
     def idle(peer: IPeer, seconds: float) -> None:
-        """Nothing was read or written for so long; the connection is closed next."""
+        """Handle C{seconds} without a read or a write; the connection is closed next."""
 
     def disconnected(peer: IPeer, reason: Failure) -> None:
         """The connection was lost: the other side or the network ended it."""
 
     def closed(peer: IPeer) -> None:
-        """We ended the connection."""
+        """Handle the end of a connection that we ended."""
 
     def failed(peer: IPeer, failure: Failure) -> None:
-        """Something went wrong on it (a broken stream, a failed handshake); C{disconnected} or C{closed} follows."""
+        """Handle a failure (a broken stream, a failed handshake); C{disconnected} or C{closed} follows."""
 
 
 class IRequestProcessor(Interface):

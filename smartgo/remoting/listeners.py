@@ -16,25 +16,25 @@ class NullListener:
     """Ignores every event; a base for listeners that care about some events alone."""
 
     def active(self, peer: IPeer) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def connected(self, peer: IPeer) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def first_frame(self, peer: IPeer) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def idle(self, peer: IPeer, seconds: float) -> None:
-        """Ignore it: the connection is closed next."""
+        """Ignore the event: the connection is closed next."""
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def closed(self, peer: IPeer) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def failed(self, peer: IPeer, failure: Failure) -> None:
-        """Ignore it: the end of the connection follows."""
+        """Ignore the event: the end of the connection follows."""
 
 
 @implementer(IConnectionListener)

@@ -1,4 +1,4 @@
-"""Where a connection comes from, or leads to."""
+"""Origin of a connection: the address that it comes from, and networks that it may lead to."""
 
 from __future__ import annotations
 

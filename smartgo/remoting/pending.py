@@ -16,7 +16,7 @@ _NEVER = float("inf")
 
 class Call(NamedTuple, Generic[W]):
     """
-    One call.
+    A call that waits for its answer.
 
     @ivar waiter: who wants the answer.
     @ivar code: of the request.

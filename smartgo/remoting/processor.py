@@ -10,8 +10,8 @@ class Processor:
     """
 
     def refuses(self) -> bool:
-        """Never."""
+        """Return False: no request is refused for lack of room."""
         return False
 
     def run_ended(self) -> None:
-        """Nothing is left to do after a run."""
+        """Do nothing after a run."""

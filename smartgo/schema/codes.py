@@ -299,7 +299,7 @@ class ResponseCode(IntEnum):
 
 
 class LanguageCode(IntEnum):
-    """Who sent a command: the byte of a binary header; JSON headers carry the name."""
+    """The language of a command's sender: the byte of a binary header; JSON headers carry the name."""
 
     JAVA = 0
     CPP = 1

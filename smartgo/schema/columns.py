@@ -42,7 +42,7 @@ _FEW: Final = 16
 
 class Columns(NamedTuple):
     """
-    Records, by field.
+    Records as columns, one a field.
 
     @ivar values: an array for each field of fixed size, in native byte order, made when it is first asked for; byte
         strings, such as hosts, as rows of bytes, shorter ones filled up with zeros.

@@ -187,7 +187,7 @@ def _decode_surprising(raw: bytes) -> JsonHeader:
 
 
 def _of_header(text: str) -> str:
-    """Say of a header what the JSON reader says of a body."""
+    """Turn an error that the JSON reader words for a body into one for a header."""
     return f"header{text.removeprefix('body')}" if text.startswith("body ") else f"header: {text}"
 
 

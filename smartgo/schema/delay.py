@@ -54,7 +54,7 @@ class DelayLevels(msgspec.Struct, frozen=True):
 
     @property
     def highest(self) -> int:
-        """The top level."""
+        """The highest delay level."""
         return len(self.delays_ms)
 
     def delay_ms(self, level: int) -> int:

@@ -127,7 +127,7 @@ class Geometry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of a file."""
+        """The size of a file in bytes."""
         return HEADER_SIZE + self.slots * SLOT_SIZE + self.entries * ENTRY_SIZE
 
     def slot_at(self, key_hash: int) -> int:

@@ -27,7 +27,7 @@ _HASH: Final = ord("#")
 
 class Layout(NamedTuple):
     """
-    Where things lie in the end of a record.
+    The places of the fields in the end of a record.
 
     @ivar topic_end: where the topic ends, which begins at 1.
     @ivar keys: where each key begins and ends, in the order of indexing: the unique key, then the words of KEYS.

@@ -143,7 +143,7 @@ class Rewriter:
         return code
 
     def _slowly(self, text: str) -> Rewritten:
-        """Decode, edit, encode."""
+        """Rewrite by decoding, editing and encoding."""
         found = decode_text(text)
         strangers = sum(name not in RESERVED for name in found)
         if strangers > NAME_LIMIT:

@@ -12,7 +12,7 @@ WORDS: Final = "storeRefusal"
 
 
 class RefusalKind(Enum):
-    """Why messages are refused. Tools read the values: they stay as they are."""
+    """The reasons why messages are refused. Tools read the values: they stay as they are."""
 
     NOT_OPEN = "notOpen"
     """The store is being opened."""

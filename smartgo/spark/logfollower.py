@@ -1,6 +1,6 @@
 """
-Where the log of a live store ends, seen from outside, and how far one micro-batch goes. No I/O: files are looked at
-through L{Peek}.
+The end of a live store's log, seen from outside, and the extent of one micro-batch. No I/O: files are looked at through
+L{Peek}.
 
 A broker may be writing while we look. Ours copies a record, or a whole batch, at once and in no particular order, a
 Java broker from front to back; so a record's head may be there before its body, and a body before its properties. A
@@ -100,7 +100,7 @@ class LogFollower:
 
     def settle(self, files: Callable[[], Sequence[NamedFile]]) -> int:
         """
-        Look until two looks in a row find nothing that may be damage.
+        Repeat the look at the log's end until two looks in a row find nothing that may be damage.
 
         @param files: lists them.
         @return: L{end}: of a log that nobody writes to, behind its newest record.

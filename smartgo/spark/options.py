@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 @dataclass(frozen=True)
 class Position:
     """
-    Where to begin, or to end (exclusive), in every store that is read; as C{startingOffsets} says it.
+    The position to begin or to end at (exclusive), in every store that is read; as C{startingOffsets} gives it.
 
     @ivar named: C{earliest}, C{latest}, or empty where the offsets are given.
     @ivar physical: a physical offset for every store.

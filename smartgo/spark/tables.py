@@ -39,7 +39,7 @@ _RATIO: Final = 4
 @dataclass(frozen=True)
 class QueueFiles:
     """
-    Some files of ConsumeQueues.
+    A part of the ConsumeQueue files.
 
     @ivar files: path, topic, queue id, and the byte offset at which the file begins.
     """

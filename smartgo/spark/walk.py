@@ -79,7 +79,7 @@ class Damage(NamedTuple):
 
 class Walk:
     """
-    One range: iterate once.
+    A walk over the records of a range; can be iterated once.
 
     @ivar at: physical offset after what was given out.
     """
@@ -212,7 +212,7 @@ class Walk:
     # -- what is not -------------------------------------------------------------------------------------------
 
     def _damage(self) -> Damage | None:
-        """Say how far what is not valid goes; C{None} if it is the log's clean end."""
+        """Return the extent of what is not valid; C{None} if it is the log's clean end."""
         part = self._part
         reason = self._fault(self.at) or "the record cannot be read"
         after = self.next_record(self.at + 1, part.limit, self._stored_ms)

@@ -1,5 +1,5 @@
 """
-When checkpoints are written: after a flush, at most once a second or once in so many bytes of log.
+The times of checkpoints: after a flush, at most once a second or once in so many bytes of log.
 
 A checkpoint says that all below a position is in the queues, and both on the disk: so the queue files written to are
 synced first, in a lane of their own, as there may be many of them. Nothing runs while nothing changed.

@@ -52,7 +52,7 @@ _appended = tuple.__new__
 
 
 class LogFileSource(Protocol):
-    """Where new log files come from: L{smartgo.store.allocate.LogSpace}."""
+    """The source of new log files: L{smartgo.store.allocate.LogSpace}."""
 
     def take(self, base: int) -> MappedFile:
         """

@@ -1,5 +1,5 @@
 """
-When appended bytes are on the disk.
+Flushing of appended bytes to the disk.
 
 One flush is under way at a time, in the lane C{flush}; it covers all that was appended when it began. Without sync
 flush it begins half a second after the first unflushed byte, or at once when many wait; with sync flush after each run

@@ -192,7 +192,7 @@ class IArrivalListener(Interface):
 
 
 class IFlushPolicy(Interface):
-    """When appended bytes may be acknowledged."""
+    """The moment at which appended bytes may be acknowledged."""
 
     def durable(end: int) -> Deferred[PutStatus] | None:
         """C{None}: now. Else fires when the log is safe up to physical offset C{end}, or with what happened instead."""

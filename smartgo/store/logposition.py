@@ -1,4 +1,4 @@
-"""Where the writer of a CommitLog goes on."""
+"""The position at which the writer of a CommitLog continues."""
 
 from __future__ import annotations
 

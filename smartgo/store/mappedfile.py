@@ -92,7 +92,7 @@ class OpenMappings:
         return mapping
 
     def unpin(self, file: MappedFile) -> None:
-        """Take one L{pin} back."""
+        """Undo one L{pin}."""
         file.pins -= 1
 
     def close(self, file: MappedFile) -> None:
@@ -104,7 +104,7 @@ class OpenMappings:
             file.mapping = None
 
     def close_all(self) -> None:
-        """Give up all mappings."""
+        """Unmap all files."""
         for file in list(self._open):
             self.close(file)
 

@@ -30,7 +30,7 @@ _STORED_MS: Final = 10
 
 
 class FilePaths(NamedTuple):
-    """Where the bytes of a file queue are, as another thread may read them."""
+    """The files of a file queue, as another thread may read them."""
 
     begin: int
     file_size: int
@@ -38,7 +38,7 @@ class FilePaths(NamedTuple):
 
     @classmethod
     def of(cls, files: FileQueue) -> FilePaths:
-        """Take the present files."""
+        """Return the paths of the present files."""
         return cls(files.begin, files.file_size, [file.path for file in files.files])
 
     def file_end(self, offset: int) -> int:

@@ -46,7 +46,7 @@ class MessageStore(Service):
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why messages are refused now, a slave's those of its master; C{None} while they are taken."""
+        """The reason why messages are refused now, on a slave those of its master; C{None} while they are accepted."""
         if self._store is not None:
             return self._store.refusal
         return Refusal(RefusalKind.NOT_OPEN, "the store is not open")

@@ -51,7 +51,7 @@ from smartgo.store.storereads import StoreReads
 @implementer(IMessageStore, IReplicatedLog)
 class OpenStore(StoreReads):
     """
-    See L{IMessageStore} and L{IReplicatedLog}.
+    An open store, whole: see L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
     """
@@ -185,7 +185,7 @@ class OpenStore(StoreReads):
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why messages are refused now, a slave's those of its master; C{None} while they are taken."""
+        """The reason why messages are refused now, on a slave those of its master; C{None} while they are accepted."""
         return self._trouble or self._held_back
 
     # -- writing -----------------------------------------------------------------------------------------------

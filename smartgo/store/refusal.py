@@ -1,4 +1,4 @@
-"""Why a store takes no messages: a kind for programs to act on, and words for people to read."""
+"""The reason why a store refuses messages: a kind for programs to act on, and words for people to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smartgo.schema.refusalkind import RefusalKind
 
 
 class Refusal(NamedTuple):
-    """Why messages are refused now."""
+    """The reason why messages are refused now."""
 
     kind: RefusalKind
     words: str

@@ -1,4 +1,4 @@
-"""Where a broker is: the addresses that it tells others, as far as settings leave them open."""
+"""The addresses that a broker tells others, as far as settings leave them open."""
 
 from __future__ import annotations
 

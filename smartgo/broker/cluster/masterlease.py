@@ -82,7 +82,7 @@ class MasterLease:
 
     @property
     def reason(self) -> str | None:
-        """Why the broker takes no messages; C{None} while it takes them."""
+        """The reason why the broker refuses messages; C{None} while it accepts them."""
         if self.state is LeaseState.SERVING:
             return None
         for registry, (_, why) in self._refusals.items():

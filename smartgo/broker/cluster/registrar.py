@@ -97,7 +97,7 @@ class Registrar(Service):
 
     @property
     def refusal(self) -> str | None:
-        """Why this broker may take no messages as a master; C{None} where it may, and for slaves."""
+        """The reason why this broker may not accept messages as a master; C{None} where it may, and for slaves."""
         return self._lease.reason
 
     def startService(self) -> None:

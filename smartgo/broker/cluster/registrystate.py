@@ -15,7 +15,7 @@ from smartgo.remoting.listeners import NullListener
 
 
 class Registered(NamedTuple):
-    """Which master a registry's answer names."""
+    """The master that a registry's answer names."""
 
     master_address: str | None
     ha_address: str | None
@@ -66,9 +66,9 @@ class LostRegistries(NullListener):
         self._lost = lost
 
     def disconnected(self, peer: IPeer, reason: Failure) -> None:
-        """Tell the registrar: the registry forgets us."""
+        """Tell the registrar that the registry has lost our registration."""
         self._lost(peer.address)
 
     def closed(self, peer: IPeer) -> None:
-        """Tell the registrar: the registry forgets us."""
+        """Tell the registrar that the registry has lost our registration."""
         self._lost(peer.address)

@@ -27,7 +27,7 @@ class Window(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """One number as tools ask for it (315)."""
+    """One number for each of the windows that tools ask for (315)."""
 
     minute: Window
     hour: Window
@@ -54,7 +54,7 @@ class Ring:
         self.current = 0
 
     def turn(self, slot: int) -> None:
-        """Make C{slot} the current one; what lies too far back is forgotten."""
+        """Move on to C{slot}, and forget the slots that are too old."""
         old, buckets = self.slot, self._buckets
         buckets[old % 6] = self.current
         buckets[_AT_HOUR + old // _HOUR % 6] += self.current
@@ -121,7 +121,7 @@ class Flow:
         self._calls = Ring(self.slot, now)
 
     def turn(self, slot: int) -> None:
-        """Make C{slot} the current one."""
+        """Move on to C{slot}."""
         self._settle()
         self._nums.turn(slot)
         self._bytes.turn(slot)
@@ -139,7 +139,7 @@ class Flow:
 
     @property
     def total(self) -> tuple[int, int]:
-        """All messages ever counted, and their bytes."""
+        """The number of all messages ever counted, and their bytes."""
         return self._past_count + self.count, self._past_size + self.size
 
     def nums(self, now: float) -> Windows:
@@ -183,7 +183,7 @@ class Rate:
         self.current = 0
 
     def turn(self, second: int) -> None:
-        """Make C{second} the running one."""
+        """Move on to C{second}."""
         old = self._second
         if second == old:
             return

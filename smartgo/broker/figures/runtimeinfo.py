@@ -39,7 +39,10 @@ class RuntimeInfo:
 
     @property
     def earliest_ms(self) -> int:
-        """When the log's first message was stored, in ms; -1 while that is not known, which this has looked up."""
+        """
+        The time at which the log's first message was stored, in ms; -1 until it is known. Reading it starts the
+        look-up.
+        """
         first, end = self._store.log_bounds()
         if first < end and first != self._earliest_of:
             self._earliest_of = first

@@ -41,7 +41,7 @@ class Counted(NamedTuple):
 
 
 class Total(NamedTuple):
-    """All that was counted of a topic, or of a group in a topic (C{group} is empty for a topic)."""
+    """The totals of a topic, or of a group in a topic (C{group} is empty for a topic)."""
 
     topic: str
     group: str

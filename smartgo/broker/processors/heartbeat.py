@@ -93,7 +93,7 @@ class HeartbeatProcessor(Processor):
         self._consumers.disconnected(peer)
 
     def stop(self) -> None:
-        """Set no more timers."""
+        """Cancel the timers."""
         self._stopped = True
         timer, self._timer = self._timer, None
         if timer is not None:

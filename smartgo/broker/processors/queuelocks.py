@@ -36,7 +36,7 @@ _SIZE: Final = 256  # bytes of one lock, about
 
 
 class _Lock(NamedTuple):
-    """Who has a queue, until when (monotonic seconds), and whose share of the table that takes."""
+    """The lock of a queue: its owner, its end (monotonic seconds), and whose share of the table it takes."""
 
     client_id: str
     until: float
@@ -44,7 +44,7 @@ class _Lock(NamedTuple):
 
 
 class LockTable:
-    """Who may consume which queue in order, by group."""
+    """The locks of queues that are consumed in order, by group."""
 
     def __init__(self, clock: IClock, budget: MemoryBudget, lock_time: float = LOCK_TIME, limit: int = 200_000) -> None:
         """@param limit: how many locks there may be; addresses share them."""
@@ -110,7 +110,7 @@ class LockTable:
         return held.client_id if held is not None and held.until > self._clock.seconds() else None
 
     def _end(self, held: _Lock) -> None:
-        """Give back what a lock took."""
+        """Return the share of the table that a lock took."""
         self._shares.give_back(held.source)
         self._budget.give(Kind.LOCKS, _SIZE)
 

@@ -14,7 +14,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 
 
 class RequestRow(NamedTuple):
-    """One request code."""
+    """The row of one request code."""
 
     code: RequestCode
     broker: str = ""

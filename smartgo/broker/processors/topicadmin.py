@@ -133,7 +133,7 @@ class TopicAdmin(Processor):
         return request.answer()
 
     def _restore(self, topic: str, config: TopicConfig | None) -> None:
-        """Put a topic back into the table whose messages the store could not delete."""
+        """Put a topic back into the table because the store could not delete its messages."""
         if config is not None and topic not in self._topics and topic in {name for name, _ in self._store.queues()}:
             self._topics.restore(config)
 

@@ -47,7 +47,7 @@ class Planned(NamedTuple):
 
 class LiveSettings:
     """
-    One broker's settings.
+    The settings of one broker, and changes of them while it runs.
 
     @ivar current: what is in force, for those who read it each time they need it; the same object for good.
     @ivar version: changes with every change.
@@ -80,11 +80,11 @@ class LiveSettings:
         self.version = DataVersion(timestamp=clock.wall_ms(), counter=0)
 
     def allow(self, *names: str) -> None:
-        """Let settings be changed from now on that everybody reads from L{current} each time."""
+        """Allow changes of the settings that are read from L{current} at each use."""
         self._followers.update(dict.fromkeys(names))
 
     def follow(self, name: str, take: Callable[[Any], object]) -> None:
-        """Let a setting be changed from now on: C{take} is called with its new value, and must not fail."""
+        """Allow changes of a setting: C{take} is called with its new value, and must not fail."""
         self._followers[name] = take
 
     def _tell_follower(self, planned: Planned) -> None:
@@ -163,7 +163,7 @@ class LiveSettings:
         return planned
 
     def begin(self) -> None:
-        """Tell the followers of kept values; called once the parts that follow are there."""
+        """Apply the kept values to the followers; called once all followers are there."""
         for planned in self._restored:
             self._tell_follower(planned)
             self._log.info(

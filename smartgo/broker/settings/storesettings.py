@@ -56,7 +56,7 @@ def as_slave(settings: StoreSettings, ack_mode: str) -> StoreSettings:
 
 def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
     """
-    Say in one line what an acknowledged message survives (reliability D1).
+    Return in one line what an acknowledged message survives (reliability D1).
 
     @param ack_mode: what a slave confirms: C{append} or C{flush}.
     """

@@ -114,7 +114,7 @@ class DelayDelivery:
         return beyond
 
     def stop(self) -> None:
-        """Deliver nothing more."""
+        """Stop delivering."""
         self._running = False
         if self._timer is not None:
             self._timer.cancel()

@@ -56,7 +56,7 @@ def adopt(topics: TopicTable, queues: Iterable[tuple[str, int]], last: Callable[
 
 def adopt_destination(topics: TopicTable, topic: str, queue_id: int, offset: int) -> None:
     """
-    Make the queue readable that a delayed message was delivered to.
+    Make the queue readable to which a delayed message was delivered.
 
     Its topic may be unknown: the message was acknowledged, and the broker killed, before the table was saved. Or it was
     deleted meanwhile: the next start would re-create it, as it was used since.

@@ -43,7 +43,7 @@ def create_built_in(topics: TopicTable, config: BrokerConfig, delay_levels: int 
 
 
 def set_auto_create(topics: TopicTable, enabled: bool) -> None:
-    """Let sends create topics, or not: make the template topics that exist templates, or ordinary topics."""
+    """Switch the creation of topics by sends: make the existing template topics templates, or ordinary topics."""
     for name in (TEMPLATE_TOPIC, DEFAULT_TOPIC):
         config = topics.get(name)
         if config is not None and bool(config.perm & INHERIT) != enabled:

@@ -198,7 +198,7 @@ class ConsumerTable:
         return group
 
     def _weigh(self, group: ConsumerGroup, source: str, subscriptions: list[SubscriptionData]) -> None:
-        """Take the share for a group's subscriptions, in place of those that it had."""
+        """Take the share for a group's subscriptions, and return the share for its former ones."""
         size = sum(map(_size, subscriptions))
         if not self._sizes.change(*group.weighed, source, size):
             raise RequestRefused("the subscriptions of consumer groups take too much memory already")

@@ -44,7 +44,7 @@ _LOGGED_AT_ONCE = 100  # new groups; and then one a second
 
 
 class _GroupsFile(SubscriptionGroupWrapper):
-    """C{subscriptionGroup.json}."""
+    """The content of C{subscriptionGroup.json}."""
 
     unused_group_list: list[str] = msgspec.field(default_factory=list)
 
@@ -120,7 +120,7 @@ class GroupTable:
         return len(self._table)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return the names of all groups, sorted."""
         return sorted(self._table)
 
     def wrapper(self) -> SubscriptionGroupWrapper:

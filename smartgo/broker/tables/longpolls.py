@@ -97,7 +97,7 @@ class _Waiting:
         self.fresh: dict[HeldPull, None] = {}
 
     def add(self, held: HeldPull) -> None:
-        """Let a pull wait here."""
+        """Add a held pull to this queue's."""
         if held.codes is None:
             self.plain[held] = None
             return
@@ -110,7 +110,7 @@ class _Waiting:
                 same[held] = None
 
     def remove(self, held: HeldPull) -> None:
-        """Let a pull wait here no longer."""
+        """Remove a held pull from this queue's."""
         if held.codes is None:
             del self.plain[held]
             return

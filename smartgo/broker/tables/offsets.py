@@ -32,7 +32,7 @@ _TALK = 60.0  # seconds between two lines about offsets that went back
 
 
 class _OffsetsFile(ConsumerOffsetTable):
-    """C{consumerOffset.json}."""
+    """The content of C{consumerOffset.json}."""
 
     owed_table: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
@@ -199,7 +199,8 @@ class OffsetTable:
 
     def keep_within(self, end_of: Callable[[str, int], int]) -> None:
         """
-        Take back what lies beyond the end of its queue: the log has lost messages, and new ones will get their offsets.
+        Lower the offsets beyond the end of their queues: the log has lost messages, and new ones will get their
+        offsets.
 
         @param end_of: the next offset of a queue (topic, queue id); 0 for one without messages, which tells nothing.
         """

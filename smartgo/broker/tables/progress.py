@@ -1,5 +1,5 @@
 """
-Where groups stand: their offsets beside the bounds and times of the queues.
+The progress of groups: their offsets beside the bounds and times of the queues.
 
 Rules: docs/spec/broker#statistics (208, 303, 317). Times are looked up by the store's reader threads, many queues at a
 time.
@@ -115,13 +115,13 @@ class GroupProgress:
         return stats
 
     async def _date(self, consumed: list[_Consumed]) -> None:
-        """Look up when the last consumed messages were stored."""
+        """Read the store times of the last consumed messages."""
         times = await self._store.stored_times([place for place, _ in consumed])
         for (_, one), stored_ms in zip(consumed, times, strict=True):
             one.last_timestamp = max(0, stored_ms)
 
     def turn(self) -> Deferred[None]:
-        """Give the reactor a turn; fires after it."""
+        """Return control to the reactor; fires in its next turn."""
         turn: Deferred[None] = Deferred()
         self._clock.callLater(0, turn.callback, None)
         return turn

@@ -41,11 +41,11 @@ class RemovedQueues:
         return topic in self._table
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all removed queues."""
         self._table.clear()
 
     def load(self, queues: Mapping[str, int], at: Mapping[str, int]) -> None:
-        """Take what L{counts} and L{places} returned; what has no place counts as used since."""
+        """Load what L{counts} and L{places} returned; a queue without a place counts as used since."""
         self._table = {topic: Removed(had, at.get(topic, 0)) for topic, had in queues.items()}
 
     def counts(self) -> dict[str, int]:

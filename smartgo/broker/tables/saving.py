@@ -1,5 +1,5 @@
 """
-When a table is written: soon after it changed, never while it did not.
+Saving of tables: soon after a change, never without one.
 
 A table tells its L{Saving} of every change. The state is taken (C{snapshot}) when a save begins, so any number of
 changes costs one save; one save runs at a time; an unchanged table has no timer.

@@ -107,7 +107,7 @@ class TopicTable:
         return len(self._table)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return the names of all topics, sorted."""
         return sorted(self._table)
 
     def system_names(self) -> list[str]:
@@ -254,7 +254,7 @@ class TopicTable:
         return True
 
     def restore(self, config: TopicConfig) -> None:
-        """Put the settings of a topic into the table that the broker itself has or needs: no limit refuses that."""
+        """Put into the table the settings of a topic that the broker itself has or needs; no limit refuses it."""
         self._put(config)
 
     def drop_empty(self, name: str, end_of: Callable[[str, int], int]) -> None:

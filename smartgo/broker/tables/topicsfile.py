@@ -23,7 +23,7 @@ _log: Final = Logger()
 
 
 class TopicsFile(TopicConfigSerializeWrapper):
-    """C{topics.json}."""
+    """The content of C{topics.json}."""
 
     removed_queue_table: dict[str, int] = msgspec.field(default_factory=dict)
     removed_at_table: dict[str, int] = msgspec.field(default_factory=dict)

@@ -134,7 +134,7 @@ def unwritable(
     configs: Mapping[str, Mapping[str, TopicConfig]], taking: Collection[str], system: Collection[str] = ()
 ) -> list[DiagnosisFinding]:
     """
-    Look for topics that nobody can write to, and for those that some brokers do not take.
+    Return a finding for each topic that nobody can write to, or that some brokers refuse.
 
     @param configs: by broker, then by topic.
     @param taking: the brokers whose own permission lets producers write; where there is none only topics that are shut

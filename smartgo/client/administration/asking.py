@@ -104,7 +104,7 @@ class Asking:
         self, code: RequestCode, header: Header | None = None, body: bytes = b""
     ) -> dict[str, Command]:
         """
-        Tell every registry; return their answers by address, successes all.
+        Send a request to every registry; return their answers by address, successes all.
 
         @raise PeerRefused: one declined.
         @raise CallFailed: one did not answer.
@@ -116,7 +116,7 @@ class Asking:
         return await _gathered("registry", asked)
 
     async def each_registry(self, code: RequestCode, header: Header | None = None) -> dict[str, Command | CallFailed]:
-        """Tell every registry; return what became of it by address: its answer, a success, or why there is none."""
+        """Send a request to every registry; return by address its answer, a success, or the error."""
         asked = [self.client.ask(one, Command.request(code, header), TIMEOUT) for one in self.client.registries]
         found: dict[str, Command | CallFailed] = {}
         results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
@@ -173,7 +173,7 @@ class Asking:
     async def order(
         self, brokers: Mapping[str, str], code: RequestCode, header: Header | None = None, body: bytes = b""
     ) -> dict[str, Command]:
-        """Have every one of some brokers do something. @raise CallFailed: one did not."""
+        """Send a request to every one of some brokers. @raise CallFailed: one did not answer with success."""
         asked = {
             name: self.client.ask(address, Command.request(code, header, body), TIMEOUT)
             for name, address in brokers.items()
@@ -256,7 +256,7 @@ class Asking:
 
     def go_on_without(self, missing: Sequence[tuple[str, CallFailed]]) -> None:
         """
-        Let a question that some brokers did not answer pass without them, where it may.
+        Continue a question without the brokers that did not answer, where this is allowed.
 
         @raise CallFailed: it may not.
         """

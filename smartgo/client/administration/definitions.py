@@ -162,7 +162,7 @@ class Definitions:
         return found
 
     async def _turn(self, number: int) -> None:
-        """Let others have their turn after every C{_TURN} settings."""
+        """Return control to the reactor after every C{_TURN} settings."""
         if number % _TURN == _TURN - 1:
             await deferLater(self._asking.client.env.clock, 0)
 
@@ -273,7 +273,7 @@ def _malformed(order: str) -> str:
 
 
 def _unplaced(order: str, masters: Collection[str]) -> str:
-    """Why clients could not send to the queues that an order setting names; empty where they can."""
+    """Return why clients could not send to the queues that an order setting names; empty where they can."""
     for part in _parts(order):
         broker = part.partition(":")[0]
         if broker not in masters:

@@ -279,7 +279,7 @@ class Positions:
             await self._asking.broker(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def _tell(self, address: str, broker: str, plan: ResetPlan, moves: Collection[Move]) -> bool:
-        """Have a broker tell the members; return whether there were any."""
+        """Make a broker inform the members; return whether there were any."""
         target = plan.target
         try:
             if target is not None and target.kind in _BOUNDS:

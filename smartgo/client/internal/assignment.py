@@ -84,8 +84,8 @@ class Assignment:
 
     def rebalance(self) -> Deferred[None]:
         """
-        See which queues are ours now; fires when that is done, and never fails. What is asked for during a round is
-        done in one more round after it.
+        Compute the queues of this member anew; fires when that is done, and never fails. Calls during a round are
+        served together by one more round after it.
         """
         if self._stopped:
             return succeed(None)
@@ -266,7 +266,7 @@ class Assignment:
 
     async def stop(self, seconds: float) -> None:
         """
-        Release all queues, finally.
+        Release all queues for good.
 
         @param seconds: that listener calls get to end.
         """

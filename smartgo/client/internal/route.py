@@ -1,6 +1,6 @@
 """
-Where the queues of topics are, as the registries tell: asked when first needed, every 30 s, and soon after a broker
-could not be reached.
+The routes of topics from the registries: looked up when first needed, every 30 s, and soon after a broker could not be
+reached.
 
 What is known stays in use while no registry answers (reliability H7). A topic is forgotten when no registry has known
 it for a while: one that has begun anew is empty for some seconds.
@@ -195,7 +195,7 @@ class RouteCache:
     # -- asking ----------------------------------------------------------------------------------------------
 
     def want(self, topic: str) -> None:
-        """Look a topic up at every refresh even while it does not exist."""
+        """Keep a topic in every refresh, even while it does not exist."""
         self._wanted[topic] = None
 
     def unwant(self, topic: str) -> None:
@@ -281,7 +281,7 @@ class RouteCache:
         self.on_change(topic)
 
     async def _ask(self, topic: str) -> TopicRoute:
-        """Look up a topic; callers that ask meanwhile get the same answer."""
+        """Ask for the route of a topic; callers that ask meanwhile get the same answer."""
         asked = self._asking.get(topic)
         if asked is None:
             asked = self._asking[topic] = OneShotObserver()

@@ -46,7 +46,7 @@ class SendBack:
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """
-        Make the broker of a message redeliver it; if that fails, send a copy to the retry topic.
+        Make the broker of a message redeliver the message; if that fails, send a copy to the retry topic.
 
         @param delay_level: see L{smartgo.client.listening.ConsumeLater}.
         @return: whether somebody took it.

@@ -122,7 +122,7 @@ class _Series:
 
 
 class History:
-    """All series."""
+    """The recorded points of all series."""
 
     def __init__(self, most: int = SERIES) -> None:
         """@param most: series that are kept."""

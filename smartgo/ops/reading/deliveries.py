@@ -46,7 +46,7 @@ class MessageDeliveries:
         return await self._view.admin.topics.groups(message.stored.topic)
 
     async def states(self, message: FoundMessage, groups: Sequence[str]) -> list[GroupDelivery]:
-        """Say for each of some groups that read the message's topic what became of it, as RocketMQ's tools do."""
+        """Return the delivery state of a message in each of some groups that read its topic, as RocketMQ's tools do."""
         address = (await self._view.broker(message.broker)).address
         offset = message.stored.queue_offset
 

@@ -1,4 +1,4 @@
-"""Why a message did, or did not, reach a group."""
+"""The explanation why a message did, or did not, reach a group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Values = dict[str, str | int]
 
 class Check(msgspec.Struct, rename="camel"):
     """
-    One check.
+    The result of one check.
 
     @ivar name: C{message}, C{permission}, C{group}, C{enabled}, C{members}, C{subscription}, C{filter}, C{position},
         C{retry}, C{dead}; in this order.
@@ -64,7 +64,7 @@ class Check(msgspec.Struct, rename="camel"):
 
 class Explanation(Partial, rename="camel"):
     """
-    Why a message did, or did not, reach a group.
+    The explanation why a message did, or did not, reach a group.
 
     @ivar verdict: C{consumed}: the group's offset is past it; C{waiting}: not there yet; C{filtered}: the subscription
         does not match; C{retrying}: consumption failed, it will be redelivered; C{dead}: it failed too often and is a
@@ -236,7 +236,9 @@ class Explainer:
     # -- copies of it ------------------------------------------------------------------------------------------
 
     async def _check_copies(self) -> Verdict | None:
-        """Look for copies that were made as it was given back; return what they mean, if there are some."""
+        """
+        Search for copies made when the message was given back; return their meaning, or C{None} if there are none.
+        """
         retry = retry_topic(self._group)
         delayed = await self._copies(SCHEDULE_TOPIC)
         retries = [one for one in delayed if one.properties.get(properties.REAL_TOPIC) == retry]

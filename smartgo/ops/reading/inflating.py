@@ -47,7 +47,7 @@ class Inflater:
 
     async def search(self, stored: StoredMessage, text: bytes) -> Searched:
         """
-        Look for a text in a body as its producer wrote it; where that cannot be unpacked, in its stored bytes.
+        Search a text in a body as its producer wrote it; if it cannot be unpacked, in its stored bytes.
 
         Of a compressed body the first L{SEARCHED} bytes are looked at, all searches together at L{PER_SECOND}.
         """
@@ -93,7 +93,7 @@ class Inflater:
 
 def search_in(body: bytes, sys_flag: int, text: bytes, limit: int) -> Searched:
     """
-    Look for a text in a compressed body, piece by piece; where that cannot be unpacked, in its stored bytes.
+    Search a text in a compressed body, piece by piece; if it cannot be unpacked, in its stored bytes.
 
     @param limit: bytes, unpacked, that are looked at.
     """

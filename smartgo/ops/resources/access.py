@@ -36,7 +36,7 @@ class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class SessionView(msgspec.Struct, rename="camel"):
     """
-    Who is logged in.
+    The identity of the logged-in user.
 
     @ivar name: the token's name, C{login-link} or C{anonymous}.
     @ivar scopes: granted scopes: C{read}, C{publish}, C{admin} (which holds the others).
@@ -103,7 +103,7 @@ AuditFailed = Annotated[
 
 
 class AuditQuery(ListQuery, kw_only=True):
-    """Which entries; C{q} is looked for in who, address, action, subject and error."""
+    """Filters of the audit log; C{q} is searched in who, address, action, subject and error."""
 
     failed: AuditFailed = None
 

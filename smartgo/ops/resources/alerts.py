@@ -86,7 +86,7 @@ AlertsSilenced = Annotated[
 
 
 class AlertsQuery(ListQuery, kw_only=True):
-    """Which alerts; C{q} is searched in rule and subject."""
+    """Filters of alerts; C{q} is searched in rule and subject."""
 
     state: AlertsState = None
     severity: AlertsSeverity = None
@@ -124,7 +124,7 @@ SilenceComment = Annotated[str, Meta(max_length=300, pattern="^[^\\x00-\\x1f\\x7
 
 class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """
-    Which alerts to silence, and for how long.
+    Alerts to silence, and for how long.
 
     A rule, a subject or both must be given; everything is silenced only by C{all}.
 

@@ -37,7 +37,7 @@ ClientsGroup = Annotated[str, Meta(max_length=255, description="Only those of on
 
 
 class ClientsQuery(ListQuery, kw_only=True):
-    """Which clients; C{q} is searched in id, group and address."""
+    """Filters of clients; C{q} is searched in id, group and address."""
 
     role: ClientsRole = None
     group: ClientsGroup = ""
@@ -54,7 +54,7 @@ CloseReason = Annotated[
 
 
 class CloseQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Why to close a client's connections."""
+    """Reason for closing a client's connections."""
 
     reason: CloseReason = ""
 

@@ -55,7 +55,7 @@ LettersSort = Annotated[
 
 
 class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters to list."""
+    """Filters of dead letters."""
 
     limit: LettersLimit = 32
     cursor: Cursor = ""
@@ -69,7 +69,7 @@ ExportUntilMs = Annotated[TimeMs, Meta(description="Became a dead letter then or
 
 
 class ExportQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters to export."""
+    """Filters of the dead letters to export."""
 
     from_ms: ExportFromMs = 0
     until_ms: ExportUntilMs = 0

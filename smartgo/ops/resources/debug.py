@@ -47,7 +47,7 @@ class DebugApi:
 
     @route("GET", "/debug/stacks", scope=ADMIN, answer=list[ThreadStack], remote=False, refuses=_REFUSES)
     def stacks(self, call: RouteCall[None, None, None]) -> list[ThreadStack]:
-        """Say where each thread is."""
+        """Return the stack of each thread."""
         _check_near(call)
         return [
             ThreadStack(number, [line.strip() for line in traceback.format_stack(frame)])
@@ -56,7 +56,7 @@ class DebugApi:
 
     @route("GET", "/debug/memory", scope=ADMIN, answer=ProcessMemory, remote=False, refuses=_REFUSES)
     def memory(self, call: RouteCall[None, None, None]) -> ProcessMemory:
-        """Say what fills the memory."""
+        """Return what fills the memory."""
         _check_near(call)
         kinds = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
         return ProcessMemory(

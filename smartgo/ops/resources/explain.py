@@ -13,7 +13,7 @@ from smartgo.ops.web.routes import READ, RouteCall, route
 
 
 class ExplainQuery(WhichQuery, kw_only=True):
-    """Which message and which group."""
+    """Message and group to explain."""
 
     group: GroupName
 

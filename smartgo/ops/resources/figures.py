@@ -49,7 +49,7 @@ HistoryPoints = Annotated[int, Meta(ge=1, le=2000, description="The most points 
 
 
 class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Which points of a series."""
+    """Range and resolution of a series."""
 
     series: HistorySeries = "cluster"
     begin_ms: HistoryBeginMs = None

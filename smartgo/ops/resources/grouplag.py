@@ -50,7 +50,7 @@ LagOwners = Annotated[bool, Meta(description="Ask members which queues they cons
 
 
 class LagQuery(ListQuery, kw_only=True):
-    """Which queues; C{q} is searched in the topic."""
+    """Filters of queues; C{q} is searched in the topic."""
 
     topic: LagTopic = ""
     behind: LagBehind = False

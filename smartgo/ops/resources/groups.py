@@ -82,7 +82,7 @@ GroupsProgress = Annotated[
 
 
 class GroupsQuery(ListQuery, kw_only=True):
-    """Which groups."""
+    """Filters of groups."""
 
     broker: GroupsBroker = ""
     progress: GroupsProgress = False

@@ -41,14 +41,14 @@ class MessagePath(msgspec.Struct):
 
 
 class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Where to look for the message: a unique id can be found only with its topic."""
+    """Topic and broker of the message: a unique id can be found only with its topic."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""
 
 
 class StatesQuery(ListQuery, kw_only=True):
-    """Which groups, by C{q} in their names; and where to look for the message."""
+    """Filter of groups, by C{q} in their names; topic and broker of the message."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""
@@ -69,7 +69,7 @@ FindLimit = Annotated[int, Meta(ge=1, le=64, description="The most messages to r
 
 
 class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which messages: give either C{key} or C{uniqueKey}."""
+    """Messages to find: give either C{key} or C{uniqueKey}."""
 
     topic: TopicName
     key: Word = ""
@@ -99,7 +99,7 @@ ConsumeOrderSeconds = Annotated[
 
 
 class ConsumeOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Which consumer shall consume a message."""
+    """Consumer that shall consume a message."""
 
     group: GroupName
     client_id: ClientId

@@ -37,7 +37,7 @@ ResetOrderQueues = Annotated[list[QueueTarget], Meta(min_length=1, max_length=10
 
 class ResetOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    Where to reset the offsets of a group in a topic.
+    New offsets of a group in a topic.
 
     @ivar to: its C{earliest} or C{latest} message; the first one stored at a C{time} or later; an C{offset}, the same
         in each queue; C{shift}: so many messages on, or back if negative; C{explicit}: each queue's own offset.

@@ -75,7 +75,7 @@ LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="The most t
 
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    Which dead letters to resend: those in C{ids}, or, if that is null, all that match the filters.
+    Dead letters to resend: those in C{ids}, or, if that is null, all that match the filters.
     """
 
     ids: LettersOrderIds | None = None
@@ -253,7 +253,7 @@ class Resending:
 
 async def _copy(inflater: Inflater, one: FoundMessage, group: str, to: str, mending: Mending) -> Message:
     """
-    Return an edited copy.
+    Return an edited copy of a message.
 
     @raise Problem: 400, a property is not the application's, or the body is given twice; 409, its own is unreadable.
     @raise NoOrigin: nothing says where it came from.

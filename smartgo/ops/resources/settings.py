@@ -60,7 +60,7 @@ ChangesSetting = Annotated[str, Meta(max_length=64, description="Only those of o
 
 
 class ChangesQuery(ListQuery, kw_only=True):
-    """Which changes; C{q} is searched in the setting's name and in the author's."""
+    """Filters of changes; C{q} is searched in the setting's name and in the author's."""
 
     setting: ChangesSetting = ""
 
@@ -75,7 +75,7 @@ SettingsChangeable = Annotated[
 
 
 class SettingsQuery(ListQuery, kw_only=True):
-    """Which settings."""
+    """Filters of settings."""
 
     table: SettingsTable = ""
     changed: SettingsChanged = None

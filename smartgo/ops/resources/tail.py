@@ -52,7 +52,7 @@ PeekCount = Annotated[int, Meta(ge=1, le=PEEK_LIMIT, description="The most messa
 
 
 class PeekQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which piece of a queue; without C{offset} the last one."""
+    """Part of a queue to read; without C{offset} its end."""
 
     topic: TopicName
     broker: BrokerName
@@ -245,7 +245,7 @@ class LiveTail:
     # -- IStreamSource -----------------------------------------------------------------------------------------
 
     def started(self, stream: EventStream) -> None:
-        """Begin."""
+        """Start reading."""
         self._tails.add(self)
         self._stream = stream
         stream.send("begun", TailBegun(self._query.topic, len(self._queues)))
@@ -253,7 +253,7 @@ class LiveTail:
         self._loops = [Deferred.fromCoroutine(work).addErrback(self._failed) for work in works]
 
     def stopped(self) -> None:
-        """End."""
+        """Stop reading."""
         self._tails.discard(self)
         self._stream = None
         if self._ending is not None and self._ending.active():

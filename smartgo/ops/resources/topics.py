@@ -117,7 +117,7 @@ TopicsAmounts = Annotated[bool, Meta(description="Include the number of messages
 
 
 class TopicsQuery(ListQuery, kw_only=True):
-    """Which topics."""
+    """Filters of topics."""
 
     kind: TopicsKind = []
     broker: TopicsBroker = ""
@@ -128,7 +128,7 @@ QueuesAges = Annotated[bool, Meta(description="Include when the oldest message o
 
 
 class QueuesQuery(ListQuery, kw_only=True):
-    """Which queues."""
+    """Filters of queues."""
 
     ages: QueuesAges = False
 

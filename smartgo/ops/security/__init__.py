@@ -1,1 +1,1 @@
-"""Who may ask what: tokens, sessions, checks of where a request comes from, and a record of what was changed."""
+"""Access control of the API: tokens, sessions, checks of a request's origin, and a record of what was changed."""

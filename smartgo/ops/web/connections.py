@@ -1,5 +1,5 @@
 """
-Which connections the API admits: limits in all and per address; beyond them idle ones are closed (reliability L22).
+Admission of connections to the API: limits in all and per address; above them idle ones are closed (reliability L22).
 
 Peers are not authenticated when they connect. A peer that opens connections and leaves them idle loses the oldest of
 them to the next connection, so that it keeps nobody out.

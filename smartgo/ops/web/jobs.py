@@ -257,7 +257,7 @@ JobsState = Annotated[State | None, Meta(description="Only those in this state."
 
 
 class JobsQuery(ListQuery, kw_only=True):
-    """Which jobs."""
+    """Filters of jobs."""
 
     state: JobsState = None
 

@@ -77,7 +77,7 @@ class LineStream:
         self._request.finish()
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         if not self._over:
             transport: Any = self._request.transport
             if transport is not None:

@@ -84,7 +84,7 @@ class RouteCall(Generic[P, Q, B]):
 
     @property
     def owner(self) -> str:
-        """Whose share of what there is few of this request takes: a name, and an address or a network of IPv6."""
+        """The owner of the request's share of scarce resources: a name, or an address or a network of IPv6."""
         return f"{self.principal.name} {counted(self.address)}"
 
 

@@ -107,7 +107,7 @@ class EventStream:
             self._request.finish()
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         if not self._over:
             transport: Any = self._request.transport
             if transport is not None:
@@ -211,6 +211,6 @@ class Streams:
         stream.begin()
 
     def stop(self) -> None:
-        """Cut all streams."""
+        """Disconnect all streams."""
         for stream in list(self._streams):
             stream.abort()

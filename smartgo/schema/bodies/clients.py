@@ -12,7 +12,7 @@ from smartgo.schema.headerfields import INT32_MAX, INT32_MIN, Int32, Int64
 
 
 class ConsumeType(StrEnum):
-    """Who drives a consumer: the application (pull) or the client library (push)."""
+    """The driver of a consumer: the application (pull) or the client library (push)."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -27,7 +27,7 @@ class MessageModel(StrEnum):
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a new group begins; the last three are legacy."""
+    """The starting offset of a new group; the last three are legacy."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -108,7 +108,7 @@ class ConsumerData(Body):
 
 class HeartbeatData(Body):
     """
-    Who a client is and what groups it is a member of (34).
+    The identity of a client, and the groups that it is a member of (34).
 
     @ivar without_sub: 5.x: the subscriptions are as in the last heartbeat and were left out.
     """
@@ -186,7 +186,7 @@ class ConnectedClient(Body):
 
 
 class ConsumerConnection(Body):
-    """Who is connected for a consumer group, and what the group wants (203)."""
+    """The connected members of a consumer group, and its subscriptions (203)."""
 
     connection_set: list[ConnectedClient] = always([])
     subscription_table: dict[str, SubscriptionData] = always({})
@@ -202,7 +202,7 @@ class ConsumerConnection(Body):
 
 
 class ProducerConnection(Body):
-    """Who is connected for a producer group (204)."""
+    """The connected members of a producer group (204)."""
 
     connection_set: list[ConnectedClient] = always([])
 
@@ -295,7 +295,7 @@ class ConsumeDirectlyResult(Body):
 
 class ConsumerStatusBody(Body):
     """
-    Where the members of a group stand (221: C{message_queue_table} of one member, 223: C{consumer_table} by client id).
+    The offsets of a group's members (221: C{message_queue_table} of one member, 223: C{consumer_table} by client id).
     """
 
     message_queue_table: dict[MessageQueue, Int64] = always({})

@@ -14,7 +14,7 @@ from smartgo.schema.headerfields import Int32, Int64
 
 
 class ResetOffsetBody(Body):
-    """Where to move a group (220, and the answer to 222)."""
+    """The new offsets of a group (220, and the answer to 222)."""
 
     offset_table: dict[MessageQueue, Int64] = always({})
 

@@ -45,7 +45,7 @@ class BrokerData(Body):
 
 class TopicRouteData(Body):
     """
-    Where a topic's queues are (105).
+    The brokers and queues of a topic (105).
 
     @ivar order_topic_conf: C{broker:queues}, joined by semicolons.
     @ivar filter_server_table: always empty since 4.9.

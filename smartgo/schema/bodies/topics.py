@@ -162,7 +162,7 @@ class SubscriptionGroupWrapper(Body):
 
 class ConsumerOffsetTable(Body):
     """
-    Where every group stands: C{consumerOffset.json}, the answer to 43.
+    The offsets of all groups: C{consumerOffset.json}, the answer to 43.
 
     @ivar offset_table: C{topic@group}, queue id, offset.
     """

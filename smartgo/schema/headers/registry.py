@@ -156,7 +156,7 @@ class WipeWritePermResponse(Header, gc=False):
 
 
 class AddWritePermRequest(Header, gc=False):
-    """327: give it back."""
+    """327: give a broker its write permission back."""
 
     broker_name: str = field(name="brokerName")
 

@@ -60,7 +60,7 @@ class SendRequestV2(SendRequest, kw_only=True, gc=False, forbid_unknown_fields=T
 
 class SendResponse(Header, gc=False):
     """
-    Where a message was stored.
+    The id, queue and offset of a stored message.
 
     @ivar msg_id: the offset id; joined by commas for a batch.
     @ivar queue_offset: of the first message of a batch.

@@ -1,5 +1,5 @@
 """
-Which topics were deleted, written down before the table of queues says so.
+The record of deleted topics, written before the table of queues is.
 
 A deletion counts at once, and the topic can be used anew at once, but the table of queues (C{smartgo.queues}) is
 replaced by a thread, a little later, or much later on a full disk. A process that is killed in between must still know

@@ -92,7 +92,7 @@ class Recovery:
 
     def run(self) -> RecoveredStore:
         """
-        Recover; blocks.
+        Recover the store; blocks.
 
         @raise ForeignFile: the directory holds what does not belong there; nothing was changed.
         @raise StoreDamaged: the log is damaged in the middle.
