@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from smartgo.config.catalog import as_text, settings_of
+from smartgo.config.findings import LoadFindings
 from smartgo.config.kinds import Path
 from smartgo.config.settings import (
     TABLES,
@@ -85,6 +86,7 @@ def load(
     data: bytes | None = None,
     flags: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    findings: LoadFindings | None = None,
 ) -> Configuration:
     """
     Return the configuration of one program.
@@ -94,21 +96,22 @@ def load(
     @param data: its content; C{None} where there is no file.
     @param flags: settings from the command line, by file name, or C{table.name} where two tables share it.
     @param defaults: the program's own, likewise; weaker than all else.
+    @param findings: takes warnings and errors; by default the first error is raised.
     @raise SettingError: one sentence that names file, key, value, and what is allowed.
     """
-    warnings: list[str] = []
+    findings = findings or LoadFindings()
     given = [one._replace(origin=Origin("default")) for one in from_flags(defaults or {}, tables)]
     given += from_environment(surroundings.variable)
     if data is not None and path.endswith(".toml"):
-        given += from_toml(path, data, warnings)
+        given += from_toml(path, data, findings)
     elif data is not None:
-        given += from_properties(path, data, tables, warnings)
-    given += from_flags(flags or {}, tables)
-    return _settle(surroundings, tables, given, warnings)
+        given += from_properties(path, data, tables, findings)
+    given += from_flags(flags or {}, tables, findings)
+    return _settle(surroundings, tables, given, findings)
 
 
 def _settle(
-    surroundings: Surroundings, tables: Sequence[str], given: Iterable[GivenSetting], warnings: list[str]
+    surroundings: Surroundings, tables: Sequence[str], given: Iterable[GivenSetting], findings: LoadFindings
 ) -> Configuration:
     home = surroundings.variable("SMARTGO_HOME") or surroundings.home
     values: dict[str, dict[str, object]] = {table: {} for table in TABLES}
@@ -117,17 +120,21 @@ def _settle(
         setting = one.setting
         if setting.table not in tables:
             continue
-        value = setting.read(one.value, one.origin.place)
+        try:
+            value = setting.read(one.value, one.origin.place)
+        except SettingError as error:
+            findings.refuse(error, setting.table, setting.name)
+            continue
         if isinstance(setting.kind, Path) and value:
             value = _expanded(value, home)
         values[setting.table][setting.attribute] = value
         origins[setting.table, setting.name] = one.origin
-        _note_clamped(one, value, warnings)
+        _note_clamped(one, value, findings.warnings)
     structs: dict[str, Any] = {table: TABLES[table](**values[table]) for table in TABLES}
-    configuration = Configuration(**structs, origins=origins, warnings=warnings)
-    _note_oddities(configuration, warnings, tables)
+    configuration = Configuration(**structs, origins=origins, warnings=findings.warnings)
+    _note_oddities(configuration, findings.warnings, tables)
     configuration = _derived(configuration, surroundings, home, tables)
-    _check(configuration, tables)
+    _check(configuration, tables, findings)
     return configuration
 
 
@@ -211,31 +218,29 @@ def _name_of_host(name: str) -> str:
     return cleaned[:127] or "localhost"
 
 
-def _check(configuration: Configuration, tables: Sequence[str]) -> None:
-    def fail(table: str, name: str, sentence: str) -> SettingError:
+def _check(configuration: Configuration, tables: Sequence[str], findings: LoadFindings) -> None:
+    def fail(table: str, name: str, sentence: str) -> None:
         origin = configuration.origins.get((table, name), Origin("default"))
-        return SettingError(f"{origin.place}: {name} {sentence}")
+        findings.refuse(SettingError(f"{origin.place}: {name} {sentence}"), table, name)
 
     if "broker" in tables:
         _check_ports(configuration, tables, fail)
         if configuration.broker.is_slave and configuration.broker.broker_id == 0:
-            raise fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master")
+            fail("broker", "brokerId", "must be above 0 for brokerRole=SLAVE; 0 is the master")
         root = configuration.store.store_path_root_dir
         if not configuration.store.store_path_commit_log.startswith(root.rstrip("/") + "/"):
-            raise fail("store", "storePathCommitLog", f"must be below storePathRootDir, which is {root}")
+            fail("store", "storePathCommitLog", f"must be below storePathRootDir, which is {root}")
         ha = configuration.ha
         if (ha.ha_access_key is None) != (ha.ha_secret_key is None):
             name, other = ("haAccessKey", "haSecretKey") if ha.ha_access_key else ("haSecretKey", "haAccessKey")
-            raise fail("ha", name, f"needs {other} beside it")
+            fail("ha", name, f"needs {other} beside it")
     if configuration.limits.unsent_resume_size > configuration.limits.unsent_pause_size:
-        raise fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
+        fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
     _check_tls(configuration.tls, fail)
     _check_ops(configuration, fail)
 
 
-def _check_ports(
-    configuration: Configuration, tables: Sequence[str], fail: Callable[[str, str, str], SettingError]
-) -> None:
+def _check_ports(configuration: Configuration, tables: Sequence[str], fail: Callable[[str, str, str], None]) -> None:
     ports = {
         ("broker", "listenPort"): configuration.broker.listen_port,
         ("broker", "fastPort"): configuration.broker.fast_listen_port,
@@ -245,29 +250,27 @@ def _check_ports(
     if "registry" in tables and registry.bind_address == configuration.broker.bind_address:
         ports["registry", "listenPort"] = registry.listen_port
     if configuration.ha_port > 65535:
-        raise fail("broker", "listenPort", "must be below 65535, as slaves connect to the port after it")
+        fail("broker", "listenPort", "must be below 65535, as slaves connect to the port after it")
     seen: set[int] = set()
     for (table, name), port in ports.items():
         if port and port in seen:
-            raise fail(table, name, f"is {port}, which another port of this process uses already")
+            fail(table, name, f"is {port}, which another port of this process uses already")
         seen.add(port or 0)
 
 
-def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) -> None:
+def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], None]) -> None:
     for end in ("server", "client"):
         certificate, key = getattr(tls, f"{end}_cert_path"), getattr(tls, f"{end}_key_path")
         if (certificate is None) != (key is None):
             name, other = ("certPath", "keyPath") if certificate else ("keyPath", "certPath")
-            raise fail("tls", f"tls.{end}.{name}", f"needs tls.{end}.{other} beside it")
+            fail("tls", f"tls.{end}.{name}", f"needs tls.{end}.{other} beside it")
     if tls.server_mode in ("permissive", "enforcing") and tls.server_cert_path is None:
-        raise fail(
-            "tls", "tls.server.mode", f"is {tls.server_mode}, which needs tls.server.certPath and tls.server.keyPath"
-        )
+        fail("tls", "tls.server.mode", f"is {tls.server_mode}, which needs tls.server.certPath and tls.server.keyPath")
     if tls.server_need_client_auth != "none" and tls.server_trust_cert_path is None:
-        raise fail("tls", "tls.server.need.client.auth", "needs tls.server.trustCertPath to check certificates against")
+        fail("tls", "tls.server.need.client.auth", "needs tls.server.trustCertPath to check certificates against")
     if tls.server_need_client_auth == "require" and tls.mode != "enforcing":
         missing = "tls.server.certPath is missing" if tls.server_mode is None else f"tls.server.mode is {tls.mode}"
-        raise fail(
+        fail(
             "tls",
             "tls.server.need.client.auth",
             f"is require, but {missing}: clients without TLS could connect without a certificate; set"
@@ -275,16 +278,12 @@ def _check_tls(tls: TlsConfig, fail: Callable[[str, str, str], SettingError]) ->
         )
 
 
-def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], SettingError]) -> None:
+def _check_ops(configuration: Configuration, fail: Callable[[str, str, str], None]) -> None:
     try:
         place = configuration.ops.place(0)
         if place is not None and (place[1] > 65535 or not ipaddress.ip_address(place[0].replace("localhost", "::1"))):
             raise ValueError
     except ValueError:
-        raise fail(
-            "ops", "opsListen", f"is {configuration.ops.ops_listen}, which is not an address to listen on"
-        ) from None
+        fail("ops", "opsListen", f"is {configuration.ops.ops_listen}, which is not an address to listen on")
     if configuration.ops.ops_certificate_scope != "none" and configuration.tls.server_need_client_auth == "none":
-        raise fail(
-            "ops", "opsCertificateScope", "needs tls.server.need.client.auth, or no client presents a certificate"
-        )
+        fail("ops", "opsCertificateScope", "needs tls.server.need.client.auth, or no client presents a certificate")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from smartgo.config import known, properties
 from smartgo.config.catalog import Setting, as_text, find, find_attribute, nearest, unknown
+from smartgo.config.findings import LoadFindings
 from smartgo.config.settings import TABLES
 from smartgo.errors import SettingError
 
@@ -32,6 +33,8 @@ class Origin(NamedTuple):
     @property
     def place(self) -> str:
         """The origin as the beginning of a message."""
+        if self.source == "flag":
+            return "command line"  # the sentence names the setting
         return self.detail if self.source == "file" else str(self)
 
 
@@ -61,12 +64,12 @@ def from_environment(variable: Callable[[str], str | None]) -> Iterator[GivenSet
             yield GivenSetting(setting, value, Origin("environment", name))
 
 
-def from_properties(path: str, data: bytes, tables: Sequence[str], warnings: list[str]) -> Iterator[GivenSetting]:
+def from_properties(path: str, data: bytes, tables: Sequence[str], findings: LoadFindings) -> Iterator[GivenSetting]:
     """
     Yield what a properties file says.
 
     @param tables: where its keys are looked up, first match first.
-    @param warnings: takes a sentence for each key that nobody knows.
+    @param findings: takes a sentence for each key that nobody knows or that has no effect.
     @raise SettingError: a malformed file, or a key of RocketMQ that must not be ignored.
     """
     for key, value, line in properties.parse(data, path):
@@ -76,16 +79,20 @@ def from_properties(path: str, data: bytes, tables: Sequence[str], warnings: lis
             if value or not setting.optional:
                 yield GivenSetting(setting, value, Origin("file", place))
         elif key in known.MUST_BE:
-            _must_be(key, value, place)
-        elif key not in known.WITHOUT_MEANING and find(key, TABLES) is None:
-            warnings.append(f"{place}: {unknown(key, tables)}")
+            _must_be(key, value, place, findings)
+        elif key in known.WITHOUT_MEANING:
+            findings.ignored.append(f"{place}: {unknown(key, tables)}")
+        elif (elsewhere := find(key, TABLES)) is not None:
+            findings.ignored.append(f"{place}: {key} is a setting of the table [{elsewhere.table}], not read here")
+        else:
+            findings.warnings.append(f"{place}: {unknown(key, tables)}")
 
 
-def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[GivenSetting]:
+def from_toml(path: str, data: bytes, findings: LoadFindings) -> Iterator[GivenSetting]:
     """
     Yield what a TOML file says, whatever program reads it.
 
-    @param warnings: takes a sentence for each table and key that nobody knows.
+    @param findings: takes a sentence for each table and key that nobody knows or that has no effect.
     @raise SettingError: a malformed file, a key in a wrong table, or one of RocketMQ that must not be ignored.
     """
     try:
@@ -94,44 +101,52 @@ def from_toml(path: str, data: bytes, warnings: list[str]) -> Iterator[GivenSett
         raise SettingError(f"{path}: {error}") from None
     for table, content in document.items():
         if not isinstance(content, dict):
-            raise SettingError(f"{path}: {table} must stand below one of the tables {_listed(TABLES)}")
+            findings.refuse(SettingError(f"{path}: {table} must stand below one of the tables {_listed(TABLES)}"))
+            continue
         ours = known.FOREIGN_TABLES.get(table, table)
         if ours not in TABLES and table != "log":
-            warnings.append(f"{path}: unknown table [{table}]{nearest(table, list(TABLES))}")
+            findings.warnings.append(f"{path}: unknown table [{table}]{nearest(table, list(TABLES))}")
             continue
         for key, value in _flat(content):
             place = f"{path}, [{table}]"
             if (table, key) in known.FOREIGN_WITHOUT_MEANING:
+                findings.ignored.append(f"{place}: {as_text(key)} is a setting of BoltMQ that smartgo does not have")
                 continue
             setting = _find_in_table(table, ours, key)
             if setting is not None:
                 if value != "" or not setting.optional:
                     yield GivenSetting(setting, value, Origin("file", place))
             elif key in known.MUST_BE:
-                _must_be(key, str(value).lower() if isinstance(value, bool) else str(value), place)
-            elif key not in known.WITHOUT_MEANING:
-                elsewhere = find(key, TABLES)
-                if elsewhere is not None:
-                    raise SettingError(f"{place}: {key} belongs in the table [{elsewhere.table}]")
-                warnings.append(f"{place}: {unknown(key, (ours,) if ours in TABLES else TABLES)}")
+                _must_be(key, str(value).lower() if isinstance(value, bool) else str(value), place, findings)
+            elif key in known.WITHOUT_MEANING:
+                findings.ignored.append(f"{place}: {unknown(key, TABLES)}")
+            elif (elsewhere := find(key, TABLES)) is not None:
+                findings.refuse(SettingError(f"{place}: {key} belongs in the table [{elsewhere.table}]"))
+            else:
+                findings.warnings.append(f"{place}: {unknown(key, (ours,) if ours in TABLES else TABLES)}")
 
 
-def from_flags(flags: Mapping[str, str], tables: Sequence[str]) -> Iterator[GivenSetting]:
+def from_flags(
+    flags: Mapping[str, str], tables: Sequence[str], findings: LoadFindings | None = None
+) -> Iterator[GivenSetting]:
     """
     Yield what the command line says.
 
     @param flags: by file name, or C{table.name} where two tables share it.
+    @param findings: takes the errors; by default the first one is raised.
     @raise SettingError: a name that nobody knows.
     """
+    findings = findings or LoadFindings()
     for key, value in flags.items():
         table, dot, name = key.partition(".")
         setting = find(name, (table,)) if dot and table in tables else None
         setting = setting or find(key, tables)
         if setting is None and key in known.MUST_BE:
-            _must_be(key, value, f"flag {key}")
+            _must_be(key, value, "command line", findings)
             continue
         if setting is None:
-            raise SettingError(f"flag {key}: {unknown(key, tables)}")
+            findings.refuse(SettingError(f"command line: {unknown(key, tables)}"))
+            continue
         yield GivenSetting(setting, value, Origin("flag", key))
 
 
@@ -153,10 +168,10 @@ def _find_in_table(table: str, ours: str, key: str) -> Setting | None:
     return find(key, (ours,)) or find(short, (ours,)) or find_attribute(key, ours)
 
 
-def _must_be(key: str, value: str, place: str) -> None:
+def _must_be(key: str, value: str, place: str, findings: LoadFindings) -> None:
     wanted, reason = known.MUST_BE[key]
     if value.lower() != wanted:
-        raise SettingError(f"{place}: {key}={as_text(value)} is not supported: {reason}")
+        findings.refuse(SettingError(f"{place}: {key}={as_text(value)} is not supported: {reason}"))
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from smartgo.broker.broker import Broker, BrokerTLS
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import NodeService, make_service
@@ -13,13 +12,13 @@ from smartgo.node.options import BrokerOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import (
     Process,
-    check_bind,
     client_tls,
     probe_ports,
     probe_store,
     server_limits,
     server_tls,
 )
+from smartgo.node.settingchecks import broker_checks
 
 __all__ = ["Options", "makeService"]
 
@@ -32,15 +31,13 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     @raise StoreHeld: another process uses the store.
     """
     config, ha = configuration.broker, configuration.ha
-    if config.acl_enable:
-        raise SettingError("aclEnable=true is not supported yet: a broker that ignored it would let everybody in")
-    check_bind(config.bind_address, config.allow_insecure, "the broker")
+    for check in broker_checks(configuration):
+        check()
     ports = [
         (config.bind_address, config.listen_port, "the broker"),
         (config.bind_address, config.fast_listen_port or 0, "the broker's fast port"),
     ]
     if not config.is_slave:
-        check_bind(ha.ha_bind_address, config.allow_insecure, "the broker's port for slaves")
         ports.append((ha.ha_bind_address, configuration.ha_port, "slaves (haListenPort)"))
     tls = server_tls(env, configuration.tls)
     probe_ports(env, ports)

@@ -270,8 +270,18 @@ def registries_of(configuration: Configuration, services: Sequence[Registry | Br
 
     @raise SettingError: there is none.
     """
+    return registries_named(configuration, any(isinstance(one, Registry) for one in services))
+
+
+def registries_named(configuration: Configuration, with_own: bool) -> tuple[str, ...]:
+    """
+    Return the registries that a configuration names.
+
+    @param with_own: whether the process has a registry of its own, which comes first.
+    @raise SettingError: there is none.
+    """
     found = list(configuration.broker.namesrv_addr)
-    if any(isinstance(one, Registry) for one in services):
+    if with_own:
         own = own_address(configuration.registry)
         found = [own, *(one for one in found if one != own)]
     if not found:

@@ -302,14 +302,17 @@ def settled(env: IEnvironment, configuration: Configuration) -> Configuration:
         broker = replace(broker, listen_port=env.network.free_port(), fast_port=fast)
     if registry.listen_port == 0:
         registry = replace(registry, listen_port=env.network.free_port())
-    warnings = [
+    warnings = (*configuration.warnings, *without_effect(configuration))
+    return replace(configuration, broker=broker, ha=ha, registry=registry, warnings=warnings)
+
+
+def without_effect(configuration: Configuration) -> list[str]:
+    """Return a sentence for each setting that was given and has no effect yet."""
+    return [
         f"{origin.place}: {name} has no effect yet"
         for (_, name), origin in configuration.origins.items()
         if name in NOT_BUILT and origin.source != "default"
     ]
-    return replace(
-        configuration, broker=broker, ha=ha, registry=registry, warnings=(*configuration.warnings, *warnings)
-    )
 
 
 def end(program: str, sentence: str, status: int) -> None:

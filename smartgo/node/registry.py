@@ -9,8 +9,9 @@ from smartgo.net.tls import ServerTLS
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
-from smartgo.node.process import Process, check_bind, probe_ports, server_tls
+from smartgo.node.process import Process, probe_ports, server_tls
 from smartgo.node.registryserver import Registry
+from smartgo.node.settingchecks import registry_checks
 
 __all__ = ["Options", "Registry", "makeService"]
 
@@ -22,7 +23,8 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     @raise SettingError: a setting is not valid, or a port is in use.
     """
     config = configuration.registry
-    check_bind(config.bind_address, config.allow_insecure, "the registry")
+    for check in registry_checks(configuration):
+        check()
     tls = server_tls(env, configuration.tls)
     probe_ports(env, ((config.bind_address, config.listen_port, "the registry"),))
     return tls

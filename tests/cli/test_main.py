@@ -7,6 +7,7 @@ import posixpath
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 import click
@@ -15,6 +16,8 @@ import yaml
 from click.testing import CliRunner, Result
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.processors import requestprocessors
+from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import cli
 from smartgo.client.client import Client
@@ -120,6 +123,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 class EveryTests(ClusterCase):
     def setUp(self) -> None:
         """A cluster with something of everything."""
+        self.patch(requestprocessors, "BrokerAdmin", partial(BrokerAdmin, remote_config=True))  # for config set
         super().setUp()
         for name in ("Orders", "Spare"):
             self.out("topic", "create", name, "-n", "1")

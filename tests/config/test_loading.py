@@ -576,7 +576,7 @@ class OriginTests(SynchronousTestCase):
         self.assertEqual((configuration.broker.listen_port, configuration.registry.listen_port), (1000, 2000))
         self.assertEqual(load(surroundings(), flags={"tls.enable": "true"}).tls.client_enable, True)
         error = self.assertRaises(SettingError, load, surroundings(), ALL, "", None, {"listenport": "1"})
-        self.assertEqual(str(error), "flag listenport: unknown setting listenport; did you mean listenPort?")
+        self.assertEqual(str(error), "command line: unknown setting listenport; did you mean listenPort?")
 
     def test_bad_environment(self) -> None:
         """A wrong variable is named."""

@@ -15,7 +15,8 @@ from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_membe
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import do
-from smartgo.cli.support.storecheck import StoreCheck, StoreCheckResult
+from smartgo.cli.support.storecheck import StoreCheck
+from smartgo.cli.support.storecheckresult import StoreCheckResult
 from smartgo.cli.support.texts import examples, read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment

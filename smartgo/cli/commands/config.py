@@ -8,21 +8,19 @@ from typing import Any, Final
 import click
 import msgspec
 
-from smartgo.cli.support.embedded import surroundings
-from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows
+from smartgo.cli.support.configcheck import PROGRAMS, check_file
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_rows, printable
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm, do
 from smartgo.cli.support.texts import examples, read_pairs
+from smartgo.client.admin import Admin
 from smartgo.config.catalog import settings_of
-from smartgo.config.catalog import show as shown
-from smartgo.config.loading import ALL, BROKER, REGISTRY, load
 from smartgo.config.reference import default_of
 from smartgo.config.settings import TABLES
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError
-
-_PROGRAMS: Final = {"broker": BROKER, "slave": BROKER, "registry": REGISTRY, "all": ALL}
+from smartgo.errors import PeerRefused, SettingError
+from smartgo.schema.codes import ResponseCode
 
 
 class SettingRow(msgspec.Struct, frozen=True):
@@ -30,15 +28,6 @@ class SettingRow(msgspec.Struct, frozen=True):
 
     name: str
     value: str
-
-
-class CheckedSettingRow(msgspec.Struct, frozen=True):
-    """One setting of a checked file: its table, its value, and where the value comes from."""
-
-    table: str
-    name: str
-    value: str
-    origin: str
 
 
 class SettingDescriptionRow(msgspec.Struct, frozen=True):
@@ -74,7 +63,7 @@ _COLUMNS: Columns[SettingRow] = {"setting": lambda row: row.name, "value": lambd
 @click.group(
     epilog=examples(
         "smartgo config show broker-a",
-        "smartgo config set broker-a flushDiskType=SYNC_FLUSH --dry-run",
+        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --dry-run",
         "smartgo config history",
         "smartgo config check /etc/smartgo/broker.conf",
         "smartgo config describe flushDiskType",
@@ -111,9 +100,10 @@ def show(cluster: ClusterOptions, broker: str | None, server: str | None, part: 
 @config.command(
     "set",
     epilog=examples(
+        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --dry-run",
+        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --keep",
         "smartgo config set broker-a fileReservedTime=48 --dry-run",
         "smartgo config set --registries orderMessageEnable=true",
-        "smartgo config set --api http://127.0.0.1:10913 brokerPermission=4 --keep",
     ),
 )
 @click.argument("words", nargs=-1, required=True, metavar="[BROKER] NAME=VALUE...")
@@ -136,8 +126,8 @@ def set_(
 ) -> None:
     """Change settings of a running BROKER. Prints the previous values. Settings that need a restart are refused.
 
-    Over the remoting protocol brokers accept changes only with access control on; over the REST API (--api) they
-    accept them with an admin token.
+    smartgo's brokers and registries refuse changes over the remoting protocol, as they have no access control yet; over
+    the REST API (--api) they accept them with an admin token. RocketMQ's accept them over the remoting protocol.
     """
     if rest.url is not None:
         changes = read_pairs(click.get_current_context(), click.Argument(["words"]), words)
@@ -162,13 +152,13 @@ def set_(
         for row in rows:
             if row["before"] is None:
                 raise SettingError(f"unknown setting {row['name']}")
-        if not dry_run:
+        if dry_run:
+            # Nothing to change: refused where any change is refused, and done without effect elsewhere.
+            await _change(admin, broker, {})
+        else:
             where = "all registries" if registries else broker
             confirm(f"{', '.join(f'{name}={value}' for name, value in changes.items())} will be set at {where}.", yes)
-            if registries:
-                await admin.registries.change_settings(changes)
-            else:
-                await admin.brokers.change_settings(broker, changes)
+            await _change(admin, broker, changes)
         print_rows(
             output,
             rows,
@@ -182,6 +172,21 @@ def set_(
             click.echo("Dry run: nothing was changed.")
 
     cluster.do(work)
+
+
+async def _change(admin: Admin, broker: str, changes: Mapping[str, str]) -> None:
+    """Change settings of a broker; of all registries if C{broker} is empty."""
+    try:
+        if broker:
+            await admin.brokers.change_settings(broker, changes)
+        else:
+            await admin.registries.change_settings(changes)
+    except PeerRefused as refusal:
+        if broker and refusal.code == ResponseCode.NO_PERMISSION:
+            raise PeerRefused(
+                refusal.code, f"{refusal.remark}; smartgo's REST API can change them: --api URL"
+            ) from None
+        raise
 
 
 async def _look_and_do(
@@ -247,7 +252,7 @@ def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> N
     "check",
     epilog=examples(
         "smartgo config check broker.conf",
-        "smartgo config check smartgo.toml --for all --given -o json",
+        "smartgo config check smartgo.toml --for all --all -o json",
         "smartgo config check slave.toml --for slave",
     ),
 )
@@ -255,13 +260,15 @@ def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> N
 @click.option(
     "--for",
     "program",
-    type=click.Choice(list(_PROGRAMS)),
+    type=click.Choice(list(PROGRAMS)),
     default="broker",
     show_default=True,
     help='Check FILE as this program reads it; slave means "twistd smartgo-slave" (brokerRole=SLAVE, brokerId=1 by'
     " default).",
 )
-@click.option("--given", is_flag=True, help="Leave out settings that have their default value.")
+@click.option(
+    "--given/--all", default=True, help="Show the settings that are given (the default), or all with their defaults."
+)
 @click.option(
     "--set",
     "flags",
@@ -272,9 +279,10 @@ def undo(rest: RestOptions, id: int, dry_run: bool, yes: bool, output: str) -> N
 )
 @OUTPUT
 def check(path: str, program: str, given: bool, flags: Mapping[str, str], output: str) -> None:
-    """Check FILE (smartgo TOML, or RocketMQ's broker.conf) without starting anything; show each value and its source.
+    """Check FILE (smartgo TOML, or RocketMQ's broker.conf) without starting anything. Shows what the daemon would
+    refuse, what it would warn of, settings without effect, and each value with its source.
 
-    The exit status is 78 if FILE is wrong.
+    The exit status is 78 if the daemon would not start with FILE. Ports and the store may be in use.
     """
 
     async def work(env: IEnvironment) -> None:
@@ -282,23 +290,20 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
             data = env.files.read(path)
         except OSError as error:
             raise SettingError(f"{path}: {error.strerror or error}") from None
-        tables = _PROGRAMS[program]
-        told, usual = flags, None
-        if program == "slave":
-            from smartgo.node.options import SlaveOptions
-
-            told, usual = {**flags, "brokerRole": "SLAVE"}, SlaveOptions.usual
-        found = load(surroundings(env), tables, path, data, told, usual)
-        for sentence in found.warnings:
-            click.echo(f"warning: {sentence}", err=True)
-        rows = [
-            CheckedSettingRow(table, name, text, str(found.origins[table, name]))
-            for table in tables
-            for name, text in shown(table, getattr(found, table))
-        ]
+        checked = check_file(env, PROGRAMS[program], path, data, flags)
+        for sentence in checked.warnings:
+            click.echo(f"warning: {printable(sentence)}", err=True)
+        for sentence in checked.ignored:
+            click.echo(f"no effect: {printable(sentence)}", err=True)
+        if len(checked.errors) > 1:
+            for wrong in checked.errors:
+                click.echo(f"error: {printable(wrong)}", err=True)
+            raise SettingError(f"{path}: {checked.program} would not start: {counted(len(checked.errors), 'error')}")
+        if checked.errors:
+            raise SettingError(checked.errors[0])
         print_rows(
             output,
-            [row for row in rows if not given or row.origin != "default"],
+            [row for row in checked.rows if not given or row.given],
             {
                 "table": lambda row: row.table,
                 "setting": lambda row: row.name,
@@ -307,6 +312,8 @@ def check(path: str, program: str, given: bool, flags: Mapping[str, str], output
             },
             f"{path} sets nothing.",
         )
+        if output == TEXT:
+            click.echo(f"\n{checked.verdict(path)}")
 
     do(work)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
+from smartgo.broker.processors import requestprocessors
+from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.cli.support.embedded import surroundings
 from smartgo.client.client import Client
 from smartgo.client.producer import Producer
@@ -189,13 +192,34 @@ class ConfigTests(ClusterCase):
         self.invoke("config", "show", "broker-a", "--server", REGISTRY, status=2)
 
     def test_change(self) -> None:
-        """A change shows what was before; one that may not be is refused, and a dry run asks for nothing."""
-        (row,) = self.json("config", "set", "broker-a", "brokerPermission=4", "--dry-run")
-        self.assertEqual((row["before"], row["after"]), ("6", "4"))
+        """What may not be changed is refused, and a dry run refuses what the change refuses, in the same words."""
+        real = self.refused("config", "set", "broker-a", "brokerPermission=4", "--yes", status=77)
+        self.assertEqual(self.refused("config", "set", "broker-a", "brokerPermission=4", "--dry-run", status=77), real)
+        self.assertIn("only where access control is on; smartgo's REST API can change them: --api URL", real)
+        registries = ("config", "set", "--registries", "orderMessageEnable=true")
+        real = self.refused(*registries, "--yes", status=77)
+        self.assertEqual(self.refused(*registries, "--dry-run", status=77), real)
         self.assertIn("unknown setting", self.refused("config", "set", "broker-a", "nonsense=1", "--yes", status=78))
         self.refused("config", "set", "broker-a", "listenPort=1", "--yes", status=77)
         self.invoke("config", "set", "broker-a", status=2)
         self.invoke("config", "set", "a=b", "c=d", status=2)
+
+
+class RemoteConfigTests(ClusterCase):
+    """Brokers that accept changes over the remoting protocol, as RocketMQ's do."""
+
+    def setUp(self) -> None:
+        """A broker that accepts them."""
+        self.patch(requestprocessors, "BrokerAdmin", partial(BrokerAdmin, remote_config=True))
+        super().setUp()
+
+    def test_dry_run(self) -> None:
+        """A dry run shows what was before and what would be, and changes nothing."""
+        (row,) = self.json("config", "set", "broker-a", "brokerPermission=4", "--dry-run")
+        self.assertEqual((row["before"], row["after"]), ("6", "4"))
+        self.assertEqual(self.json("config", "show", "broker-a", "-f", "brokerPermission")[0]["value"], "6")
+        self.out("config", "set", "broker-a", "brokerPermission=4", "--yes")
+        self.assertEqual(self.json("config", "show", "broker-a", "-f", "brokerPermission")[0]["value"], "4")
 
 
 class CheckTests(CommandCase):

@@ -1,0 +1,115 @@
+"""
+The checks of settings that a start makes beyond reading them.
+
+A start makes them one after another and ends with the first error; C{smartgo config check} makes all of them and shows
+every error in the same words. What depends on the moment, such as a port or a store in use, is not among them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
+from smartgo.config.findings import AllFindings
+from smartgo.config.loading import Configuration
+from smartgo.config.settings import OPS_PORT, BrokerConfig
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import SettingError
+from smartgo.net.tls import Mode
+from smartgo.node.process import check_bind, client_tls, memory_budget, server_tls
+from smartgo.tablefile import TableFile
+
+Check = Callable[[], object]
+"""Returns if the settings are fine. Raises L{SettingError} if they are not."""
+
+
+def check_access_control(config: BrokerConfig) -> None:
+    """Refuse access control, which is not built. @raise SettingError: it is asked for."""
+    if config.acl_enable:
+        raise SettingError("aclEnable=true is not supported yet: a broker that ignored it would let everybody in")
+
+
+def broker_checks(configuration: Configuration) -> list[Check]:
+    """Return the checks of a broker's own settings."""
+    config, ha = configuration.broker, configuration.ha
+    checks: list[Check] = [
+        partial(check_access_control, config),
+        partial(check_bind, config.bind_address, config.allow_insecure, "the broker"),
+    ]
+    if not config.is_slave:
+        checks.append(partial(check_bind, ha.ha_bind_address, config.allow_insecure, "the broker's port for slaves"))
+    return checks
+
+
+def registry_checks(configuration: Configuration) -> list[Check]:
+    """Return the checks of a registry's own settings."""
+    config = configuration.registry
+    return [partial(check_bind, config.bind_address, config.allow_insecure, "the registry")]
+
+
+def program_checks(
+    env: IEnvironment, configuration: Configuration, tables: Sequence[str], serves_ops: bool
+) -> list[Check]:
+    """
+    Return all checks that a program makes at its start, in its order.
+
+    @param tables: the tables of its settings.
+    @param serves_ops: whether it serves the REST API by default.
+    """
+    checks: list[Check] = []
+    if "registry" in tables:
+        checks += registry_checks(configuration)
+    if "store" in tables:
+        checks += broker_checks(configuration)
+        checks.append(partial(AdvertisedAddress, env, configuration))
+    checks.append(partial(server_tls, env, configuration.tls))
+    checks.append(partial(client_tls, env, configuration.tls))
+    checks.append(partial(memory_budget, env, configuration.limits))
+    place = configuration.ops.place(_ops_port(configuration, tables))
+    if place is not None or (serves_ops and configuration.ops.ops_listen is None):
+        checks += _ops_checks(env, configuration, "registry" in tables, place or ("127.0.0.1", OPS_PORT))
+    return checks
+
+
+def _ops_port(configuration: Configuration, tables: Sequence[str]) -> int:
+    if "store" in tables:
+        return configuration.broker.listen_port + 2
+    return configuration.registry.listen_port + 2 if "registry" in tables else OPS_PORT
+
+
+def _ops_checks(
+    env: IEnvironment, configuration: Configuration, with_registry: bool, place: tuple[str, int]
+) -> list[Check]:
+    from smartgo.node.ops import registries_named  # half a second of imports, for those alone who need it
+    from smartgo.ops.security.tokens import TokenTable, parse_configured
+    from smartgo.ops.service import check_place
+
+    config = configuration.ops
+    entries = [one for one in config.ops_tokens.split(";") if one]
+
+    def check_address() -> None:
+        try:
+            configured = parse_configured(entries)
+        except SettingError:
+            return  # the check before this one says so
+        tokens = TokenTable(env, TableFile(env, posixpath.join(config.ops_path, "tokens.json")), configured)
+        tokens.load()
+        check_place(place[0], tokens.any, configuration.tls.mode != Mode.DISABLED, config)
+
+    return [
+        partial(registries_named, configuration, with_registry),
+        partial(parse_configured, entries),
+        check_address,
+    ]
+
+
+def make_all(checks: Sequence[Check], findings: AllFindings) -> None:
+    """Make all checks, and collect their errors; an error in the same words counts once."""
+    for check in checks:
+        try:
+            check()
+        except SettingError as error:
+            if str(error) not in map(str, findings.errors):
+                findings.refuse(error)

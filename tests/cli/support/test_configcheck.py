@@ -1,0 +1,65 @@
+"""The check of a file: errors, warnings, settings without effect, and the verdict."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.case import CommandCase
+
+NOT_OURS = "is a setting of RocketMQ that smartgo does not have"
+
+
+class ConfigCheckTests(CommandCase):
+    def lay(self, text: str) -> str:
+        """Write a file; return its name."""
+        self.env.files.files.pop("/broker.conf", None)
+        self.env.files.create("/broker.conf", text.encode())
+        return "/broker.conf"
+
+    def test_verdict(self) -> None:
+        """The output has what is given, and ends with one sentence."""
+        path = self.lay("brokerName=b\nflushDiskType=SYNC_FLUSH\n")
+        lines = self.out("config", "check", path).splitlines()
+        self.assertEqual(lines[-1], "/broker.conf is valid for smartgo-broker: 2 settings.")
+        self.assertEqual(len(lines), 5)  # a heading, two rows, an empty line
+        self.assertGreater(len(self.out("config", "check", path, "--all").splitlines()), 80)
+        self.assertEqual(len(self.json("config", "check", path)), 2)
+
+    def test_without_effect(self) -> None:
+        """Settings without effect are named, those that are not built and those of RocketMQ alone."""
+        path = self.lay("enablePropertyFilter=true\ntransientStorePoolEnable=true\nnosuch=1\n")
+        result = self.invoke("config", "check", path)
+        self.assertEqual(
+            result.stderr.splitlines(),
+            [
+                "warning: /broker.conf, line 3: unknown setting nosuch",
+                "warning: /broker.conf, line 1: enablePropertyFilter has no effect yet",
+                f"no effect: /broker.conf, line 2: transientStorePoolEnable {NOT_OURS}",
+            ],
+        )
+        self.assertTrue(result.stdout.endswith(": 1 setting, 2 warnings, 1 without effect.\n"), result.stdout)
+
+    def test_errors(self) -> None:
+        """All errors are shown, and the number of them; status 78, and nothing on standard output."""
+        path = self.lay("aclEnable=true\nlistenPort=abc\nbindAddress=0.0.0.0\n")
+        result = self.invoke("config", "check", path, status=78)
+        self.assertEqual(result.stdout, "")
+        lines = [one for one in result.stderr.splitlines() if not one.startswith("warning")]
+        self.assertTrue(lines[0].startswith("error: /broker.conf, line 2: listenPort=abc is not allowed"), lines)
+        self.assertTrue(lines[1].startswith("error: aclEnable=true is not supported yet"), lines)
+        self.assertTrue(lines[2].startswith("error: the broker would listen on 0.0.0.0"), lines)
+        self.assertEqual(lines[-1], "smartgo: /broker.conf: smartgo-broker would not start: 4 errors")
+
+    def test_one(self) -> None:
+        """One error is one sentence: what the daemon says."""
+        path = self.lay("aclEnable=true\n")
+        said = self.refused("config", "check", path, status=78)
+        self.assertIn("aclEnable=true is not supported yet: a broker that ignored it would let everybody in", said)
+
+    def test_program(self) -> None:
+        """Each program reads its own settings and makes its own checks."""
+        path = self.lay("aclEnable=true\n")
+        result = self.invoke("config", "check", path, "--for", "registry", "-o", "json")
+        self.assertIn("aclEnable is a setting of the table [broker], not read here", result.stderr)
+        self.assertEqual(json.loads(result.stdout), [])
+        self.assertIn("the REST API needs a registry", self.refused("config", "check", path, "--for", "ops", status=78))
