@@ -29,7 +29,7 @@ class Waiters(Generic[T]):
         return waiter
 
     def fire(self, result: T | Failure) -> None:
-        """Tell all who wait now; a L{Failure} makes their Deferreds fail."""
+        """Tell all who wait now; a C{Failure} makes their Deferreds fail."""
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.called:  # one that was told before may have cancelled it
