@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "client": "Connected clients.",
         "cluster": "Brokers: state, counters, draining, clean-up.",
         "config": "Settings of brokers and registries: show, change, undo; check a file.",
+        "console": "Print a login link of the console.",
         "alert": "Alerts: list the problems that the server has found; silence known ones.",
         "kv": "Key-value settings in the registries.",
         "context": "Named connection settings, so that you need not type them.",

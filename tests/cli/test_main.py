@@ -83,6 +83,7 @@ COMMANDS = {
     "config describe": "flushDiskType",
     "config history": "",
     "config undo": "1 --dry-run",
+    "console": "",
     "alert list": "",
     "alert history": "",
     "alert rules": "",

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from smartgo.broker.settings.storesettings import durability
 from smartgo.cli.support.embedded import EmbeddedNode, configuration_of, surroundings
 from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, ClusterShape, names_in, plan, settings_in
+from smartgo.cli.support.localtoken import DATA, LocalToken
 from smartgo.cli.support.nodes import NodeProcess, NodeProcesses
 from smartgo.cli.support.output import Columns, print_table
 from smartgo.cli.support.running import STORE_FAILED, CommandError
@@ -49,7 +50,7 @@ _COLUMNS: Final[Columns[NodeProcess]] = {
 @click.option(
     "-d",
     "--data",
-    default="./smartgo-data",
+    default=DATA,
     show_default=True,
     metavar="DIR",
     help="Data directory; created if it does not exist.",
@@ -96,15 +97,19 @@ def dev(
         configuration = configured(env, root, listen, registry_listen, config, settings, ops)
         failed: Deferred[str] = Deferred()
         node = EmbeddedNode(env, configuration, failed.callback, serve_ops=True, stalls=StallWatch(env.clock))
+        token: LocalToken | None = None
         try:
             await node.start()
+            token = None if node.ops is None else LocalToken(env, root, node.ops)
             click.echo(f"registry    {node.registry}")
             click.echo(f"broker      {node.broker}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
-            say_ready(node.ops)
+            say_ready(node.ops, token)
             raise CommandError(f"the store failed: {await failed}", STORE_FAILED)
         finally:
+            if token is not None:
+                token.remove()
             await node.stop()
 
     do(work if shape == ClusterShape(1, 0, 1) else cluster, endless=True)
@@ -147,19 +152,23 @@ class LocalCluster:
         from twisted.internet import reactor
 
         processes = NodeProcesses(self._env, reactor.spawnProcess, _warn)
+        token: LocalToken | None = None
         try:
             click.echo(f"Starting {len(nodes)} nodes ...")
             print_table(await processes.start(nodes, self._config), _COLUMNS)
             if console is not None:
                 console.startService()
                 await console.ready
+                token = LocalToken(self._env, self._root, console)
             click.echo(f"registries  {registries}")
             click.echo(f"data        {self._root}")
             click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
-            say_ready(console)
+            say_ready(console, token)
             await processes.over
             raise CommandError("all nodes have stopped")
         finally:
+            if token is not None:
+                token.remove()
             if console is not None:
                 await console.stopService()
             await processes.stop()
@@ -184,11 +193,13 @@ def _warn(words: str) -> None:
     click.echo(f"smartgo: {words}", err=True)
 
 
-def say_ready(console: Ops | None) -> None:
+def say_ready(console: Ops | None, token: LocalToken | None = None) -> None:
     """Print the console's login link, and that all nodes are ready."""
     if console is not None:
         click.echo(f"console     {console.login_url()}")
         click.echo("            (this link logs you in as admin; it works once and expires in one hour)")
+    if token is not None:
+        click.echo(f"            (for another link: {token.command()})")
     click.echo("Ready. Stop with ctrl-C.")
 
 

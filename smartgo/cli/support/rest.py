@@ -18,6 +18,7 @@ from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from smartgo.cli.support.fixedprotocol import FixedProtocolFactory
+from smartgo.cli.support.localtoken import find_token
 from smartgo.cli.support.running import FAILED, FORBIDDEN, MISSING, TRY_AGAIN, USAGE, CommandError
 from smartgo.cli.support.session import do
 from smartgo.config.settings import OPS_PORT
@@ -83,9 +84,12 @@ class _HttpExchange(Protocol):
 class RestClient:
     """A client of one process's REST API."""
 
-    def __init__(self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None) -> None:
+    def __init__(
+        self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None, token_path: str = ""
+    ) -> None:
         """
-        @param url: such as C{http://127.0.0.1:10913}.
+        @param url: such as C{http://127.0.0.1:10913}; C{self.url} has it too.
+        @param token_path: the file that the token was found in although none was named.
         @raise SettingError: the URL is not valid.
         """
         parts = urlsplit(url)
@@ -96,7 +100,8 @@ class RestClient:
         if not parts.hostname:
             raise SettingError(f"{url}: write http://HOST:PORT, or https://HOST:PORT")
         self._env = env
-        self._url = url
+        self.url = url
+        self._token_path = token_path
         self._host = parts.hostname
         self._netloc = parts.netloc.rpartition("@")[2]
         self._token = token
@@ -128,12 +133,19 @@ class RestClient:
         if _CHUNKED.search(head) is not None:
             found = self._joined(found)
         if status >= 400:
-            hint = "; give a token with SMARTGO_TOKEN or --token-file" if status == 401 and not self._token else ""
-            raise CommandError(_reason(found, status) + hint, _STATUSES.get(status, FAILED))
+            raise CommandError(_reason(found, status) + self._hint(status), _STATUSES.get(status, FAILED))
         try:
             return msgspec.json.decode(found) if found else None
         except msgspec.DecodeError:
             raise self._strange() from None
+
+    def _hint(self, status: int) -> str:
+        """Return what to do about an answer, as the end of a sentence."""
+        if status != 401:
+            return ""
+        if self._token_path:
+            return f"; it is from {self._token_path}, which an earlier smartgo dev left: remove that file"
+        return "" if self._token else "; give a token with SMARTGO_TOKEN or --token-file"
 
     def _joined(self, content: bytes) -> bytes:
         """Join a chunked body (RFC 9112, 7.1), which a proxy may send."""
@@ -148,7 +160,7 @@ class RestClient:
         raise self._strange()
 
     def _strange(self) -> CommandError:
-        return CommandError(f"{self._url}: this is not smartgo's REST API", TRY_AGAIN)
+        return CommandError(f"{self.url}: this is not smartgo's REST API", TRY_AGAIN)
 
     async def _exchange(self, request: bytes) -> bytes:
         exchange = _HttpExchange(request)
@@ -163,7 +175,7 @@ class RestClient:
         except (ConnectError, ConnectionClosed, OSError, SmartgoError) as error:
             late = timer is not None and not timer.active()
             reason = f"no answer within {TIMEOUT:.0f} s" if late else str(error).rstrip(".")
-            raise CommandError(f"{self._url}: {reason}; use --api to give the URL of the REST API", TRY_AGAIN) from None
+            raise CommandError(f"{self.url}: {reason}; use --api to give the URL of the REST API", TRY_AGAIN) from None
         finally:
             if timer is not None and timer.active():
                 timer.cancel()
@@ -189,12 +201,15 @@ class RestOptions:
     def api(self, env: IEnvironment) -> RestClient:
         """Return the client. @raise SettingError: a file cannot be read, or the URL is not valid."""
         tls = None if self._ca is None else ClientTLS(env, self._ca)
-        return RestClient(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env), tls)
+        url = self.url or env.host.variable(URL_VARIABLE) or _USUAL
+        token = self._token(env)
+        local = find_token(env, url) if token is None else None
+        return RestClient(env, url, token, tls) if local is None else RestClient(env, url, local[0], tls, local[1])
 
     def _token(self, env: IEnvironment) -> str | None:
         if self._token_file is None:
             found: str | None = env.host.variable(TOKEN_VARIABLE)
-            return found
+            return found or None
         try:
             data: bytes = env.files.read(self._token_file)
         except OSError as error:
@@ -217,7 +232,7 @@ def api_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option(
         "--token-file",
         metavar="FILE",
-        help=f"File with the API token.  [env: {TOKEN_VARIABLE}, the token itself]",
+        help=f"File with the API token.  [env: {TOKEN_VARIABLE}, the token itself; default: that of smartgo dev]",
     )
     @click.option(
         "--api-ca", metavar="FILE", help="CA certificate (PEM) of the REST API to trust instead of the system's."

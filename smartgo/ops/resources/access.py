@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from smartgo.env.interfaces import IClock
 from smartgo.ops.security.audit import AuditEntry, AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
-from smartgo.ops.security.sessions import COOKIE, SESSION_SECONDS, Session, SessionTable
+from smartgo.ops.security.sessions import CODE_SECONDS, COOKIE, SESSION_SECONDS, Session, SessionTable
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
@@ -91,6 +92,20 @@ class CreatedToken(msgspec.Struct, rename="camel"):
     token: str
 
 
+class LoginLink(msgspec.Struct, rename="camel"):
+    """
+    A new login link.
+
+    @ivar code: the one-time code; it is shown only once.
+    @ivar path: the end of the link, below the URL of the console: C{#login=} and the code. A browser sends it nowhere.
+    @ivar expires_ms: when the code expires, wall clock.
+    """
+
+    code: str
+    path: str
+    expires_ms: int
+
+
 class TokenPath(msgspec.Struct):
     """One token."""
 
@@ -111,8 +126,9 @@ class AuditQuery(ListQuery, kw_only=True):
 class SessionApi:
     """The session."""
 
-    def __init__(self, guard: RequestGuard, tokens: TokenTable, sessions: SessionTable) -> None:
+    def __init__(self, guard: RequestGuard, tokens: TokenTable, sessions: SessionTable, clock: IClock) -> None:
         self._guard = guard
+        self._clock = clock
         self._tokens = tokens
         self._sessions = sessions
 
@@ -154,6 +170,16 @@ class SessionApi:
         call.cookies.append(_cookie(secret, SESSION_SECONDS, call.secure))
         call.noted["as"] = session.name
         return SessionView(session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._tokens.any)
+
+    @route("POST", "/session/links", scope=ADMIN, answer=LoginLink, status=201, remote=False)
+    def link(self, call: RouteCall[None, None, None]) -> LoginLink:
+        """
+        Create a login link: its code begins one session for admin, once, within an hour.
+
+        The session ends with the token that the request came with.
+        """
+        code = self._sessions.new_code(self._tokens.get(call.principal.token))
+        return LoginLink(code, f"#login={code}", self._clock.wall_ms() + CODE_SECONDS * 1000)
 
     def _begun(self, login: Login) -> tuple[Session, str] | None:
         if bool(login.token) == bool(login.code):

@@ -95,7 +95,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
     inflater = Inflater(env)
     outbox = Outbox(cluster.client, view)
     return [
-        SessionApi(security.guard, security.tokens, security.sessions),
+        SessionApi(security.guard, security.tokens, security.sessions, env.clock),
         TokensApi(security.tokens),
         AuditApi(security.audit),
         ClusterApi(env.clock, cluster.client, view),

@@ -52,28 +52,35 @@ class SessionTable:
         self._env = env
         self._tokens = tokens
         self._sessions: dict[str, Session] = {}
-        self._codes: dict[str, float] = {}
+        self._codes: dict[str, tuple[float, Token | None]] = {}  # when each ends, and whose it is
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     # -- one-time codes ----------------------------------------------------------------------------------------
 
-    def new_code(self) -> str:
-        """Return a word that begins one session for admin, once, within an hour: for a link that the console prints."""
+    def new_code(self, token: Token | None = None) -> str:
+        """
+        Return a code that begins one session for admin, once, within L{CODE_SECONDS}: for a login link.
+
+        @param token: whose holder asks for it: the session ends with that token. C{None} for the process itself.
+        """
         secret = self._secret()
         while len(self._codes) >= _CODES:
             del self._codes[next(iter(self._codes))]
-        self._codes[_hash(secret)] = self._env.clock.seconds() + CODE_SECONDS
+        self._codes[_hash(secret)] = self._env.clock.seconds() + CODE_SECONDS, token
         return secret
 
     def redeem(self, code: str) -> tuple[Session, str] | None:
-        """Begin the session of a code, which is used up; C{None} where it is none."""
+        """Begin the session of a code, which is used up; C{None} if it is no code, or has ended, or its token has."""
         shown = _hash(code)
         found = next((one for one in self._codes if hmac.compare_digest(one, shown)), None)
-        if found is None or self._codes.pop(found) < self._env.clock.seconds():
+        if found is None:
             return None
-        return self.begin(None)
+        ends, token = self._codes.pop(found)
+        if ends < self._env.clock.seconds() or not (token is None or self._tokens.valid(token)):
+            return None
+        return self.begin(token)
 
     # -- sessions ----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from smartgo.tablefile import TableFile, read_object
 
 SIZE: Final = 32  # bytes of chance in a token; 16 are asked for
 PREFIX: Final = "sgo_"
+LOCAL: Final = "local token"
+"""The name of the token of L{TokenTable.make_local}; no other token can have it, because of the space."""
 MOST: Final = 100  # tokens
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -96,6 +98,7 @@ class TokenTable:
         self._file = file
         self._configured = {one.name: one for one in configured}
         self._saved: dict[str, Token] = {}
+        self._local: Token | None = None
 
     def load(self) -> None:
         """Read the file; blocking. @raise smartgo.errors.BrokenTable: it is there and cannot be read."""
@@ -113,13 +116,27 @@ class TokenTable:
 
     def get(self, name: str) -> Token | None:
         """Return one by its name."""
+        if name == LOCAL:
+            return self._local
         return self._configured.get(name) or self._saved.get(name)
+
+    def make_local(self) -> str:
+        """
+        Make a token with the scope admin that ends with the process; return its secret.
+
+        It is for commands of the person who runs the process. It is not listed, and reading without a token stays
+        allowed if there is no other. A second call ends the token of the first one.
+        """
+        secret = new_secret(self._env)
+        self._local = Token(LOCAL, (ADMIN,), hash_of(secret), self._env.clock.wall_ms(), configured=True)
+        return secret
 
     def find(self, secret: str) -> Token | None:
         """Return the token that somebody shows, if it is one; takes the same time for all that are none."""
         shown = hash_of(secret)
         found: Token | None = None
-        for one in (*self._configured.values(), *self._saved.values()):
+        local = () if self._local is None else (self._local,)
+        for one in (*self._configured.values(), *self._saved.values(), *local):
             if hmac.compare_digest(one.hash, shown):
                 found = one
         return found if found is not None and self.valid(found) else None

@@ -73,6 +73,10 @@ class DevProcessTests(SynchronousTestCase):
                 for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH"):
                     self.assertIn(word.encode(), said)
                 self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
+                token = os.path.join(data, f"cli-{ports[2]}.token")
+                self.assertEqual(os.stat(token).st_mode & 0o777, 0o600)
+                link = smartgo("console", "--api", f"http://127.0.0.1:{ports[2]}", "--token-file", token)
+                self.assertIn(f"http://127.0.0.1:{ports[2]}/#login=".encode(), link.stdout, link.stderr)
                 with urllib.request.urlopen(f"http://127.0.0.1:{ports[2]}/metrics", timeout=60) as metrics:
                     self.assertIn(b"\nsmartgo_reactor_stalls_total ", metrics.read())
                 if round_number:
@@ -91,6 +95,7 @@ class DevProcessTests(SynchronousTestCase):
                 process.send_signal(signal.SIGTERM)  # from now on one more changes nothing
                 _, errors = process.communicate(timeout=240)
             self.assertEqual((process.returncode, errors), (0, b""))
+            self.assertFalse(os.path.exists(token))
 
     def test_dev_file(self) -> None:
         """A file in place of the directory of data ends with 78 and one sentence."""
