@@ -134,6 +134,11 @@ class FakeMapping:
         self.reserved: list[tuple[int, int]] = []
         files.mappings.append(self)
 
+    @property
+    def released(self) -> bool:
+        """Closed, and no test says that somebody holds a slice."""
+        return self.closed and self.path not in self._files.slices_of
+
     def reserve(self, begin: int, end: int) -> None:
         """Remember the range, and fill its holes; fails where there is no space for them."""
         wanted = self._file.holes.intersection(range(begin // BLOCK, -(-end // BLOCK)))
@@ -153,7 +158,10 @@ class FakeMapping:
         """Take a snapshot as durable; fails when C{files.sync_error} is set."""
         if self._files.sync_error:
             raise OSError(self._files.sync_error, "sync failed")
-        self._file.synced = bytes(self._file.data)
+        data = bytes(self._file.data)
+        if data != self._file.synced:
+            self._file.modified_ms = self._files.now_ms()
+        self._file.synced = data
         self._file.syncs += 1
 
     def close(self) -> None:
@@ -187,7 +195,8 @@ class FakeFiles:
 
     @ivar free: bytes that may still be allocated; allocating more raises ENOSPC.
     @ivar sync_error: an errno that every sync raises from now on, 0 for none.
-    @ivar fail: path -> errno for C{create}, C{replace}, C{allocate} and C{create_sparse}.
+    @ivar fail: path -> errno for C{create}, C{replace}, C{allocate}, C{create_sparse} and C{remove}.
+    @ivar slices_of: paths of files whose mappings somebody holds slices of, once they are closed.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -201,6 +210,8 @@ class FakeFiles:
         self.free = 1 << 39
         self.sync_error = 0
         self.fail: dict[str, int] = {}
+        self.slices_of: set[str] = set()
+        self.now_ms = clock.wall_ms
         self.modes: dict[str, int] = {}
 
     def take_space(self, size: int) -> None:
@@ -328,6 +339,8 @@ class FakeFiles:
     def remove(self, path: str) -> None:
         """Gone; its space is free again."""
         file = self._get(path)
+        if path in self.fail:
+            raise OSError(self.fail[path], "fault set by the test", path)
         self.free += max(0, len(file.data) - len(file.holes) * BLOCK)
         del self.files[path]
 
@@ -370,9 +383,9 @@ class FakeFiles:
         return path
 
     def remove_tree(self, path: str) -> None:
-        """All below."""
+        """All below; its space is free again."""
         for one in [one for one in self.files if one.startswith(path + "/")]:
-            del self.files[one]
+            self.remove(one)
         self.directories = {one for one in self.directories if one != path and not one.startswith(path + "/")}
 
 

@@ -32,7 +32,7 @@ from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestprocessors import RequestProcessors
 from smartgo.broker.settings.current import READ_EACH_TIME
 from smartgo.broker.settings.live import LiveSettings
-from smartgo.broker.settings.storesettings import as_slave, durability, store_settings
+from smartgo.broker.settings.storesettings import RETENTION, as_slave, durability, retention_rules, store_settings
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.brokertables import BrokerTables, StoreWork
 from smartgo.broker.tables.builtintopics import create_built_in, set_auto_create
@@ -144,6 +144,8 @@ class Broker(Service):
         self.settings.allow(*READ_EACH_TIME)
         self.settings.follow("autoCreateTopicEnable", partial(set_auto_create, self.topics))
         self.settings.follow("brokerPermission", self._announce_permission)
+        for name in RETENTION:
+            self.settings.follow(name, self._change_retention)
         self.tables = [*tables.tables, (self._changed, self.settings.load)]
 
     # -- its parts ---------------------------------------------------------------------------------
@@ -168,6 +170,10 @@ class Broker(Service):
         if isinstance(self.replication, SlaveReplication):
             self.replication.master_wanted.add(self._registrar.register)  # the answers name the master
         self._requests = RequestProcessors(self, self.replication.processors)
+
+    def _change_retention(self, _: object) -> None:
+        if self._opened:
+            self.store.cleaner.change_rules(retention_rules(self.settings.current.store))
 
     def _build_replication(self) -> Replication:
         if not self.is_slave:

@@ -16,7 +16,7 @@ _TAKEN = """
     batchDispatchRequestThreadPoolNums bitMapLengthConsumeQueueExt broadcastOffsetExpireMaxSecond
     broadcastOffsetExpireSecond brokerConfigPath brokerElectionPriority brokerHeartbeatInterval
     brokerNotActiveTimeoutMillis cgColdReadThreshold channelExpiredTimeout channelNotActiveInterval
-    checkSyncStateSetPeriod cleanOfflineBrokerInterval cleanResourceInterval clearRetryTopicWhenDeleteTopic
+    checkSyncStateSetPeriod cleanOfflineBrokerInterval clearRetryTopicWhenDeleteTopic
     clientAsyncSemaphoreValue clientCallbackExecutorThreads clientChannelMaxIdleTimeSeconds
     clientCloseSocketIfTimeout clientManageThreadPoolNums clientManagerThreadPoolQueueCapacity
     clientOnewaySemaphoreValue clientPooledByteBufAllocatorEnable clientRequestThreadPoolNums
@@ -28,8 +28,8 @@ _TAKEN = """
     configStorePath connectTimeoutMillis consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
     consumerOffsetUpdateVersionStep controllerAddr controllerHeartBeatTimeoutMills dLegerGroup dLegerPeers
     dLegerSelfId dataReadAheadEnable debugLockEnable defaultMessageRequestMode defaultPopShareQueueNum
-    defaultThreadPoolNums defaultThreadPoolQueueCapacity delayOffsetUpdateVersionStep deleteCommitLogFilesInterval
-    deleteConsumeQueueFilesInterval deleteTopicWithBrokerRegistration destroyMapedFileIntervalForcibly
+    defaultThreadPoolNums defaultThreadPoolQueueCapacity delayOffsetUpdateVersionStep
+    deleteTopicWithBrokerRegistration
     disableCallbackExecutor disableNettyWorkerGroup disappearTimeAfterStart diskFallRecorded duplicationEnable
     enableAllTopicList enableAutoInSyncReplicas enableBatchPush enableBroadcastOffsetStore
     enableBuildConsumeQueueConcurrently enableCalcFilterBitMap enableCompaction enableConsumeQueueExt
@@ -147,8 +147,7 @@ NOT_BUILT = frozenset(
         "transactionCheckInterval", "transactionTimeOut",
         "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
         "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
-        "deleteWhen", "fileReservedTime", "diskMaxUsedSpaceRatio", "cleanFileForciblyEnable", "checkCRCOnRecover",
-        "checkCRCOnRead",
+        "checkCRCOnRecover", "checkCRCOnRead",
         "headerMaxLength", "undoneSendsMaxSize",
     }
 )  # fmt: skip

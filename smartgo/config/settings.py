@@ -298,7 +298,51 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
         Integer("Disk use in percent above which old files are removed early.", low=10, high=95, clamp=True),
     )
     clean_file_forcibly_enable: bool = setting(
-        True, Switch("Remove the oldest files, whatever their age, when the disk is 85 percent full.")
+        True, Switch("Remove the oldest files, whatever their age, above diskSpaceCleanForciblyRatio.")
+    )
+    disk_space_clean_forcibly_ratio: int = setting(
+        85,
+        Integer(
+            "Disk use in percent above which the oldest files are removed, whatever their age.",
+            low=30,
+            high=85,
+            clamp=True,
+        ),
+    )
+    disk_space_warning_level_ratio: int = setting(
+        90, Integer("Disk use in percent above which sends are refused.", low=35, high=90, clamp=True)
+    )
+    disk_free_minimum: int = setting(
+        _GIB,
+        Size(
+            "Free space on the disk below which sends are refused, and the oldest files are removed as above"
+            " diskSpaceCleanForciblyRatio."
+        ),
+    )
+    max_log_total_size: int | None = setting(
+        None,
+        Size(
+            "Total size of the CommitLog files above which the oldest are removed, whatever their age.",
+            otherwise="any size",
+            low=128 * _KIB,
+        ),
+    )
+    clean_resource_interval: float = setting(
+        10.0, Duration("Time between two searches for files to remove.", low=100, high=3_600_000)
+    )
+    delete_commit_log_files_interval: float = setting(
+        0.1, Duration("Time between the removals of two CommitLog files.", low=0, high=60_000)
+    )
+    delete_consume_queue_files_interval: float = setting(
+        0.1, Duration("Time between the removals of two batches of consume queue files.", low=0, high=60_000)
+    )
+    destroy_maped_file_interval_forcibly: float = setting(
+        120.0,
+        Duration(
+            "How long a CommitLog file that a slave or a client is being sent is kept beyond its time.",
+            low=0,
+            high=3_600_000,
+        ),
     )
     message_index_enable: bool = setting(True, Switch("Index messages by key."))
     max_hash_slot_num: int = setting(5_000_000, Integer("Hash slots of an index file.", low=16, high=100_000_000))

@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 import tempfile
+import weakref
 from collections.abc import Sequence
 
 from zope.interface import implementer
@@ -44,6 +45,12 @@ class RealMapping:
         if scattered:
             self._map.madvise(mmap.MADV_RANDOM)  # else a first touch may read megabytes around it
         self.view = memoryview(self._map)
+        self._mapped = weakref.ref(self._map)
+
+    @property
+    def released(self) -> bool:
+        """Tell whether the last slice is gone."""
+        return self._fd < 0 and self._mapped() is None
 
     def reserve(self, begin: int, end: int) -> None:
         """Allocate blocks for a range."""

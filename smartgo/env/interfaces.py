@@ -91,6 +91,7 @@ class IMapping(Interface):
     path = Attribute("Where the file is.")
     size = Attribute("Its length, in bytes; fixed.")
     view = Attribute("A memoryview of all of it, writable if it was mapped so. Slices of it keep the file mapped.")
+    released = Attribute("Whether it was closed and no slice of C{view} is left: the memory is not mapped any more.")
 
     def reserve(begin: int, end: int) -> None:
         """Allocate blocks for this range (C{posix_fallocate}); blocking. @raise OSError: disk full."""

@@ -251,6 +251,17 @@ class LogSpace:
         if reason is not None:
             self._try_again_later()
 
+    def make_use(self, total: int, free: int) -> None:
+        """Take messages again at once where files were removed; the arguments are those of L{note_usage}."""
+        self.note_usage(total, free)
+        if self._retry is not None:
+            self._retry.reset(0)
+
+    @property
+    def ahead(self) -> int:
+        """Bytes that the next log file will take; 0 where it has its blocks already."""
+        return self._files.file_size if self._spare is None else 0
+
     def _failed(self, error: OSError) -> None:
         reason = f"no room for a CommitLog file of {self._files.file_size} B: {error.strerror}"
         self._no_file = Refusal(RefusalKind.NO_ROOM, reason)

@@ -109,6 +109,11 @@ class Checkpointer:
 
     # -- for the store -----------------------------------------------------------------------------------------
 
+    @property
+    def position(self) -> int:
+        """Physical offset from which on the next recovery reads the log, if the process is killed now."""
+        return self._saved if self.doubtful_from is None else min(self._saved, self.doubtful_from)
+
     def advance(self) -> None:
         """Write a checkpoint of what was flushed, now or when the next one is due."""
         position = min(self._dispatch.end, self._flusher.whole)

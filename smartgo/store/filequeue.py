@@ -111,6 +111,12 @@ class FileQueue:
         """Take the newest file out of the queue; the file itself stays."""
         return self.files.pop()
 
+    def forget_oldest(self) -> MappedFile:
+        """Take the oldest file out of the queue; the file itself stays. Threads that have the list keep the old one."""
+        oldest = self.files[0]
+        self.files = self.files[1:]
+        return oldest
+
     def remove(self, file: MappedFile) -> None:
         """Unlink a file that was taken out and is not mapped. @raise OSError"""
         self._files.remove(file.path)

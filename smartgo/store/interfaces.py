@@ -165,6 +165,14 @@ class IDispatcher(Interface):
     def recover(position: int) -> None:
         """Go on at a physical offset: the log, which was empty, begins there."""
 
+    def expire(minimum: int) -> None:
+        """
+        Remove what leads to records below physical offset C{minimum} alone, off the reactor: the log begins there now.
+
+        Called after log files were removed for good; a call may be missing after an unclean stop, so L{start} does the
+        same for the log as it is then.
+        """
+
     def stop() -> None:
         """Take no more records at the reactor's leisure; L{flush} may still."""
 
@@ -200,6 +208,8 @@ class IFlushPolicy(Interface):
 
 class IMessageStore(Interface):
     """The message store, as the broker sees it. Called on the reactor thread."""
+
+    cleaner = Attribute("Removes old files: L{FileCleaner<smartgo.store.filecleaner.FileCleaner>}.")
 
     def append(messages: Sequence[NewMessage]) -> Appended:
         """

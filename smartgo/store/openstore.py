@@ -22,6 +22,7 @@ from smartgo.store.allocate import LogSpace
 from smartgo.store.checkpointer import Checkpointed, Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.dispatch import QueueDispatch
+from smartgo.store.filecleaner import CleanedParts, FileCleaner
 from smartgo.store.flush import Flusher
 from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
@@ -54,6 +55,7 @@ class OpenStore(StoreReads):
     An open store, whole: see L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
+    @ivar cleaner: removes old files by the rules of retention.
     """
 
     _log = Logger()
@@ -107,6 +109,8 @@ class OpenStore(StoreReads):
             env, directory.checkpoints, mappings, checkpointed, settings, recovered.checkpoint
         )
         self._removal = QueueRemoval(env.threads, env.files, root, queues, mappings, self._checkpointer, flusher.fail)
+        cleaned = CleanedParts(log, queues, mappings, space, flusher, self._checkpointer, self._removal)
+        self.cleaner = FileCleaner(env, cleaned, self._dispatchers, settings.retention)
         self._replica = ReplicaLog(log, queues, self._begin_log, self._retreat, self._drop)
         self._repair = LogRepair(log, queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
@@ -119,6 +123,7 @@ class OpenStore(StoreReads):
         space.start(*usage)
         for dispatcher in self._dispatchers:
             dispatcher.start()
+        self.cleaner.start()
         self._reconsider()
 
     # -- closing -----------------------------------------------------------------------------------------------
@@ -138,6 +143,7 @@ class OpenStore(StoreReads):
         self._replica.stop()
         await self._flusher.stop()
         await self._space.stop()
+        await self.cleaner.stop()
         await self._removal.idle()
         indexed = OFF
         try:
@@ -247,6 +253,7 @@ class OpenStore(StoreReads):
         self._dispatch.flushed(self._flusher.flushed)
         if usage is not None:
             self._space.note_usage(*usage)
+        self.cleaner.flushed(usage)
         self._checkpointer.advance()
         self._log_flushed.tell(self._flusher.flushed)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from smartgo.schema.delay import DEFAULT_LEVELS, DelayLevels
 from smartgo.schema.index import Geometry
+from smartgo.store.retention import RetentionRules
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
@@ -41,6 +42,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
         the same on disk (L17).
     @ivar disk_full_ratio: share of the file system in use from which on nothing is stored (L20).
     @ivar disk_free_minimum: free space below which nothing is stored (L20).
+    @ivar retention: when old files are removed; C{None}: never.
     @ivar delay_levels: the table behind the units of SCHEDULE_TOPIC.
     @ivar index: messages can be searched by key.
     @ivar index_geometry: slots and entries of an index file; files of another size are made anew.
@@ -70,6 +72,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     disk_count: int = 8
     disk_full_ratio: float = 0.90
     disk_free_minimum: int = _GIB
+    retention: RetentionRules | None = None
     delay_levels: DelayLevels = DelayLevels.parse(DEFAULT_LEVELS)
     index: bool = False
     index_geometry: Geometry = Geometry()

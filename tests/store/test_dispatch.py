@@ -61,6 +61,10 @@ class Derived:
         """Note it."""
         self.told.append(("recover", position))
 
+    def expire(self, minimum: int) -> None:
+        """Note it."""
+        self.told.append(("expire", minimum))
+
     def stop(self) -> None:
         """Note it."""
         self.told.append(("stop", 0))

@@ -1,5 +1,6 @@
 """
-Requests of administrators about the queues themselves: their units (321), and the removal of unused ones (306, 316).
+Requests of administrators about the queues themselves: their units (321), the removal of unused ones (306, 316), and
+of expired log files (329).
 
 Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
 """
@@ -31,7 +32,7 @@ UNITS = 10_000
 
 @implementer(IRequestProcessor)
 class QueueAdmin(Processor):
-    """Show the units of queues, and remove the queues of deleted topics."""
+    """Show the units of queues, and remove queues of deleted topics and expired files."""
 
     codes = answered_by("queueadmin")
 
@@ -44,7 +45,8 @@ class QueueAdmin(Processor):
         self._slave = broker.is_slave
         self._handlers: dict[int, Callable[[IPeer, Command], Answer | Deferred[Answer]]] = {
             RequestCode.QUERY_CONSUME_QUEUE: self._units,
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_expired,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_queues,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self._delete_expired,
             RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused,
         }
 
@@ -94,9 +96,14 @@ class QueueAdmin(Processor):
 
     # -- clearing away -------------------------------------------------------------------------------------
 
-    def _clean_expired(self, peer: IPeer, request: Command) -> Answer:
+    def _clean_queues(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         # A queue whose messages are all gone keeps its last file, which holds the offset that it goes on with:
         # RocketMQ removes it, and the queue begins at 0 again behind the back of those who committed.
+        return self._store.cleaner.clean(expired=False).addCallback(lambda _: request.answer())
+
+    def _delete_expired(self, peer: IPeer, request: Command) -> Answer:
+        self._log.info("{peer} asked for the removal of expired log files", peer=peer.address)
+        self._store.cleaner.clean()
         return request.answer()
 
     def _clean_unused(self, peer: IPeer, request: Command) -> Deferred[Answer]:

@@ -136,7 +136,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT),
     RequestRow(RequestCode.ADD_WRITE_PERM_OF_BROKER, registry=True),
     RequestRow(RequestCode.GET_ALL_PRODUCER_INFO, broker="groupadmin"),
-    RequestRow(RequestCode.DELETE_EXPIRED_COMMITLOG),
+    RequestRow(RequestCode.DELETE_EXPIRED_COMMITLOG, broker="queueadmin"),
     RequestRow(RequestCode.QUERY_TOPICS_BY_CONSUMER, broker="progressadmin"),
     RequestRow(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, broker="groupadmin"),
     RequestRow(RequestCode.GET_TOPIC_CONFIG, broker="topicadmin"),

@@ -9,9 +9,24 @@ import msgspec
 from smartgo.config.settings import StoreConfig
 from smartgo.schema.delay import DelayLevels
 from smartgo.schema.index import Geometry
+from smartgo.store.retention import RetentionRules
 from smartgo.store.settings import StoreSettings
 
 SYNC: Final = "SYNC_FLUSH"
+
+RETENTION: Final = (
+    "cleanFileForciblyEnable",
+    "cleanResourceInterval",
+    "deleteCommitLogFilesInterval",
+    "deleteConsumeQueueFilesInterval",
+    "deleteWhen",
+    "destroyMapedFileIntervalForcibly",
+    "diskMaxUsedSpaceRatio",
+    "diskSpaceCleanForciblyRatio",
+    "fileReservedTime",
+    "maxLogTotalSize",
+)
+"""The settings that L{retention_rules} reads and that can be changed while the store is open."""
 
 _SLAVE_LESS: Final = 0.10  # RocketMQ's BrokerStartup takes 10 percent off for a slave
 _LEAST_RATIO: Final = 0.01
@@ -33,9 +48,30 @@ def store_settings(config: StoreConfig) -> StoreSettings:
         memory_count=config.max_transfer_count_on_message_in_memory,
         disk_size=config.max_transfer_bytes_on_message_in_disk,
         disk_count=config.max_transfer_count_on_message_in_disk,
+        disk_full_ratio=config.disk_space_warning_level_ratio / 100,
+        disk_free_minimum=config.disk_free_minimum,
+        retention=retention_rules(config),
         delay_levels=DelayLevels.parse(config.message_delay_level),
         index=config.message_index_enable,
         index_geometry=Geometry(config.max_hash_slot_num, config.max_index_num),
+    )
+
+
+def retention_rules(config: StoreConfig) -> RetentionRules:
+    """Return what a configuration says of the removal of old files."""
+    return RetentionRules(
+        reserved=config.file_reserved_time,
+        hours=config.delete_when,
+        used_ratio=config.disk_max_used_space_ratio / 100,
+        forcible=config.clean_file_forcibly_enable,
+        forcible_ratio=config.disk_space_clean_forcibly_ratio / 100,
+        full_ratio=config.disk_space_warning_level_ratio / 100,
+        free_minimum=config.disk_free_minimum,
+        log_size=config.max_log_total_size,
+        interval=config.clean_resource_interval,
+        file_pause=config.delete_commit_log_files_interval,
+        queue_file_pause=config.delete_consume_queue_files_interval,
+        longest_hold=config.destroy_maped_file_interval_forcibly,
     )
 
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from smartgo.broker.broker import Broker, BrokerTLS
-from smartgo.broker.settings.storesettings import durability, store_settings
+from smartgo.broker.settings.storesettings import durability, retention_rules, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.node.all import prepare, with_own_registry
@@ -81,7 +81,8 @@ class EmbeddedNode:
         self._registry = Registry(env, configuration, sweeper, tls)
         settings = store_settings(configuration.store)
         if fill_disk:
-            settings = msgspec.structs.replace(settings, disk_full_ratio=1.0, disk_free_minimum=0)
+            rules = msgspec.structs.replace(retention_rules(configuration.store), forcible=False)
+            settings = msgspec.structs.replace(settings, disk_full_ratio=1.0, disk_free_minimum=0, retention=rules)
         self._broker = Broker(
             env,
             configuration,

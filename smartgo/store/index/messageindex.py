@@ -144,7 +144,7 @@ class MessageIndex:
 
     def start(self) -> None:
         """See L{IDispatcher.start}."""
-        self._drop_old()
+        self.expire(self._commitlog.minimum)
         self.dispatch(self._end)
 
     def dispatch(self, end: int) -> None:
@@ -353,7 +353,7 @@ class MessageIndex:
         if before is not None and old is not None:
             before.close()
             self._lane.follow(self._threads.run(LANE, old.sync), self._sealed, before).addBoth(lambda _: old.close())
-        self._drop_old()
+        self.expire(self._commitlog.minimum)
 
     def _open_file(self, file: IndexFile) -> None:
         """Map the newest file, which was there when the store was opened."""
@@ -384,9 +384,8 @@ class MessageIndex:
     def _extended(self, _: None, file: IndexFile, end: int) -> None:
         file.make_ready(end)
 
-    def _drop_old(self) -> None:
-        """Remove the oldest files while all messages in them are gone from the log."""
-        minimum = self._commitlog.minimum
+    def expire(self, minimum: int) -> None:
+        """See L{IDispatcher.expire}; the newest file always stays."""
         while len(self._index_files) > 1 and self._index_files[0].header.end_offset < minimum:
             file = self._index_files.pop(0)
             self._lane.follow(self._threads.run(LANE, self._files.remove, file.path), self._dropped)

@@ -243,6 +243,13 @@ class ConsumeQueue:
         self.own_from = sys.maxsize
         self.minimum = self.visible = self.next_offset = self.reserved = 0
 
+    def expired(self) -> MappedFile | None:
+        """Return the oldest file if all its units lie below C{minimum} and nobody works with it; never the newest."""
+        files = self.files.files
+        if len(files) < 2 or files[0].end > self.minimum * UNIT_SIZE or files[0].pins:
+            return None
+        return files[0]
+
     def cut(self, offset: int) -> None:
         """Zero the units from a logical offset on; their files stay. Not while any unit is pending."""
         zeros = bytes(_STEP)

@@ -1,5 +1,5 @@
 """
-Taking the queues of a topic away; its records stay in the log.
+Taking the queues of a topic away, whose records stay in the log, and queue files whose messages the log has lost.
 
 A deletion is written down first (L{smartgo.store.queues.deletions}), so that recovery knows of it whatever happens
 next. The queue files go out of the way at once, so that a topic of the same name can begin anew; they are removed by a
@@ -36,7 +36,7 @@ class _Running(NamedTuple):
 
 
 class QueueRemoval:
-    """Removes the queues of deleted topics."""
+    """Removes the queues of deleted topics, and the expired files of the others."""
 
     _log = Logger()
 
@@ -136,6 +136,36 @@ class QueueRemoval:
         if not self._files.list(parent):
             self._files.remove_directory(parent)
         return [target]
+
+    def move_expired_away(self, queue: ConsumeQueue) -> tuple[int, str]:
+        """
+        Take the files out of a queue whose units all lie below its first offset.
+
+        They go to the directory of deleted queues first: the queue may be deleted, and begin anew, before a thread has
+        removed them. L{remove_moved} removes them.
+
+        @return: how many there were, and the directory that has them now, which is not made without any.
+        @raise OSError: a file could not be moved; those before it were.
+        """
+        file = queue.expired()
+        if file is None:
+            return 0, ""
+        self._moved += 1
+        target = posixpath.join(self._directory, str(self._moved))
+        self._files.make_directories(target, sync=False)
+        count = 0
+        while file is not None:
+            self._files.rename(file.path, posixpath.join(target, posixpath.basename(file.path)))
+            queue.files.forget_oldest()
+            self._queues.dirty.pop(file, None)
+            self._mappings.close(file)
+            count += 1
+            file = queue.expired()
+        return count, target
+
+    def remove_moved(self, directory: str) -> Deferred[None]:
+        """Remove a directory that L{move_expired_away} returned, in the lane."""
+        return self._threads.run(LANE, self._files.remove_tree, directory)
 
     async def _remove(
         self, mark: str, doomed: Sequence[ConsumeQueue], moved: Sequence[str], failed: OSError | None

@@ -28,6 +28,7 @@ from smartgo.schema.properties import TagCodes
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import QueueTable
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
+from smartgo.store.queues.firstreadable import behind_fillers, first_kept
 from smartgo.store.queues.unitruns import LONGEST_GAP, UnitSequence
 from smartgo.store.recovery.queueends import QueueEnds
 from smartgo.store.storelayout import StoreLayout
@@ -348,29 +349,8 @@ class QueueRebuild:
             queue.minimum = self._first_readable(queue, minimum)
 
     def _first_readable(self, queue: ConsumeQueue, minimum: int) -> int:
-        low, high = queue.files.begin // UNIT_SIZE, queue.visible
-        while low < high:
-            middle = (low + high) // 2
-            unit = queue.unit(middle)
-            if unit is not None and unit != PREFILL and unit.commitlog_offset >= minimum:
-                high = middle
-            else:
-                low = middle + 1
-        return self._behind_fillers(queue, low)
-
-    def _behind_fillers(self, queue: ConsumeQueue, offset: int) -> int:
-        """Return the logical offset of the first message from C{offset} on, or the queue's end."""
-        count = 1  # nearly every queue begins with a message
-        while offset < queue.visible:
-            units = queue.units(offset, count)
-            count = _FLUSH_UNITS
-            for unit in units:
-                if not unit.is_filler:
-                    return offset
-                offset += 1
-            if not units:
-                break
-        return offset
+        first = first_kept(queue.unit, queue.files.begin // UNIT_SIZE, queue.visible, minimum)
+        return behind_fillers(queue.units, first, queue.visible)
 
     def _is_unused(self, queue: ConsumeQueue) -> bool:
         """Tell whether a queue has files, and no unit in them."""

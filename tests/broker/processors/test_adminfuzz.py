@@ -55,6 +55,7 @@ CHANGING: Final = {
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: (),
     RequestCode.CLONE_GROUP_OFFSET: ("srcGroup", "destGroup", "topic", "offline"),
     RequestCode.CLEAN_UNUSED_TOPIC: (),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: (),
 }  # fmt: skip
 """What changes something."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
@@ -131,6 +132,24 @@ class QueueAdminTests(SynchronousTestCase):
         """306 is answered 0; a queue keeps the offset that it goes on with."""
         self.fill()
         self.assertEqual(self.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE).code, 0)
+        self.assertEqual(self.cluster.broker.store.bounds("T", 0), (0, 4))
+
+    def test_delete_expired(self) -> None:
+        """329 is answered 0 at once; expired files go at any hour, as RocketMQ's do, and no others."""
+        cleaner = self.cluster.broker.store.cleaner
+        looks: list[bool] = []
+        clean = cleaner.clean
+
+        def noted(expired: bool = True) -> Deferred[None]:
+            looks.append(expired)
+            return clean(expired)
+
+        self.patch(cleaner, "clean", noted)
+        self.fill()
+        self.assertEqual(self.ask(RequestCode.DELETE_EXPIRED_COMMITLOG).code, 0)
+        self.assertEqual(self.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE).code, 0)
+        self.cluster.pump()
+        self.assertEqual(looks, [True, False])
         self.assertEqual(self.cluster.broker.store.bounds("T", 0), (0, 4))
 
 

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.client.administration import brokers
 from tests.broker.fakecluster import BROKER
 from tests.cli.case import ROOT, ClusterCase
 from tests.interop.case import PORTS
@@ -25,6 +27,7 @@ class RegistryAddressTests(ClusterCase):
 
     def test_registry(self) -> None:
         """A request that a broker does not support keeps its own sentence."""
+        self.patch(brokers, "RequestCode", SimpleNamespace(DELETE_EXPIRED_COMMITLOG=9999))
         said = self.refused("cluster", "clean", "log", "broker-a", "--yes", status=69)
         self.assertNotIn("not a registry", said)
 
