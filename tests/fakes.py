@@ -372,6 +372,10 @@ class FakeFiles:
         """A lock."""
         return FakeDirectoryLock(self, path)
 
+    def lock_holder(self, path: str) -> int | None:
+        """Always the same process."""
+        return 4711 if path in self.locks else None
+
     def usage(self, path: str) -> tuple[int, int]:
         """As set."""
         return self.total, self.free

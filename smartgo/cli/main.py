@@ -38,6 +38,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "bench": "Measure sending, consuming and delays.",
         "doctor": "Find problems, and what to do about them.",
         "check": "Check a store directory offline.",
+        "store": "Store directories, offline: list, dump, verify, repair, compare, export.",
         "completion": "Print a completion script.",
     },
 }

@@ -90,6 +90,16 @@ class RealMapping:
 _held: set[str] = set()  # POSIX locks of a process end when it closes any descriptor of the file
 
 
+def _holder(fd: int) -> int | None:
+    """Return the process that holds a C{lock} file, 0 if it cannot be told, C{None} for none."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    try:
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    except OSError:
+        return 0
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
 @implementer(IDirectoryLock)
 class RealDirectoryLock:
     """The C{lock} file of a store directory, held."""
@@ -104,7 +114,7 @@ class RealDirectoryLock:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            pid = self._holder()
+            pid = _holder(self._fd) or 0
             os.close(self._fd)
             self._fd = -1
             if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -113,14 +123,6 @@ class RealDirectoryLock:
         _held.add(path)
         if os.fstat(self._fd).st_size == 0:
             os.pwrite(self._fd, _LOCK_TEXT, 0)
-
-    def _holder(self) -> int:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-        try:
-            kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, asked))
-        except OSError:
-            return 0
-        return 0 if kind == fcntl.F_UNLCK else int(pid)
 
     def release(self) -> None:
         """Close the file, which ends both locks."""
@@ -325,6 +327,20 @@ class RealFiles:
     def lock_directory(self, path: str) -> RealDirectoryLock:
         """Lock a store directory."""
         return RealDirectoryLock(path)
+
+    def lock_holder(self, path: str) -> int | None:
+        """Ask for the lock's holder; a lock of this process is told from the paths that it holds."""
+        lock = os.path.join(os.path.realpath(path), "lock")
+        if lock in _held:
+            return os.getpid()  # opening the file would end our own lock
+        try:
+            fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return _holder(fd)
+        finally:
+            os.close(fd)
 
     def usage(self, path: str) -> tuple[int, int]:
         """Return the total and the free bytes of a file system."""

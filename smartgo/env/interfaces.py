@@ -214,6 +214,13 @@ class IFiles(Interface):
         @raise smartgo.errors.StoreHeld: another process has it.
         """
 
+    def lock_holder(path: str) -> int | None:
+        """
+        The id of the process that holds C{lock} in a store directory, 0 if it cannot be told, C{None} for none.
+
+        Nothing is locked and no file is made.
+        """
+
     def usage(path: str) -> tuple[int, int]:
         """(total, free) bytes of the file system of C{path} that we may use: nothing that is reserved for others."""
 

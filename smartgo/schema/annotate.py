@@ -1,11 +1,13 @@
 """
-The bytes of a stored record told to people: field by field as L{smartgo.schema.record.RECORD} has them, and in hex.
+The bytes of the store's files told to people: field by field as their construct schemas have them, and in hex.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
+
+from construct import Struct
 
 from smartgo.schema import properties
 from smartgo.schema.message import host_text
@@ -26,9 +28,9 @@ _TRANSACTION: Final[Mapping[int, str]] = {0x4: "prepared", 0x8: "committed", 0xC
 
 class AnnotatedField(NamedTuple):
     """
-    One field of a record.
+    One field of a record, or of another structure of the store.
 
-    @ivar at: where in the record it begins, C{size} how long it is, in bytes.
+    @ivar at: where in it it begins, C{size} how long it is, in bytes.
     @ivar raw: its bytes, C{value} what they are parsed to.
     """
 
@@ -58,11 +60,16 @@ class AnnotatedField(NamedTuple):
         return str(value)
 
 
-def fields_of(record: bytes) -> Iterator[AnnotatedField]:
-    """Yield the fields of a whole record in their order; together they are all its bytes."""
-    values = RECORD.parse(record)
+def fields_of(record: bytes, schema: Struct = RECORD) -> Iterator[AnnotatedField]:
+    """
+    Yield the fields of a structure in their order; together they are all its bytes.
+
+    @param schema: what the structure is; a CommitLog record where nothing is said.
+    @raise construct.ConstructError: the bytes are too few, or a length in them is negative.
+    """
+    values = schema.parse(record)
     at = 0
-    for part in RECORD.subcons:
+    for part in schema.subcons:
         size = part.sizeof(**values)
         yield AnnotatedField(part.name, at, size, record[at : at + size], values[part.name])
         at += size

@@ -43,7 +43,7 @@ from smartgo.schema.fixed import fixed
 _MAGIC: Final = b"SMARTGO1"
 _TABLE_MAGIC: Final = b"SMARTGOQ"
 _FILE_SIZE: Final = peer.FILE_SIZE
-_SLOT_DISTANCE: Final = 2048
+SLOT_DISTANCE: Final = 2048
 
 SLOT = Struct(
     "magic" / Bytes(8),
@@ -166,7 +166,7 @@ class CheckpointFiles:
             return None
         data = self._files.read(self._path, _FILE_SIZE)
         best: CheckpointSlot | None = None
-        for at in (0, _SLOT_DISTANCE):
+        for at in (0, SLOT_DISTANCE):
             raw = data[at : at + _slot.size]
             if len(data) < at + _slot.size + _crc.size or raw[: len(_MAGIC)] != _MAGIC:
                 continue
@@ -259,7 +259,7 @@ class CheckpointFiles:
             *self._peer,
             checkpoint.indexed,
         )
-        at = _SLOT_DISTANCE * (self._sequence % 2)
+        at = SLOT_DISTANCE * (self._sequence % 2)
         self._mapping.view[at : at + len(raw) + _crc.size] = raw + _crc.pack(_signed(crc32(raw)))
         self._mapping.sync()
         checkpoint.written.overwrite(self._peer_mapping.view)

@@ -104,6 +104,10 @@ COMMANDS = {
     "bench trip": "Orders -n 5",
     "doctor": "",
     "check": "/golden --set maxHashSlotNum=100 --set maxIndexNum=400",
+    "store ls": "/golden",
+    "store verify": "/golden",
+    "store dump": "/golden --topic Order",
+    "store hexdump": "/golden record 0",
 }
 """All commands with what they need, but for those that run a node or print a script."""
 

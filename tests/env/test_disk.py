@@ -154,9 +154,11 @@ class LockTests(SynchronousTestCase):
         """The same process cannot take it twice, and trying does not lose it."""
         lock = self.files.lock_directory(self.root)
         self.assertEqual(self.assertRaises(StoreHeld, self.files.lock_directory, self.root).pid, os.getpid())
+        self.assertEqual(self.files.lock_holder(self.root), os.getpid())
         self.assertNotEqual(self.try_elsewhere(), 0)
         lock.release()
         lock.release()
+        self.assertIsNone(self.files.lock_holder(self.root))
         self.assertEqual(self.try_elsewhere(), 0)
         self.files.lock_directory(self.root).release()
 
@@ -176,7 +178,9 @@ class LockTests(SynchronousTestCase):
             holder.stdout.readline()
             error = self.assertRaises(StoreHeld, self.files.lock_directory, self.root)
             self.assertEqual(error.pid, holder.pid)
+            self.assertEqual(self.files.lock_holder(self.root), holder.pid)
             holder.stdin.close()
+        self.assertIsNone(self.files.lock_holder(self.root))
         self.files.lock_directory(self.root).release()
 
     def test_flock(self) -> None:

@@ -1,4 +1,4 @@
-"""The fields of a stored record, as C{smartgo msg show --as record} shows them."""
+"""The fields of a stored record, as C{smartgo msg show --as record} and C{smartgo store hexdump} show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS: Final = frozenset({"topic", "body"})
 
 class FieldRow(msgspec.Struct, frozen=True):
     """
-    One field of a record.
+    One field of a record, or of another structure.
 
     @ivar at: its first byte's position in the record; C{size} its length in bytes.
     @ivar hex: its bytes in hexadecimal; only the first ones of a long field.
@@ -31,10 +31,11 @@ class FieldRow(msgspec.Struct, frozen=True):
 
 def annotated(record: bytes) -> list[FieldRow]:
     """Return the fields of a record in the order of their bytes."""
-    return [_row(field) for field in fields_of(record)]
+    return [field_row(field) for field in fields_of(record)]
 
 
-def _row(field: AnnotatedField) -> FieldRow:
+def field_row(field: AnnotatedField) -> FieldRow:
+    """Return a field as a row of a table."""
     more = " ..." if field.size > _PREVIEW else ""
     words = field.in_words(_PREVIEW)
     if field.name.endswith("_ms") and isinstance(field.value, int):

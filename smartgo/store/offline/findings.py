@@ -1,4 +1,4 @@
-"""The result of an offline check of a store directory."""
+"""The findings and the result of a check of a store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import msgspec
 
 KEPT: Final = 200
 """Findings that are kept; further ones are only counted."""
+
+DAMAGE: Final = "damage"
+REPAIR: Final = "repair"
+NOTE: Final = "note"
 
 
 class StoreFinding(msgspec.Struct, frozen=True):
@@ -26,11 +30,12 @@ class StoreFinding(msgspec.Struct, frozen=True):
 
 class StoreCheckResult(msgspec.Struct, kw_only=True):
     """
-    The result of checking a store.
+    The result of a check of a store.
 
     @ivar begin: the physical offset of the first record; C{end}: after the last.
     @ivar clean: the store was closed cleanly and not opened since.
     @ivar more: the number of findings that are not in C{findings}.
+    @ivar tables: the number of files of tables that were read.
     """
 
     store: str
@@ -46,3 +51,17 @@ class StoreCheckResult(msgspec.Struct, kw_only=True):
     findings: list[StoreFinding] = []
     more: int = 0
     damaged: bool = False
+    tables: int = 0
+
+    def find(self, weight: str, where: str, what: str) -> None:
+        """Add a finding."""
+        self.damaged = self.damaged or weight == DAMAGE
+        if len(self.findings) < KEPT:
+            self.findings.append(StoreFinding(weight, where, what))
+        else:
+            self.more += 1
+
+
+def queue_name(key: tuple[str, int]) -> str:
+    """Return a queue's name, for people."""
+    return f"topic {key[0]}, queue {key[1]}"
