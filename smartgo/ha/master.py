@@ -268,6 +268,10 @@ class Master(Service):
             if feed.admitted
         ]
 
+    def positions(self) -> list[int]:
+        """Return the physical offsets that slaves are sent next: retention keeps these files for a time."""
+        return [feed.end.position for feed in self._feeds if feed.end.position >= 0]
+
     def _moved(self, end: int) -> None:
         for feed in list(self._feeds):
             try:

@@ -205,6 +205,7 @@ class RequestCode(IntEnum):
     # smartgo's own, between its brokers: it fits the 16 bits of binary headers, and lies far above RocketMQ's numbers
     # that do (up to 3010, growing by thousands). Who does not know it answers REQUEST_CODE_NOT_SUPPORTED.
     GET_LOG_TAIL = 30001
+    GET_RETENTION = 30002
 
 
 class ResponseCode(IntEnum):

@@ -131,6 +131,17 @@ class ServingTests(MasterCase):
         (seen,) = master.slaves()
         self.assertEqual((seen.address, seen.confirmed, seen.sent), ("10.1.2.3:5000", 1000, 1003))
 
+    def test_positions(self) -> None:
+        """Retention hears which bytes each slave is sent next; one that has not said where to begin is sent none."""
+        master = self.make_master()
+        self.wire(master, 1000)
+        self.wire(master)
+        gone = self.wire(master, 1000)
+        self.there.append(b"new")
+        self.assertEqual(master.positions(), [1003, 1003])
+        gone.gone()
+        self.assertEqual(master.positions(), [1003])
+
     def test_bug(self) -> None:
         """A bug in sending to one slave ends that slave's connection; others get the log, and the append goes on."""
         master = self.make_master()

@@ -92,6 +92,7 @@ class MasterReplication:
             tls,
             None if guard is None else guard.admits,
         )
+        store.cleaner.readers.append(self._master.positions)
         if sync:
             store.add_ack_policy(self._master)
         self.processors: Sequence[IRequestProcessor] = (

@@ -1,12 +1,13 @@
 """
 Requests of administrators about the queues themselves: their units (321), the removal of unused ones (306, 316), and
-of expired log files (329).
+of expired log files (329, 27, 30002).
 
 Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
@@ -19,12 +20,19 @@ from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
-from smartgo.schema.bodies import ConsumeQueueBody, ConsumeQueueData, SubscriptionData
+from smartgo.schema.bodies import (
+    ConsumeQueueBody,
+    ConsumeQueueData,
+    ExpiringFile,
+    RetentionReport,
+    SubscriptionData,
+)
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import QueryConsumeQueueRequest
 from smartgo.schema.topics import LMQ_PREFIX
 from smartgo.store.interfaces import IMessageFilter
+from smartgo.store.retention import RetentionPlan
 
 UNITS = 10_000
 """The most units that one request shows."""
@@ -47,6 +55,8 @@ class QueueAdmin(Processor):
             RequestCode.QUERY_CONSUME_QUEUE: self._units,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_queues,
             RequestCode.DELETE_EXPIRED_COMMITLOG: self._delete_expired,
+            RequestCode.TRIGGER_DELETE_FILES: self._delete_expired,
+            RequestCode.GET_RETENTION: self._show_expired,
             RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused,
         }
 
@@ -105,6 +115,20 @@ class QueueAdmin(Processor):
         self._log.info("{peer} asked for the removal of expired log files", peer=peer.address)
         self._store.cleaner.clean()
         return request.answer()
+
+    def _show_expired(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(self._report(request))
+
+    async def _report(self, request: Command) -> Answer:
+        cleaner = self._store.cleaner
+        plan: RetentionPlan = await cleaner.plan()
+        files = [
+            ExpiringFile(posixpath.basename(file.path), file.size, file.modified_ms, reason.value, words)
+            for file, reason, words in plan.removals
+        ]
+        removed = cleaner.removed
+        report = RetentionReport(files, plan.kept, removed.log_files, removed.log_bytes)
+        return request.answer(body=report.encode())
 
     def _clean_unused(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         if self._slave:

@@ -9,6 +9,7 @@ import msgspec
 
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
+from smartgo.cli.commands.tidy import tidy
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
@@ -262,7 +263,7 @@ def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: b
     """Have BROKER clean up now, not at its next scheduled time: consume queue entries of removed messages (queues), the
     consume queues of deleted topics (topics), or expired CommitLog files (log).
 
-    smartgo brokers do only topics: queues changes nothing, and log is refused. RocketMQ brokers do all three.
+    "smartgo cluster tidy" shows first which CommitLog files would go.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -278,5 +279,5 @@ def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: b
     cluster.do(work)
 
 
-for _command in (drain, export, import_):
+for _command in (drain, export, import_, tidy):
     cluster.add_command(_command)

@@ -14,7 +14,7 @@ from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.client import header_of
 from smartgo.config.properties import parse, render
 from smartgo.errors import CallFailed, PeerRefused, SettingError
-from smartgo.schema.bodies import BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable
+from smartgo.schema.bodies import BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable, RetentionReport
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BrokerConsumeStatsRequest, BrokerStatsRequest
@@ -169,6 +169,16 @@ class Brokers:
     async def clean_log(self, broker: str) -> None:
         """Make a broker remove expired log files now."""
         await self._asking.broker(await self._address(broker), RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    @deferred
+    async def retention(self, broker: str) -> RetentionReport:
+        """
+        Return which log files L{clean_log} would remove now, and why.
+
+        @raise PeerRefused: through the Deferred: it is a broker of RocketMQ, which does not say (3).
+        """
+        answer = await self._asking.broker(await self._address(broker), RequestCode.GET_RETENTION)
+        return body_of(RetentionReport, answer)
 
     # -- in and out of use -----------------------------------------------------------------------------------
 

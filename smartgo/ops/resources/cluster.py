@@ -134,6 +134,35 @@ class Clean(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     what: Literal["queues", "topics", "log"]
 
 
+class ExpiringFileRow(msgspec.Struct, rename="camel"):
+    """
+    One log file that would be removed.
+
+    @ivar modified: when it was last changed, in milliseconds since the epoch.
+    @ivar reason: C{expired}, C{disk} or C{size}; C{why} the same with its numbers.
+    """
+
+    name: str
+    size: int
+    modified: int
+    reason: str
+    why: str
+
+
+class RetentionView(msgspec.Struct, rename="camel"):
+    """
+    The log files that a cleanup of the log would remove now, the oldest first.
+
+    @ivar kept: why the next file stays.
+    @ivar removed_files: log files removed since the broker started; C{removed_bytes} their size.
+    """
+
+    files: list[ExpiringFileRow]
+    kept: str
+    removed_files: int
+    removed_bytes: int
+
+
 class ClusterApi:
     """The cluster, its brokers and its registries."""
 
@@ -227,6 +256,19 @@ class ClusterApi:
         brokers = self._view.admin.brokers
         orders = {"queues": brokers.clean_queues, "topics": brokers.clean_topics, "log": brokers.clean_log}
         await orders[call.body.what](place.address)
+
+    @route(
+        "GET", "/brokers/{name}/retention", scope=READ, path_type=BrokerPath, answer=RetentionView, refuses=_NO_BROKER
+    )
+    async def retention(self, call: RouteCall[BrokerPath, None, None]) -> RetentionView:
+        """Show which log files a cleanup of the log would remove now, and why."""
+        place = await self._view.broker(call.path.name)
+        try:
+            told = await self._view.partial(call.missing).admin.brokers.retention(place.address)
+        except CallFailed as error:
+            raise named(f"broker {place.name}", error) from None
+        files = [ExpiringFileRow(one.name, one.size, one.modified, one.reason, one.why) for one in told.files]
+        return RetentionView(files, told.kept, told.removed_files, told.removed_bytes)
 
     # -- registries --------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from smartgo.schema.bodies.progress import (
     TopicOffset,
     TopicStatsTable,
 )
+from smartgo.schema.bodies.retention import ExpiringFile, RetentionReport
 from smartgo.schema.bodies.routes import (
     BrokerData,
     ClusterInfo,
@@ -96,6 +97,7 @@ __all__ = [
     "CorrectionOffsets",
     "DataVersion",
     "DelayOffsetTable",
+    "ExpiringFile",
     "GroupList",
     "HeartbeatData",
     "KVConfigTable",
@@ -115,6 +117,7 @@ __all__ = [
     "RegisterBrokerBody",
     "RegisteredTopics",
     "ResetOffsetBody",
+    "RetentionReport",
     "StatsItem",
     "SubscriptionData",
     "SubscriptionGroupConfig",

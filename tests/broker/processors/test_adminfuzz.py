@@ -35,6 +35,7 @@ READING: Final = {
     RequestCode.GET_ALL_PRODUCER_INFO: (),
     RequestCode.QUERY_TOPICS_BY_CONSUMER: ("group",),
     RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("group", "topic"),
+    RequestCode.GET_RETENTION: (),
     RequestCode.GET_TOPIC_CONFIG: ("topic",),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),
 }
@@ -56,6 +57,7 @@ CHANGING: Final = {
     RequestCode.CLONE_GROUP_OFFSET: ("srcGroup", "destGroup", "topic", "offline"),
     RequestCode.CLEAN_UNUSED_TOPIC: (),
     RequestCode.DELETE_EXPIRED_COMMITLOG: (),
+    RequestCode.TRIGGER_DELETE_FILES: (),
 }  # fmt: skip
 """What changes something."""
 

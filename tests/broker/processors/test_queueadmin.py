@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
+from smartgo.schema.bodies import RetentionReport
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.consumequeue import PREFILL, Unit
@@ -151,6 +152,12 @@ class QueueAdminTests(SynchronousTestCase):
         self.cluster.pump()
         self.assertEqual(looks, [True, False])
         self.assertEqual(self.cluster.broker.store.bounds("T", 0), (0, 4))
+
+    def test_retention(self) -> None:
+        """30002 tells what 329 would remove, and why the next file stays."""
+        self.fill()
+        answer = self.ask(RequestCode.GET_RETENTION)
+        self.assertEqual(RetentionReport.decode(answer.body), RetentionReport([], "the log is written there", 0, 0))
 
 
 class SettingsTests(SynchronousTestCase):

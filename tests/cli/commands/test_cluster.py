@@ -63,7 +63,7 @@ class BrokerTests(ClusterCase):
     def test_clean(self) -> None:
         """A broker tidies up when it is told to."""
         self.assertIn("would remove", self.out("cluster", "clean", "log", "broker-a", "--dry-run"))
-        for what in ("queues", "topics"):
+        for what in ("queues", "topics", "log"):
             self.assertIn("was asked to remove", self.out("cluster", "clean", what, "broker-a", "--yes"))
         self.invoke("cluster", "clean", "everything", "broker-a", status=2)
 

@@ -59,6 +59,17 @@ class TopicTests(ClusterCase):
         self.assertEqual(self.order("DELETE", "/topics/Orders"), (200, {"brokers": ["broker-a"]}))
         self.assertEqual(self.order("GET", "/topics/Orders")[1]["code"], "topic-not-found")
 
+    def test_retention(self) -> None:
+        """A cleanup of the log can be looked at before it is asked for, and is done."""
+        self.assertEqual(
+            self.get("/brokers/broker-a/retention"),
+            {"files": [], "kept": "the log has no file", "removedFiles": 0, "removedBytes": 0},
+        )
+        for what in ("log", "queues", "topics"):
+            status, _ = self.order("POST", "/brokers/broker-a/clean", {"what": what})
+            self.assertEqual(status, 204)
+        self.assertEqual(self.order("GET", "/brokers/nobody/retention")[0], 404)
+
     def test_taken(self) -> None:
         """A topic is not made twice, nor at brokers that are not there."""
         self.order("POST", "/topics", {"name": "Orders"})

@@ -1,0 +1,105 @@
+"""C{smartgo cluster tidy}: show which log files retention would remove, and have brokers remove them."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, print_rows, size, span
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.texts import examples
+from smartgo.schema.bodies import RetentionReport
+
+
+class TidyFile(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One log file that would be removed.
+
+    @ivar age_seconds: since its last change.
+    @ivar reason: C{expired}, C{disk} or C{size}; C{why} the same in words.
+    """
+
+    file: str
+    bytes: int
+    age_seconds: float
+    reason: str
+    why: str
+
+
+class TidyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The log files of one broker that would be removed, the oldest first.
+
+    @ivar kept: why the next file stays.
+    """
+
+    broker: str
+    files: list[TidyFile]
+    kept: str
+
+
+@click.command(
+    "tidy",
+    epilog=examples("smartgo cluster tidy --dry-run", "smartgo cluster tidy broker-a", "smartgo cluster tidy -y"),
+)
+@click.argument("brokers", nargs=-1, metavar="[BROKER]...")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def tidy(cluster: ClusterOptions, brokers: tuple[str, ...], dry_run: bool, yes: bool, output: str) -> None:
+    """Have BROKERs, or all of them, remove expired log files now, not at the hour deleteWhen.
+
+    It shows first which files would go and why; with --dry-run it ends there. A BROKER is a name, which means its
+    master, or an address. Brokers of RocketMQ cannot say which files would go: use "smartgo cluster clean log".
+    """
+
+    async def work(session: ClusterSession) -> None:
+        admin = session.admin.brokers
+        names = brokers or tuple(sorted((await admin.cluster()).broker_addr_table))
+        rows = [_row(name, await admin.retention(name), session.env.clock.wall_ms()) for name in names]
+        if output == TEXT:
+            _print(rows)
+        else:
+            print_rows(output, rows, {})
+        asked = [row.broker for row in rows if row.files]
+        if dry_run or not asked:
+            return
+        count = sum(len(row.files) for row in rows)
+        confirm(f"{counted(count, 'log file')} of {', '.join(asked)} will be removed for good.", yes)
+        for name in asked:
+            await admin.clean_log(name)
+            click.echo(f"{name} was asked to remove expired log files", err=True)
+
+    cluster.do(work)
+
+
+def _row(broker: str, report: RetentionReport, now_ms: int) -> TidyRow:
+    files = [
+        TidyFile(
+            file=one.name,
+            bytes=one.size,
+            age_seconds=max(0, now_ms - one.modified) / 1000,
+            reason=one.reason,
+            why=one.why,
+        )
+        for one in report.files
+    ]
+    return TidyRow(broker=broker, files=files, kept=report.kept)
+
+
+def _print(rows: list[TidyRow]) -> None:
+    print_rows(
+        TEXT,
+        [(row.broker, file) for row in rows for file in row.files],
+        {
+            "broker": lambda row: row[0],
+            "file": lambda row: row[1].file,
+            "size": lambda row: size(row[1].bytes),
+            "last change": lambda row: span(row[1].age_seconds),
+            "why": lambda row: row[1].why,
+        },
+        "No file would be removed.",
+    )
+    for row in rows:
+        click.echo(f"{row.broker}: the next file stays: {row.kept}")
