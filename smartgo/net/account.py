@@ -31,14 +31,17 @@ class Account:
     """
 
     __slots__ = (
-        "_answers", "_budget", "_granted", "_polls", "_reader", "_reads_on", "_requests", "_waiting", "holds", "paused",
-        "unfinished",
+        "_answers", "_budget", "_granted", "_kind", "_polls", "_reader", "_reads_on", "_requests", "_waiting", "holds",
+        "paused", "unfinished",
     )  # fmt: skip
 
-    def __init__(self, budget: MemoryBudget, reader: Reader, reads_on: bool) -> None:
+    def __init__(
+        self, budget: MemoryBudget, reader: Reader, reads_on: bool, kind: Kind = Kind.UNFINISHED_FRAMES
+    ) -> None:
         """
         @param reads_on: what the peer has not taken is no reason to read no more, as on each connection that we made:
             two ends that each wait for the other to read would wait for ever.
+        @param kind: what a unit that is not whole is counted as.
         """
         self._budget = budget
         self._reader: Reader | None = reader
@@ -50,6 +53,7 @@ class Account:
         self._answers = 0
         self.paused = False
         self._reads_on = reads_on
+        self._kind = kind
         self._granted = False  # it was paused and may read on until its frame is whole
 
     # -- counting ------------------------------------------------------------------------------------------------
@@ -65,7 +69,7 @@ class Account:
         if whole and self._granted:
             self._granted = False
             self._budget.forget(self)
-        self._change(Kind.UNFINISHED_FRAMES, unfinished - before)
+        self._change(self._kind, unfinished - before)
 
     def keep(self, frames: Iterable[bytes]) -> None:
         """Count frames that wait to be processed."""
@@ -126,7 +130,7 @@ class Account:
         self._reader = None
         self._budget.forget(self)
         for kind, size in (
-            (Kind.UNFINISHED_FRAMES, self.unfinished),
+            (self._kind, self.unfinished),
             (Kind.WAITING_FRAMES, self._waiting),
             (Kind.REQUESTS, self._requests),
             (Kind.LONG_POLLS, self._polls),

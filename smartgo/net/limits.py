@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from smartgo.net.memorybudget import Kind
+
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 NEVER: Final = float("inf")
@@ -34,6 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar unsent_close: unsent bytes at which the connection is given up (L13).
     @ivar slice: bytes that are handed to the transport at a time.
     @ivar reads_on: read the peer however much it has not taken, as is done with every link that we dialled.
+    @ivar unit_kind: what the memory budget counts a frame as that is not whole.
     @ivar calls: requests of ours on one connection that wait for their answers.
     @ivar silence: seconds; a call of at least this time-out that ends without a byte read condemns the connection.
     @ivar connect: seconds for a connection to be made.
@@ -58,6 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_close: int = 32 * MIB
     slice: int = 256 * KIB
     reads_on: bool = False
+    unit_kind: Kind = Kind.UNFINISHED_FRAMES
     calls: int = 65_535
     silence: float = NEVER
     connect: float = 3.0

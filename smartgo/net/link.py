@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
+from OpenSSL.crypto import X509
 from twisted.internet import protocol
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import connectionDone
@@ -136,7 +137,7 @@ class Link(protocol.Protocol):
         self._layer: Any = None  # TLS, once it is there
         self._send_buffer = SendBuffer(self._moved, limits.slice)
         self._deadlines = Deadlines(limits)
-        self.account = Account(sweeper.budget, self, bool(dial) or limits.reads_on)
+        self.account = Account(sweeper.budget, self, bool(dial) or limits.reads_on, limits.unit_kind)
         self.state = State.DIALLING if dial else State.HANDSHAKING
         self.dialled = bool(dial)
         self.address = dial
@@ -167,6 +168,11 @@ class Link(protocol.Protocol):
     def reached(self) -> bool:
         """Tell whether there is a transport, or was one until now."""
         return self.transport is not None
+
+    @property
+    def certificate(self) -> X509 | None:
+        """The certificate of the peer that TLS has verified; C{None} where it has shown none."""
+        return self._layer.getPeerCertificate() if self.secure else None
 
     @property
     def unsent(self) -> int:
@@ -626,7 +632,6 @@ class Link(protocol.Protocol):
             self._too_slow(late)
             return
         idle = self._deadlines.idle_for(now)
-        if idle >= self._limits.idle:
+        if idle >= self._limits.idle and not self.session.idle(idle):
             self.counts.idle += 1
-            self.session.idle(idle)
             self.end()

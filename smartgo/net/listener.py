@@ -16,6 +16,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.admission import Admission, RefusingAdmission
 from smartgo.net.counts import Counts
 from smartgo.net.endpoints import PeerAddress, peer_address, port_number
 from smartgo.net.limits import SERVER, Limits
@@ -24,7 +25,6 @@ from smartgo.net.session import ISession
 from smartgo.net.sweeper import INTERVAL, Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.observer import OneShotObserver
-from smartgo.schema.address import is_loopback
 
 _MEASURE_LEAST: Final = 16  # links between two counts of the descriptors, which take a millisecond or more
 _LAST_WORDS: Final = 1.0  # seconds for what is unsent, after the time for answers is over
@@ -40,7 +40,7 @@ class ListeningPort(Factory):
 
     @ivar description: the endpoint description it listens at.
     @ivar port: what listens, once it does.
-    @ivar links: those it let in and are not gone, with their IP addresses.
+    @ivar links: those it let in and are not gone.
     @ivar counts: what happened to the links of all ports of the listener.
     """
 
@@ -52,8 +52,8 @@ class ListeningPort(Factory):
         self.description = description
         self._screen = screen
         self.port: IListeningPort | None = None
-        self.links: dict[Link, str] = {}
-        self._by_ip: dict[str, int] = {}
+        self.links: dict[Link, None] = {}
+        self._admission = server.admission(server.limits)
 
     @property
     def number(self) -> int:
@@ -63,14 +63,9 @@ class ListeningPort(Factory):
     def buildProtocol(self, addr: IAddress | None) -> Link | None:
         """Accept a peer; C{None} makes Twisted close the socket at once."""
         server = self._server
-        limits = server.limits
         remote = peer_address(addr)
         ip = remote.ip
-        if (
-            len(self.links) >= limits.connections
-            or (self._by_ip.get(ip, 0) >= limits.per_address and not is_loopback(ip))
-            or not server.may_accept()
-        ):
+        if not (self._admission.admit(ip) and server.may_accept()):
             server.counts.turned_away += 1
             server.sweeper.peer_warnings.warn(
                 ip, "turned {peer} away: {count} connections on {endpoint}", peer=ip, count=len(self.links),
@@ -80,9 +75,9 @@ class ListeningPort(Factory):
         sessions = self._screen(remote)
         if sessions is None:
             return None
-        link = Link(sessions, limits, server.sweeper, self, server.tls)
-        self.links[link] = ip
-        self._by_ip[ip] = self._by_ip.get(ip, 0) + 1
+        link = Link(sessions, server.limits, server.sweeper, self, server.tls)
+        self.links[link] = None
+        self._admission.add(link, ip)
         return link
 
     def leaving(self, link: Link) -> None:
@@ -90,12 +85,8 @@ class ListeningPort(Factory):
 
     def ended(self, link: Link) -> None:
         """Free the place of a link that ended."""
-        ip = self.links.pop(link)
-        left = self._by_ip[ip] - 1
-        if left:
-            self._by_ip[ip] = left
-        else:
-            del self._by_ip[ip]
+        del self.links[link]
+        self._admission.discard(link)
         self._server.one_ended()
 
 
@@ -105,6 +96,7 @@ class Listener(Service):
 
     @ivar limits: what links may take.
     @ivar tls: C{None} for plain only.
+    @ivar admission: makes what decides, at each port, whether one more link is let in.
     @ivar sweeper: timers and the memory budget, shared with all links of the process.
     @ivar counts: what happened to the links of all its ports.
     """
@@ -112,16 +104,23 @@ class Listener(Service):
     _log = Logger()
 
     def __init__(
-        self, env: IEnvironment, sweeper: Sweeper, limits: Limits = SERVER, tls: ServerTLS | None = None
+        self,
+        env: IEnvironment,
+        sweeper: Sweeper,
+        limits: Limits = SERVER,
+        tls: ServerTLS | None = None,
+        admission: Callable[[Limits], Admission] = RefusingAdmission,
     ) -> None:
         """
         @param sweeper: timers and the memory budget, shared with all links of the process.
+        @param admission: makes what decides, at each port, whether one more link is let in.
         """
         self._env = env
         self.sweeper = sweeper
         self.counts = Counts()
         self.limits = limits
         self.tls = tls
+        self.admission = admission
         self._ports: list[ListeningPort] = []
         self._opening: Deferred[None] | None = None
         self._opened: OneShotObserver[None] | None = None
@@ -153,6 +152,11 @@ class Listener(Service):
     def links(self) -> list[Link]:
         """The links there are now."""
         return [link for port in self._ports for link in port.links]
+
+    @property
+    def stopping(self) -> bool:
+        """True once L{stopService} was called."""
+        return self._stopped is not None
 
     # -- starting ----------------------------------------------------------------------------------------------
 

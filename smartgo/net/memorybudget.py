@@ -61,7 +61,7 @@ class Kind(IntEnum):
     """Locks of queues."""
 
     HTTP_BODIES = 6
-    """Bodies of HTTP requests that are not whole yet."""
+    """HTTP requests, with their bodies, that are not whole yet."""
 
 
 class Holder(Protocol):

@@ -61,8 +61,8 @@ class ISession(Interface):
     def explained(reason: Failure) -> Failure:
         """Return why the transport is gone, in better words where the session has them; before L{lost}."""
 
-    def idle(seconds: float) -> None:
-        """Handle C{seconds} without a read or a write; the link is closed next."""
+    def idle(seconds: float) -> bool:
+        """Handle C{seconds} without a read or a write; return whether the link stays open, else it is closed next."""
 
     def lost(reason: Failure) -> None:
         """The transport is gone or was never reached; C{link.state} tells whether we ended it. The last call."""
@@ -116,8 +116,9 @@ class NullSession:
         """Return it as it is."""
         return reason
 
-    def idle(self, seconds: float) -> None:
-        """Do nothing."""
+    def idle(self, seconds: float) -> bool:
+        """Return false: the link is closed."""
+        return False
 
     def lost(self, reason: Failure) -> None:
         """Do nothing."""

@@ -6,12 +6,11 @@ import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.client.admin import Admin
@@ -40,10 +39,9 @@ from smartgo.ops.security.requestguard import GuardSettings, RequestGuard
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable, parse_configured
 from smartgo.ops.web.application import RestApplication
-from smartgo.ops.web.connections import HttpLimits
 from smartgo.ops.web.jobs import JobTable
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.site import OpsFactory
+from smartgo.ops.web.site import HttpLimits, HttpSite
 from smartgo.ops.web.streams import Streams
 from smartgo.remoting.origin import Networks
 from smartgo.schema.address import is_loopback_host
@@ -106,7 +104,6 @@ class Ops(Service):
         self._config = config
         self._place = network.place
         self.tls = network.tls
-        self._port: IListeningPort | None = None
         self._sampling = False
         self._silenced: dict[str, float] = {}
         self.ready: Deferred[Ops] = Deferred()
@@ -164,15 +161,15 @@ class Ops(Service):
         )
         served = [*all_resources(parts), *([DebugApi()] if config.ops_debug else []), *resources]
         self.api = RestApplication(env, self._guard, self.audit, self.streams, served, console_pages())
-        self.factory = OpsFactory(env, self.api.render, self.api.body_limit, network.tls, _limits(config))
+        place = endpoint(*network.place)
+        self.site = HttpSite(env, sweeper, place, self.api.render, self.api.body_limit, network.tls, _limits(config))
 
     @property
     def url(self) -> str:
         """The URL of the API, once it is ready."""
         address, port = self._place
-        if self._port is not None:
-            host: Any = self._port.getHost()
-            port = host.port
+        (listening,) = self.site.ports
+        port = listening or port
         name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)  # noqa: S104
         return f"{'http' if self.tls is None else 'https'}://{name}:{port}/"
 
@@ -205,7 +202,7 @@ class Ops(Service):
         self.alerts.load()
         self.sampler.load()
         self.check_address()
-        self._port = await self._env.network.listen(endpoint(*self._place), self.factory)
+        await self.site.open()
         self.sampler.start()
         self._sampling = True
         self._log.info("REST API and console at {url}", url=self.url)
@@ -225,12 +222,9 @@ class Ops(Service):
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
-        port, self._port = self._port, None
-        if port is not None:
-            await maybeDeferred(port.stopListening)
         self.streams.stop()
         self.jobs.stop()
-        await self.factory.close()
+        await self.site.stopService()
         if self._sampling:
             await self.sampler.stop()
         await self.alerts.stop()

@@ -358,9 +358,10 @@ class Connection:
             return Failure(NotConnected("it was closed before anything was answered; does the port want TLS?"))
         return reason
 
-    def idle(self, seconds: float) -> None:
-        """Report to the listener that the connection is idle."""
+    def idle(self, seconds: float) -> bool:
+        """Report to the listener that the connection is idle; return false: it is closed."""
         self._tell("idle", seconds)
+        return False
 
     def lost(self, reason: Failure) -> None:
         """Tell the listener, fail our calls, and forget the requests of the peer."""

@@ -23,12 +23,12 @@ from tests.remoting.lifetime import LifetimeCase, cut, dial
 MIB = 1 << 20
 
 
-class Links(dict[Any, str]):
+class Links(dict[Any, None]):
     """The connections of a master, and how many there were ever: one may come and go between two looks."""
 
     ever = 0
 
-    def __setitem__(self, link: Any, value: str) -> None:
+    def __setitem__(self, link: Any, value: None) -> None:
         self.ever += 1
         super().__setitem__(link, value)
 

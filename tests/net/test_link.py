@@ -40,6 +40,7 @@ class Telling(NullSession):
         self.heard = b""
         self.waits = 0
         self.unfinished = False
+        self.stays = False
 
     def connected(self) -> None:
         """Remember."""
@@ -91,9 +92,10 @@ class Telling(NullSession):
         self.told.append("failed")
         return False
 
-    def idle(self, seconds: float) -> None:
+    def idle(self, seconds: float) -> bool:
         """Remember."""
         self.told.append("idle")
+        return self.stays
 
     def lost(self, reason: Failure) -> None:
         """Remember."""

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from smartgo.ops.web import site
+from smartgo.ops.web import httpsession
 from tests.ops.live import TOKEN, Live
 from tests.remoting.certificates import Authority
 
@@ -70,7 +70,7 @@ class ServedTests(TestCase):
 
     async def test_refused_whole(self) -> None:
         """Who sends too much still reads why: the answer is not lost with the connection."""
-        self.patch(site, "_LINGER_SECONDS", 60.0)
+        self.patch(httpsession, "_LINGER_SECONDS", 60.0)
         live = await self.live()
 
         def send() -> bytes:

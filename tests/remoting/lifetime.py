@@ -21,9 +21,10 @@ from smartgo.net.account import Account
 from smartgo.net.link import Link
 from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.tlslayer import TLSLayer
-from smartgo.ops.web.httpslayer import HttpsLayer
+from smartgo.ops.web.channel import Channel
+from smartgo.ops.web.httpsession import HttpSession
+from smartgo.ops.web.linktransport import LinkTransport
 from smartgo.ops.web.request import OpsRequest
-from smartgo.ops.web.site import Channel
 from smartgo.ops.web.streams import EventStream
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.connection import Connection
@@ -34,8 +35,8 @@ T = TypeVar("T")
 
 KINDS = frozenset(
     {
-        Account, Calls, Channel, Client, Connection, EventStream, Feed, HttpsLayer, Later, LengthFieldDecoder,
-        OpsRequest, SendBuffer, Refused, Link, Server, Stream, TLSLayer,
+        Account, Calls, Channel, Client, Connection, EventStream, Feed, HttpSession, Later, LengthFieldDecoder,
+        LinkTransport, OpsRequest, SendBuffer, Refused, Link, Server, Stream, TLSLayer,
     }
 )  # fmt: skip
 """What there is one of, or several, for each connection."""

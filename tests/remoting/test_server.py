@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from twisted.application.service import IService
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.errors import NotConnected
+from smartgo.net.admission import RefusingAdmission
 from smartgo.net.limits import Limits
 from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
@@ -272,7 +273,8 @@ class LimitTests(Case):
         for wire in wires[:2]:
             assert wire is not None
             wire.protocol.connectionLost(DONE)
-        self.assertEqual(server._ports[0]._by_ip, {})
+        admission = cast("RefusingAdmission", server._ports[0]._admission)
+        self.assertEqual(admission._by_ip, {})
 
     def test_loopback(self) -> None:
         """Loopback addresses have no limit of their own."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
+from smartgo.net.endpoints import address_block, canonical_ip
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
 from smartgo.ops.security.rates import BURST_SECONDS, FAILURE_SECONDS, FAILURES, Allowance
 from smartgo.ops.security.sessions import SessionTable
@@ -23,7 +24,6 @@ CSRF_HEADER: Final = "X-CSRF-Token"
 
 _FORWARDED: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
-_CUSTOMER: Final = 64  # bits of an IPv6 address
 _PORTS: Final = {True: 443, False: 80}
 
 
@@ -135,7 +135,7 @@ class RequestGuard:
         if token is not None:
             return f"token {token.name}"
         session = self._sessions.find(credentials.cookie) if credentials.cookie else None
-        return counted(self.address(credentials)) if session is None else f"session {session.principal().session}"
+        return address_block(self.address(credentials)) if session is None else f"session {session.principal().session}"
 
     def _proxied(self, host: str, credentials: RequestCredentials) -> Iterable[str]:
         """The origin as a browser sees it that speaks TLS with a trusted proxy."""
@@ -152,7 +152,8 @@ class RequestGuard:
         if name == "localhost":
             return is_loopback(local)
         # A foreign page can point its own name at us, but it cannot make the browser call us by our address.
-        return _plain(name) == _plain(local)
+        own = canonical_ip(local)
+        return own is not None and canonical_ip(name) == own
 
     # -- who it is ---------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class RequestGuard:
 
     def check_failures(self, address: str) -> None:
         """Refuse an address with too many failed logins. @raise Problem: 429."""
-        wait = self._failures.wait(counted(address))
+        wait = self._failures.wait(address_block(address))
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
@@ -227,7 +228,7 @@ class RequestGuard:
         @raise Problem: 429, it was wrong too often.
         """
         self.check_failures(address)
-        self._failures.take(counted(address))
+        self._failures.take(address_block(address))
 
 
 def _may_be_forwarded(credentials: RequestCredentials) -> bool:
@@ -263,21 +264,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _plain(address: str) -> str:
-    """Return an address in canonical form, an IPv4-mapped one as IPv4."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return f"no address: {address}"
-    mapped = getattr(found, "ipv4_mapped", None)
-    return str(mapped or found)
-
-
-def counted(address: str) -> str:
-    """Return whose requests are counted together: an IPv6 network of 64 bits is one customer's, who has all of it."""
-    found = _plain(address)
-    if ":" not in found or found.startswith("no address"):
-        return found
-    return str(ipaddress.ip_network((found, _CUSTOMER), strict=False))

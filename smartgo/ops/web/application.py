@@ -28,6 +28,7 @@ from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Princip
 from smartgo.ops.security.requestguard import RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import COOKIE
 from smartgo.ops.web.answers import write_answer
+from smartgo.ops.web.httpsession import REQUEST_SECONDS
 from smartgo.ops.web.openapi import PREFIX, document
 from smartgo.ops.web.openapipage import docs_pages
 from smartgo.ops.web.partial import fill
@@ -35,7 +36,6 @@ from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.requestvalues import QuerySchema, read_body, read_path
 from smartgo.ops.web.routes import BODY_LIMIT, LinesAnswer, Raw, RestRoute, RouteCall, StreamAnswer, routes_of
-from smartgo.ops.web.site import REQUEST_SECONDS
 from smartgo.ops.web.streams import Streams
 
 _ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}

@@ -9,7 +9,7 @@ never holds a stack, a path or a version.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -97,6 +97,21 @@ class Problem(SmartgoError):
         """Return the JSON for the client."""
         detail = "".join(one if one.isprintable() else " " for one in str(self)[:_CUT])
         return msgspec.json.encode(ProblemBody(TITLES[self.status], self.status, detail, self.code, detail, request_id))
+
+
+def as_response(problem: Problem, request_id: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
+    """Return a whole response of HTTP/1.1 that is this error, and after which the connection is closed."""
+    body = problem.body(request_id)
+    return b"".join(
+        (
+            b"HTTP/1.1 %d %s\r\n" % (problem.status, TITLES[problem.status].encode()),
+            b"Content-Type: application/problem+json\r\nContent-Length: %d\r\n" % len(body),
+            b"Cache-Control: no-store\r\nConnection: close\r\n",
+            *(b"%s: %s\r\n" % one for one in headers),
+            b"\r\n",
+            body,
+        )
+    )
 
 
 class ProblemBody(msgspec.Struct, rename="camel"):

@@ -101,7 +101,7 @@ class OpsRequest(RequestAdapter):
         factory = self.channel.factory
         self.setHeader(b"Date", datetimeToString(factory.wall_seconds()))
         self.setHeader(b"X-Request-Id", self.id.encode())
-        most = factory.limits.requests
+        most = factory.http_limits.requests
         if factory.busy >= most and self.path not in _PROBES:
             self.answer_problem(
                 Problem(

@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from smartgo.net.endpoints import address_block
 from smartgo.ops.security.principals import ADMIN, NOBODY, PUBLISH, READ, Principal
-from smartgo.ops.security.requestguard import counted
 from smartgo.ops.web.partial import Missing
 
 __all__ = [
@@ -84,8 +84,8 @@ class RouteCall(Generic[P, Q, B]):
 
     @property
     def owner(self) -> str:
-        """The owner of the request's share of scarce resources: a name, or an address or a network of IPv6."""
-        return f"{self.principal.name} {counted(self.address)}"
+        """The owner of the request's share of scarce resources: a name, and an address or a network of IPv6."""
+        return f"{self.principal.name} {address_block(self.address)}"
 
 
 class Raw(NamedTuple):

@@ -41,6 +41,11 @@ class ChannelAdapter(HTTPChannel):
         """Tell whether part of a line, without its end, has arrived."""
         return bool(self._buffer)
 
+    @property
+    def unread(self) -> int:
+        """The number of bytes that wait: of a line without an end, and of requests after the one that is served."""
+        return len(self._buffer) + sum(map(len, self._dataBuffer))
+
     def bad_request(self) -> None:
         """Answer a request that is not HTTP, and close. For subclasses."""
         super()._respondToBadRequestAndDisconnect()

@@ -82,7 +82,7 @@ class EventsTests(SynchronousTestCase):
         self.assertEqual(STREAMS // SHARE, 16)
         for _ in range(STREAMS // SHARE):
             self.listen()
-        self.assertEqual(self.front.ops.factory.busy, 0)
+        self.assertEqual(self.front.ops.site.busy, 0)
         answer = self.front.ask("GET", "/events")
         self.assertEqual((answer.status, answer.code), (503, "too-many-streams"))
         self.assertIn("you have more", answer.json["detail"])

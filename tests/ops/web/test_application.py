@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 from typing import Any, cast
 
-from smartgo.ops.web import site
-from smartgo.ops.web.connections import HttpLimits
+from smartgo.ops.web import channel
+from smartgo.ops.web.httpsession import FIRST_SECONDS
 from smartgo.ops.web.request import split_target
-from smartgo.ops.web.site import FIRST_SECONDS
+from smartgo.ops.web.site import HttpLimits
 from tests.ops.front import HOST, parsed
 from tests.ops.web.case import FrontCase
 
@@ -57,7 +57,7 @@ class LimitTests(FrontCase):
 
     def test_bodies_at_once(self) -> None:
         """Long bodies that are not whole get 503 where all of them together are too long; short ones are taken."""
-        self.patch(site, "BODIES", 1 << 20)
+        self.patch(channel, "BODIES", 1 << 20)
         head = b"POST /api/v1/long HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n" % HOST.encode()
         head += b"Content-Length: %d\r\n\r\n" % (1 << 20)
         lines = [self.front.connect() for _ in range(3)]
@@ -73,7 +73,7 @@ class LimitTests(FrontCase):
         self.assertEqual(self.front.ask("POST", "/long", {"body": "a" * 400_000}).status, 204)
         cast("Any", lines[1].transport).loseConnection()
         self.front.cluster.pump(3.0)
-        self.assertEqual(self.front.ops.factory.receiving, 0)
+        self.assertEqual(self.front.ops.site.receiving, 0)
 
     def test_slow_request(self) -> None:
         """A request that is not whole after 30 s gets 408, however much of it there is."""
@@ -126,7 +126,7 @@ class LimitTests(FrontCase):
             self.assertEqual(self.front.ask("GET", probe).status, 200, probe)
         self.assertEqual([line.closed for line in lines[:-128]], [True] * (513 - 128))
         self.assertFalse(lines[-1].closed)
-        self.assertLessEqual(len(self.front.ops.factory.table), 128)
+        self.assertLessEqual(len(self.front.ops.site.links), 128)
 
     def test_first_request(self) -> None:
         """A connection over which nothing comes is closed after 10 s, one whose first request has no end answered."""
@@ -254,7 +254,7 @@ class AnswerTests(FrontCase):
         for line in (served, stuck):
             cast("Any", line.transport).write(f"GET /api/v1/slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
         self.front.cluster.pump()
-        done = self.front.ops.factory.close()
+        done = self.front.ops.site.stopService()
         self.front.cluster.pump()
         self.assertEqual((idle.closed, served.closed, stuck.closed), (True, False, False))
         self.slow.waiting[0].callback({"a": 1})

@@ -78,15 +78,14 @@ class LifetimeTests(LifetimeCase):
         """How many connections there are to the API."""
         ops = self.node.node.ops
         assert ops is not None
-        return len(ops.factory._channels)
+        return len(ops.site.links)
 
     def transport(self) -> weakref.ref[Any]:
         """The socket of the connection that there is."""
         ops = self.node.node.ops
         assert ops is not None
-        (channel,) = ops.factory._channels
-        transport: Any = channel.transport
-        return weakref.ref(transport.transport if self.secure else transport)
+        (link,) = ops.site.links
+        return weakref.ref(link.transport)
 
     async def test_kept_alive(self) -> None:
         """Three requests on one connection, which the client then closes."""
