@@ -144,6 +144,12 @@ class TopicNotExist(RequestRefused):
     code = 17
 
 
+class IllegalOperation(RequestRefused):
+    """The operation is not possible, such as the recall of a message that was delivered."""
+
+    code = 604
+
+
 class QueryNotFound(RequestRefused):
     """No offset, message or setting of that name."""
 

@@ -14,6 +14,7 @@ from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.send import Send
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.stages.delaydelivery import DelayDelivery
+from smartgo.broker.stages.timerdelivery import TimerDelivery
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.longpolls import LongPollTable
@@ -31,8 +32,10 @@ from smartgo.store.settings import StoreSettings
 
 class IBroker(Interface):
     """
-    One broker of this process, whose store is open. Everything is asked on the reactor thread; no attribute is ever
-    set from outside.
+    One broker of this process. Everything is asked on the reactor thread; no attribute is ever set from outside.
+
+    The tables are there from the beginning, but empty until C{opened}; the store, and what works on it (C{delay},
+    C{group_progress}, C{runtime_info}, C{replication}), are there from then on.
     """
 
     env = cast(IEnvironment, Attribute("Clock, random numbers, files, network and threads."))
@@ -49,13 +52,17 @@ class IBroker(Interface):
     producers = cast(ProducerTable, Attribute("The connected producers, by group."))
     long_polls = cast(LongPollTable, Attribute("The pulls that wait for messages."))
     delay = cast(DelayDelivery, Attribute("The delivery of delayed messages."))
+    timed = cast(
+        "TimerDelivery | None", Attribute("The delivery of timed messages; C{None} on a slave, or if disabled.")
+    )
     stats = cast(BrokerStats, Attribute("Counters of topics, groups and queues."))
     group_progress = cast(GroupProgress, Attribute("What groups consume, and their lag."))
     runtime_info = cast(RuntimeInfo, Attribute("Figures of the store and of replication."))
     replication = cast(Replication, Attribute("The connections to slaves, or to the master."))
 
+    opened = cast(bool, Attribute("Whether the store is recovered, so that it can be asked; stays true at the stop."))
     connections = cast(int, Attribute("How many connections there are to the broker's ports."))
-    connection_counts = cast(Counts, Attribute("What happened to the connections to the broker's ports."))
+    connection_counts = cast("Counts | None", Attribute("What happened to connections; C{None} before the ports open."))
     registries_without_us = cast(int, Attribute("How many registries did not take the last registration."))
     memory_budget = cast(MemoryBudget, Attribute("The memory that peers may make this process keep."))
     slow_turns = cast(SlowTurns, Attribute("What held the reactor of this process up."))
@@ -65,15 +72,6 @@ class IBroker(Interface):
 
     def is_without_master() -> bool:
         """Tell whether this is a slave that does not follow its master's log just now."""
-
-
-class IBrokerService(Interface):
-    """The life of one broker of this process; its settings are there from the beginning."""
-
-    settings = cast(LiveSettings, Attribute("The settings: C{current} to read them, C{change} to change them."))
-    opened = cast(
-        "IBroker | None", Attribute("The broker, from the moment that its store is open; C{None} before that.")
-    )
 
 
 class ISendStage(Interface):

@@ -21,6 +21,7 @@ class Send:
     @ivar properties: by name, with CLUSTER, and with WAIT as the producer set it: what a rewritten message carries.
     @ivar stored_properties: as they will be stored; L{with_properties} keeps them equal to C{properties}.
     @ivar answered_queue_id: the queue id that the producer is told.
+    @ivar recall_handle: of a timed message: what the producer is told to recall it by.
     """
 
     peer: IPeer
@@ -32,6 +33,7 @@ class Send:
     properties: Mapping[str, str]
     stored_properties: bytes
     tag_code: int
+    recall_handle: str | None = None
 
     def with_properties(self, properties: Mapping[str, str]) -> Send:
         """Return the same message with other properties."""

@@ -64,7 +64,7 @@ _TAKEN = """
     printChannelGroups printChannelGroupsMinNum processReplyMessageThreadPoolNums productEnvName
     pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums putMsgIndexHightWater
     putThreadPoolQueueCapacity queryMessageThreadPoolNums queryThreadPoolQueueCapacity readUnCommitted
-    realTimeNotifyConsumerChange realTimePersistRocksDBConfig recallMessageEnable recoverConcurrently
+    realTimeNotifyConsumerChange realTimePersistRocksDBConfig recoverConcurrently
     recoverThreadPoolNums redeleteHangedFileInterval rejectPullConsumerEnable replicasPerDiskPartition
     replyThreadPoolQueueCapacity retrieveMessageFromPopRetryTopicV1 returnOrderTopicConfigToBroker reviveAckWaitMs
     reviveInterval reviveMaxSlow reviveQueueNum reviveScanTime sampleCountThreshold sampleSteps scanAvailableNameSrv
@@ -77,9 +77,9 @@ _TAKEN = """
     storeCheckpoint abortFile subscriptionExpiredTimeout supportActingMaster syncBrokerMemberGroupPeriod
     syncBrokerMetadataPeriod syncControllerMetadataPeriod syncFromLastFile syncMasterFlushOffsetWhenStartup
     timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
-    timerEnableDisruptor timerFlushIntervalMs timerGetMessageThreadNum timerInterceptDelayLevel timerMaxDelaySec
+    timerEnableDisruptor timerFlushIntervalMs timerGetMessageThreadNum timerInterceptDelayLevel
     timerMetricSmallThreshold timerPrecisionMs timerProgressLogIntervalMs timerPutMessageThreadNum
-    timerRollWindowSlot timerSkipUnknownError timerStopDequeue timerStopEnqueue timerWarmEnable timerWheelEnable
+    timerRollWindowSlot timerSkipUnknownError timerStopDequeue timerStopEnqueue timerWarmEnable
     tls.client.authServer tls.server.authClient tls.test.mode.enable topicQueueLockNum totalReplicas
     transactionMetricFlushInterval transactionOpBatchInterval transactionOpMsgMaxSize transferMsgByHeap
     transientStorePoolEnable transientStorePoolSize unRegisterBrokerQueueCapacity updateNameServerAddrPeriod

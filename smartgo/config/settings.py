@@ -289,6 +289,16 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
             high=600_000,
         ),
     )
+    timer_wheel_enable: bool = setting(
+        True, Switch("Take messages with a delivery time (TIMER_DELIVER_MS and the like), and deliver them then.")
+    )
+    timer_max_delay_sec: float = setting(
+        3_456_000.0,
+        Duration("How far ahead a delivery time may be; RocketMQ's default is 3 days.", per="s", low=1, high=3_456_000),
+    )
+    recall_message_enable: bool = setting(
+        True, Switch("Let producers recall a timed message that was not delivered yet; RocketMQ's default is false.")
+    )
     delete_when: tuple[int, ...] = setting((4,), Hours("The hours of the day at which expired files are removed."))
     file_reserved_time: float = setting(
         259_200.0, Duration("How long CommitLog files are kept after their last message.", per="h", low=1, high=87_600)

@@ -24,6 +24,8 @@ DEFAULT_TOPIC: Final = "DEFAULT_TOPIC"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+"""Timed messages wait there until they are due, as in RocketMQ 5."""
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -33,7 +35,10 @@ CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 FORBIDDEN_TO_SEND: Final = frozenset(
     {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT}
 )
-"""A client's send to one of these is refused with 16."""
+"""A client's send to one of these is refused with 16, as in RocketMQ."""
+
+CLOSED_TO_SENDS: Final = FORBIDDEN_TO_SEND | {TIMER_TOPIC}
+"""All topics that a client's send is refused to; what it puts into the timer topic would be delivered anywhere."""
 
 SYSTEM_TOPICS: Final = FORBIDDEN_TO_SEND | {TEMPLATE_TOPIC, DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
 """Not to be created, changed or deleted by clients; a broker adds its own name, its cluster's and the reply topic."""

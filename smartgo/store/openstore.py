@@ -47,6 +47,8 @@ from smartgo.store.replicalog import ReplicaLog
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storereads import StoreReads
+from smartgo.store.timer.source import TimerSource
+from smartgo.store.timer.timerlog import TimerLog
 
 
 @implementer(IMessageStore, IReplicatedLog)
@@ -56,6 +58,7 @@ class OpenStore(StoreReads):
 
     @ivar root: the directory.
     @ivar cleaner: removes old files by the rules of retention.
+    @ivar timers: the messages that wait for a delivery time; C{None} where none are delivered from here.
     """
 
     _log = Logger()
@@ -117,6 +120,12 @@ class OpenStore(StoreReads):
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files)
         lookup = MessageLookup(log, reader, env.threads, env.files)
         super().__init__(log, queues, reader, lookup, RawLog(log, reader, env.threads, env.files), index)
+        self.timers: TimerLog | None = None
+        if settings.timers and not settings.replica:
+            source = TimerSource(log, queues, reader, lambda: flusher.flushed)
+            self.timers = TimerLog(env, root, source, settings.timers_in_memory)
+            self._dispatchers.append(self.timers)
+            self._log_flushed.add(self.timers.log_flushed)
         usage = space.usage()
         self._removal.clear(recovered.checkpoint.table_saved)
         space.clear()
@@ -258,11 +267,6 @@ class OpenStore(StoreReads):
         self._log_flushed.tell(self._flusher.flushed)
 
     # -- replication -------------------------------------------------------------------------------------------
-
-    @property
-    def settings(self) -> StoreSettings:
-        """The settings that the store was opened with."""
-        return self._settings
 
     @property
     def flushed(self) -> int:

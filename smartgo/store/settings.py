@@ -46,6 +46,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar delay_levels: the table behind the units of SCHEDULE_TOPIC.
     @ivar index: messages can be searched by key.
     @ivar index_geometry: slots and entries of an index file; files of another size are made anew.
+    @ivar timers: messages of the timer topic are delivered from here; not on a slave.
+    @ivar timers_in_memory: waiting messages that are loaded at once; at most twice as many are in memory.
     @ivar replica: this store is a slave's: it takes bytes of its master's log and no messages; reads outside a queue
         keep the offset asked for.
     """
@@ -76,6 +78,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     delay_levels: DelayLevels = DelayLevels.parse(DEFAULT_LEVELS)
     index: bool = False
     index_geometry: Geometry = Geometry()
+    timers: bool = False
+    timers_in_memory: int = 65_536
     replica: bool = False
 
     @property

@@ -145,7 +145,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS),
     RequestRow(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON),
     RequestRow(RequestCode.LITE_PULL_MESSAGE, broker="pull", second_port=False),
-    RequestRow(RequestCode.RECALL_MESSAGE),
+    RequestRow(RequestCode.RECALL_MESSAGE, broker="messagerecall", slave=_NO_SLAVE),
     RequestRow(RequestCode.QUERY_ASSIGNMENT),
     RequestRow(RequestCode.SET_MESSAGE_REQUEST_MODE),
     RequestRow(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE),

@@ -11,6 +11,7 @@ from smartgo.broker.processors.clientadmin import ClientAdmin
 from smartgo.broker.processors.groupadmin import GroupAdmin
 from smartgo.broker.processors.heartbeat import HeartbeatProcessor
 from smartgo.broker.processors.masteronly import MasterOnly
+from smartgo.broker.processors.messagerecall import RecallProcessor
 from smartgo.broker.processors.offsets import OffsetProcessor
 from smartgo.broker.processors.progressadmin import ProgressAdmin
 from smartgo.broker.processors.pull import PullProcessor
@@ -43,7 +44,7 @@ class RequestProcessors:
         taking_messages: Sequence[IRequestProcessor] = (
             (MasterOnly(broker),)
             if broker.is_slave
-            else (SendProcessor(broker, send_stages(broker)), SendBackProcessor(broker))
+            else (SendProcessor(broker, send_stages(broker)), SendBackProcessor(broker), RecallProcessor(broker))
         )
         processors: Sequence[IRequestProcessor] = (
             *taking_messages,

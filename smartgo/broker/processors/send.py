@@ -27,7 +27,8 @@ from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import TagCodes, encode, join
 from smartgo.schema.propertyrewriter import Rewriter, Rewritten
 from smartgo.schema.responses import ResponseFrames
-from smartgo.schema.topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
+from smartgo.schema.timers import TIMED
+from smartgo.schema.topics import CLOSED_TO_SENDS, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
@@ -114,7 +115,7 @@ class SendProcessor(Processor):
             or rewritten.special
             or sys_flag & TRANSACTION_MASK
             or topic[:1] == "%"
-            or topic in FORBIDDEN_TO_SEND
+            or topic in CLOSED_TO_SENDS
             or not settings.broker_permission & WRITE
         ):
             return self._uncommon(peer, request, header, config, rewritten)
@@ -170,31 +171,40 @@ class SendProcessor(Processor):
             self._settings.broker.trace_on,
         )
 
-    def _answer_later(self, status: PutStatus, request: Command, appended: Appended, queue_id: int) -> Answer:
-        if status == PutStatus.OK:
+    def _answer_later(
+        self, status: PutStatus, request: Command, appended: Appended, queue_id: int, recall_handle: str | None
+    ) -> Answer:
+        if status == PutStatus.OK and recall_handle is None:
             return self._answer(request, appended, queue_id)
         # Stored, but weaker than asked: the answer carries the whole header all the same (D2).
         header = SendResponse(
             self._ids(appended),
             queue_id,
             appended.queue_offset,
+            recall_handle=recall_handle,
             region=self._region,
             trace_on=self._settings.broker.trace_on,
         )
         return request.answer(status, REMARKS.get(status), header)
 
     def _finish(
-        self, request: Command, appended: Appended, queue_id: int, wait: bool, topics: Deferred[None] | None
+        self,
+        request: Command,
+        appended: Appended,
+        queue_id: int,
+        wait: bool,
+        topics: Deferred[None] | None,
+        recall_handle: str | None = None,
     ) -> Answer | Deferred[Answer]:
         """Answer once the messages, and a topic that was just made for them (D15), are as durable as promised."""
         waiting = self._store.durable(appended) if wait else None
         if waiting is None and topics is None:
-            return self._answer(request, appended, queue_id)
+            return self._answer_later(PutStatus.OK, request, appended, queue_id, recall_handle)
         if topics is None:
             assert waiting is not None  # noqa: S101  one of the two is there
-            return waiting.addCallback(self._answer_later, request, appended, queue_id)
+            return waiting.addCallback(self._answer_later, request, appended, queue_id, recall_handle)
         status = topics.addCallbacks(lambda _: PutStatus.OK if waiting is None else waiting, _not_saved)
-        return status.addCallback(self._answer_later, request, appended, queue_id)
+        return status.addCallback(self._answer_later, request, appended, queue_id, recall_handle)
 
     # -- the other ways ----------------------------------------------------------------------------------------
 
@@ -205,7 +215,7 @@ class SendProcessor(Processor):
         @return: the queue id to use.
         """
         topic = header.topic
-        if topic in FORBIDDEN_TO_SEND:
+        if topic in CLOSED_TO_SENDS:
             raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
         if config is None:
             config = self._topics.create_for_send(
@@ -246,7 +256,8 @@ class SendProcessor(Processor):
             send = stage.apply(send)
         appended = self._store.append((send.message(self._store_host),))
         self._stats.stored(send.topic, 1, appended.end - appended.offset)
-        return self._finish(request, appended, send.answered_queue_id, rewritten.wait, self._topics.durable())
+        topics = self._topics.durable()
+        return self._finish(request, appended, send.answered_queue_id, rewritten.wait, topics, send.recall_handle)
 
     def _batch(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None
@@ -257,7 +268,7 @@ class SendProcessor(Processor):
             raise MessageIllegal("batch request does not support retry group")
         queue_id = self._admit(peer, header, config)
         shared = names.decode_text(header.properties)
-        if level_of(shared, self._levels) > 0 or header.sys_flag & TRANSACTION_MASK:
+        if level_of(shared, self._levels) > 0 or not TIMED.isdisjoint(shared) or header.sys_flag & TRANSACTION_MASK:
             raise MessageIllegal("a batch can be neither delayed nor transactional")
         shared[names.CLUSTER] = self._cluster
         tail = encode(shared)

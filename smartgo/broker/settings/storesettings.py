@@ -53,6 +53,7 @@ def store_settings(config: StoreConfig) -> StoreSettings:
         retention=retention_rules(config),
         delay_levels=DelayLevels.parse(config.message_delay_level),
         index=config.message_index_enable,
+        timers=config.timer_wheel_enable,
         index_geometry=Geometry(config.max_hash_slot_num, config.max_index_num),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from smartgo.broker.interfaces import IBroker, ISendStage
 from smartgo.broker.stages.delay import Delay
 from smartgo.broker.stages.retrylimit import RetryLimit
+from smartgo.broker.stages.timed import Timed
 from smartgo.broker.stages.transactionhalf import TransactionHalf
 
 
@@ -19,5 +20,6 @@ def send_stages(broker: IBroker) -> Sequence[ISendStage]:
     return (
         TransactionHalf(broker),
         RetryLimit(broker),
+        Timed(broker),
         Delay(broker),
     )

@@ -9,6 +9,7 @@ from functools import partial
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, read_progress
+from smartgo.broker.stages.timerdelivery import TimerDelivery
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groupexpiry import GroupExpiry
@@ -19,6 +20,8 @@ from smartgo.broker.tables.producers import ProducerTable
 from smartgo.broker.tables.progress import GroupProgress
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.message import NewMessage
+from smartgo.store.interfaces import Appended
 from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
@@ -86,8 +89,18 @@ class BrokerTables:
         return config is None or config.notify_consumer_ids_changed_enable
 
 
+def _timed_message_delivered(tables: BrokerTables, message: NewMessage, appended: Appended) -> None:
+    """Make the queue readable that a timed message was delivered to, and count it."""
+    adopt_destination(tables.topics, message.topic, message.queue_id, appended.offset)
+    tables.stats.stored(message.topic, 1, appended.end - appended.offset)
+
+
 class StoreWork:
-    """The broker's background work on its open store."""
+    """
+    The broker's background work on its open store.
+
+    @ivar timed: C{None} where the store has no timer log.
+    """
 
     def __init__(
         self,
@@ -108,6 +121,9 @@ class StoreWork:
             partial(adopt_destination, tables.topics),
         )
         self.progress.offsets = self.delay.offsets
+        self.timed: TimerDelivery | None = None
+        if store.timers is not None:
+            self.timed = TimerDelivery(clock, store, store.timers, partial(_timed_message_delivered, tables))
         store.subscribe(tables.long_polls)
         self.group_progress = GroupProgress(
             clock, tables.topics, tables.offsets, tables.consumers, store, tables.stats, settings.broker.broker_name

@@ -1,0 +1,114 @@
+"""
+The recovery of the timer log: from its last checkpoint, and from what the CommitLog has behind it.
+
+First the log is read for delivered copies, then the timer topic for messages that came since. Without a checkpoint that
+can be used both are read from the oldest message of the timer topic on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.schema.topics import TIMER_TOPIC
+from smartgo.store.queues.file import ConsumeQueue
+from smartgo.store.timer.logrecords import entries_of, scan_delivered
+from smartgo.store.timer.slotstorage import LANE, SlotStorage
+from smartgo.store.timer.source import TimerSource
+from smartgo.store.timer.waiting import WaitingTimers
+
+_UNITS: Final = 4096  # of the timer topic that are read at once
+
+
+class TimerRecovery:
+    """
+    One recovery of a timer log.
+
+    @ivar position: physical offset that the checkpoint reached.
+    @ivar changes: how many messages came or were delivered since.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        threads: IThreads,
+        files: IFiles,
+        source: TimerSource,
+        storage: SlotStorage,
+        waiting: WaitingTimers,
+        check_cancelled: Callable[[], None],
+    ) -> None:
+        """
+        @param waiting: what is found is put there; it is empty.
+        @param check_cancelled: raises something when the store is being closed; called in any thread.
+        """
+        self._threads = threads
+        self._files = files
+        self._source = source
+        self._storage = storage
+        self._waiting = waiting
+        self._check = check_cancelled
+        self._delivered: set[int] = set()
+        self.position = 0
+        self.changes = 0
+
+    async def run(self, end: int, horizon_ms: int) -> int:
+        """
+        Find out what waits.
+
+        @param end: physical offset at which the readable log ends; C{horizon_ms} as for L{WaitingTimers.put}.
+        @return: logical offset in the timer topic of the next message to be taken.
+        @raise OSError: as the system says.
+        """
+        queue = self._source.queues.by_key.get((TIMER_TOPIC, 0))
+        low, high = (0, 0) if queue is None else (queue.minimum, queue.visible)
+        saved = await self._threads.run(LANE, self._storage.open, end, high)
+        position, offset = end, low
+        if saved is not None:
+            self._waiting.restore(saved)
+            position, offset = saved.position, max(low, saved.queue_offset)
+        elif queue is not None and high > low:
+            unit = queue.unit(low)
+            position = end if unit is None else max(unit.commitlog_offset, self._source.log.minimum)
+            self._log.info("the timer log is made from the log, from {position} on", position=position)
+        self.position = position
+        await self._find_delivered(position, end)
+        self._waiting.remove_delivered(self._delivered)
+        if queue is not None:
+            await self._replay(queue, offset, high, horizon_ms)
+        self._waiting.masked |= self._delivered
+        return max(offset, high)
+
+    async def _find_delivered(self, position: int, end: int) -> None:
+        """Read the log from C{position} to C{end} for delivered copies."""
+        while position < end:
+            self._check()
+            files = self._source.log_files()
+            scan = await self._threads.run(LANE, scan_delivered, self._files, files, position, end, self._check)
+            self._delivered.update(scan.delivered)
+            self.changes += len(scan.delivered)
+            position = scan.position
+
+    async def _replay(self, queue: ConsumeQueue, offset: int, end: int, horizon_ms: int) -> None:
+        """Take the messages of the timer topic between two logical offsets, without those that were delivered."""
+        while offset < end:
+            self._check()
+            units = queue.units(offset, min(_UNITS, end - offset))
+            if not units:
+                return
+            found = await self._threads.run(LANE, entries_of, self._files, self._source.log_files(), units)
+            for unit, entry in zip(units, found, strict=True):
+                if unit.commitlog_offset in self._delivered and not unit.is_filler:
+                    self._delivered.discard(unit.commitlog_offset)
+                elif entry is not None:
+                    self._waiting.put(entry, horizon_ms)
+            offset += len(units)
+            self.changes += len(units)
+            parts = self._waiting.unwritten()
+            names = [(file.name, entries) for file, entries in parts]
+            if await self._threads.run(LANE, self._storage.write, names) < len(parts):
+                raise OSError("its entries cannot be written")

@@ -1,0 +1,144 @@
+"""The files of the timer log on the disk; everything here blocks, and runs in the lane of the timer log."""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from smartgo.env.interfaces import IFiles
+from smartgo.errors import BadRecord
+from smartgo.schema.timers import ENTRY_SIZE, SlotFileRow, TimerCheckpoint, split_entries
+from smartgo.store.timer.waiting import LoadedSlot, SlotFile
+
+LANE: Final = "timers"
+SYNC_LANE: Final = "timersync"
+"""Of checkpoints: entries are written and loaded meanwhile."""
+
+DIRECTORY: Final = "timer"
+CHECKPOINT: Final = "checkpoint"
+
+_CHUNK: Final = 8192 * ENTRY_SIZE
+
+
+def _name(row: SlotFileRow) -> str:
+    return SlotFile.of(row).name
+
+
+class SlotStorage:
+    """Reads and writes the files of one timer log."""
+
+    def __init__(self, files: IFiles, root: str) -> None:
+        """
+        @param root: of the store.
+        """
+        self._files = files
+        self.directory = posixpath.join(root, DIRECTORY)
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self.directory, name)
+
+    # -- at the start ------------------------------------------------------------------------------------------
+
+    def open(self, end: int, queue_end: int) -> TimerCheckpoint | None:
+        """
+        Return the last checkpoint, after removing the files that it does not name.
+
+        Its files may have more entries than it says, which do not count, and so nothing is to be appended to them.
+
+        @param end: physical offset at which the log ends.
+        @param queue_end: logical offset at which the timer topic ends.
+        @return: C{None} where there is none that can be used: all files are removed then.
+        @raise OSError: as the system says.
+        """
+        self._files.make_directories(self.directory)
+        saved = self._load()
+        if saved is not None and (saved.position > end or saved.queue_offset > queue_end or not self._fit(saved)):
+            saved = None
+        known = {_name(row) for row in saved.files} if saved is not None else set()
+        if saved is not None:
+            known.add(CHECKPOINT)
+        self.remove(name for name in self._files.list(self.directory) if name not in known)
+        return saved
+
+    def _load(self) -> TimerCheckpoint | None:
+        path = self._path(CHECKPOINT)
+        if not self._files.exists(path):
+            return None
+        try:
+            return TimerCheckpoint.unpack(self._files.read(path))
+        except BadRecord:
+            return None
+
+    def _fit(self, saved: TimerCheckpoint) -> bool:
+        """Tell whether all is there that a checkpoint counts on."""
+        try:
+            return all(self._files.size(self._path(_name(row))) >= row.count * ENTRY_SIZE for row in saved.files)
+        except FileNotFoundError:
+            return False
+
+    # -- while it runs -----------------------------------------------------------------------------------------
+
+    def write(self, parts: Sequence[tuple[str, list[bytes]]]) -> int:
+        """
+        Append entries to files, by name; return how many of C{parts} are written whole.
+
+        The rest is not: that of the first is not known.
+        """
+        for done, (name, entries) in enumerate(parts):
+            try:
+                self._files.append(self._path(name), b"".join(entries))
+            except OSError:
+                return done
+        return len(parts)
+
+    def load(self, rows: Sequence[SlotFileRow], limit: int) -> LoadedSlot:
+        """
+        Return the earliest C{limit} entries of a slot that are above the floors of their files.
+
+        @param rows: its files.
+        @raise OSError: as the system says.
+        """
+        found = [self._earliest(row, limit + 1) for row in rows]
+        entries = sorted(entry for part in found for entry in part)
+        more = len(entries) > limit
+        del entries[limit:]
+        last = entries[-1] if entries else b""
+        return LoadedSlot(entries, [bisect_right(part, last) for part in found], more)
+
+    def _earliest(self, row: SlotFileRow, limit: int) -> list[bytes]:
+        """Return the earliest entries of one file, in order; memory holds a few times that many."""
+        path = self._path(_name(row))
+        floor = row.floor
+        found: list[bytes] = []
+        for at in range(0, row.count * ENTRY_SIZE, _CHUNK):
+            data = self._files.read_at(path, at, min(_CHUNK, row.count * ENTRY_SIZE - at))
+            found += [entry for entry in split_entries(data) if entry > floor]
+            if len(found) > 4 * limit:
+                found.sort()
+                del found[limit:]
+        found.sort()
+        return found[:limit]
+
+    def save(self, checkpoint: TimerCheckpoint) -> None:
+        """Replace the checkpoint, durably; the files it names are synced already. @raise OSError"""
+        self._files.replace(self._path(CHECKPOINT), checkpoint.pack(), backup=False)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Bring files to the disk, and their names. @raise OSError"""
+        for name in names:
+            mapping = self._files.map(self._path(name), writable=False)
+            try:
+                mapping.sync()
+            finally:
+                mapping.close()
+        self._files.sync_directory(self.directory)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, where they are there. @raise OSError"""
+        for name in names:
+            try:
+                self._files.remove(self._path(name))
+            except FileNotFoundError:
+                pass

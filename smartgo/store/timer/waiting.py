@@ -1,0 +1,337 @@
+"""
+The messages that wait, by delivery time: the near ones in memory, the others in slot files on the disk.
+
+C{taken} divides them: an entry up to it is in memory, one above it is in a file. It rises when a slot is loaded, the
+earliest first, and sinks when so much arrived below it that memory would not do: then the later half goes to files.
+So memory is bounded by twice the limit, however many wait, and whether they are due over 40 days or in one second.
+
+Nothing here reads a clock or a file: times are given, and what is to be written and loaded is returned.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from typing import NamedTuple
+
+from smartgo.schema.timers import (
+    FIRST,
+    SLOT_MS,
+    SlotFileRow,
+    TimerCheckpoint,
+    due_of,
+    is_recall,
+    offset_of,
+    slot_end,
+    slot_of,
+)
+
+_NEVER = 1 << 62
+
+
+class SlotFile:
+    """
+    One file of entries; see L{SlotFileRow}.
+
+    @ivar entries: those that are still to be written at its end; C{count} includes them.
+    @ivar dirty: something was written since it was synced.
+    @ivar closed: nothing more may be written to it.
+    """
+
+    __slots__ = ("closed", "count", "dirty", "entries", "floor", "left", "number", "oldest", "slot")
+
+    def __init__(self, slot: int, number: int) -> None:
+        self.slot = slot
+        self.number = number
+        self.count = self.left = 0
+        self.oldest = _NEVER
+        self.floor = FIRST
+        self.entries: list[bytes] = []
+        self.dirty = self.closed = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file in the directory."""
+        return f"{self.slot:012d}.{self.number}"
+
+    def row(self) -> SlotFileRow:
+        """Return what a checkpoint says of it."""
+        return SlotFileRow(self.slot, self.number, self.count, self.left, self.oldest, self.floor)
+
+    @classmethod
+    def of(cls, row: SlotFileRow) -> SlotFile:
+        """Return the file that a checkpoint speaks of."""
+        file = cls(row.slot, row.number)
+        file.count, file.left, file.oldest, file.floor = row.count, row.left, row.oldest, row.floor
+        file.closed = True  # it may be longer than the checkpoint says
+        return file
+
+
+class LoadedSlot(NamedTuple):
+    """
+    The earliest entries of one slot.
+
+    @ivar entries: in order.
+    @ivar counts: how many of them are from each of the files.
+    @ivar more: there are others above them.
+    """
+
+    entries: list[bytes]
+    counts: Sequence[int]
+    more: bool
+
+
+class WaitingTimers:
+    """
+    The entries that wait.
+
+    @ivar near: a heap of entries in memory.
+    @ivar in_flight: entries that were taken to be delivered; each waits until it is L{done}.
+    @ivar masked: see L{TimerCheckpoint}.
+    @ivar dead: files that nothing is in any more, to be removed once a checkpoint does without them.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """
+        @param limit: entries that are loaded at once; twice as many may be in memory.
+        """
+        self._limit = limit
+        self._taken = FIRST
+        self._slots: list[int] = []  # those that have files, in order
+        self._files: dict[int, list[SlotFile]] = {}
+        self._unwritten: dict[SlotFile, None] = {}
+        self._held: list[bytes] | None = None  # what came while a slot is loaded, and may be above what is found in it
+        self._next_number = 1
+        self._recalls = 0
+        self._on_disk = 0
+        self.near: list[bytes] = []
+        self.in_flight: dict[bytes, None] = {}
+        self.masked: set[int] = set()
+        self.dead: list[SlotFile] = []
+
+    @property
+    def count(self) -> int:
+        """The number of messages that wait and are not recalled."""
+        entries = len(self.near) + len(self.in_flight) + self._on_disk + len(self._held or ()) - len(self.masked)
+        return max(0, entries - 2 * self._recalls)
+
+    @property
+    def next_ms(self) -> int | None:
+        """The delivery time of the next message in memory; C{None}: nothing is in memory."""
+        return due_of(self.near[0]) if self.near else None
+
+    @property
+    def oldest(self) -> int | None:
+        """A physical offset below which no record waits; C{None}: nothing waits."""
+        held = self._held or ()
+        memory = min(map(offset_of, chain(self.near, self.in_flight, held)), default=_NEVER)
+        lowest = min((file.oldest for file in chain.from_iterable(self._files.values())), default=_NEVER)
+        found = min(memory, lowest)
+        return None if found == _NEVER else found
+
+    # -- arrivals ----------------------------------------------------------------------------------------------
+
+    def put(self, entry: bytes, horizon_ms: int) -> None:
+        """
+        Let an entry wait.
+
+        @param horizon_ms: what is due before that may stay in memory.
+        """
+        if is_recall(entry):
+            self._recalls += 1
+        self._put(entry, horizon_ms)
+
+    def _put(self, entry: bytes, horizon_ms: int) -> None:
+        if entry <= self._taken:
+            heappush(self.near, entry)
+        elif self._held is not None:
+            self._held.append(entry)
+        elif (
+            due_of(entry) <= horizon_ms
+            and len(self.near) < self._limit
+            and (not self._slots or self._slots[0] > slot_of(entry))
+        ):
+            self._taken = entry
+            heappush(self.near, entry)
+        else:
+            self._add(entry)
+        if len(self.near) > 2 * self._limit and self._held is None:
+            self._spill()
+
+    def _add(self, entry: bytes) -> None:
+        """Add an entry to a file of its slot."""
+        slot = slot_of(entry)
+        files = self._files.get(slot)
+        if files is None:
+            files = self._files[slot] = []
+            insort(self._slots, slot)
+        file = files[-1] if files else None
+        if file is None or file.closed or file.floor > self._taken:
+            file = SlotFile(slot, self._next_number)
+            self._next_number += 1
+            files.append(file)
+        file.entries.append(entry)
+        file.count += 1
+        file.left += 1
+        file.oldest = min(file.oldest, offset_of(entry))
+        self._on_disk += 1
+        self._unwritten[file] = None
+
+    def _spill(self) -> None:
+        """Move the later ones of the entries in memory to files."""
+        entries = sorted(self.near)
+        self.near = entries[: self._limit]
+        self._taken = self.near[-1]
+        for entry in entries[self._limit :]:
+            self._add(entry)
+
+    # -- delivery ----------------------------------------------------------------------------------------------
+
+    def take_due(self, now_ms: int, count: int) -> list[bytes]:
+        """Take the earliest entries that are due, C{count} at most; they are in flight then."""
+        found: list[bytes] = []
+        near = self.near
+        while near and len(found) < count and due_of(near[0]) <= now_ms:
+            entry = heappop(near)
+            self.in_flight[entry] = None
+            found.append(entry)
+        return found
+
+    def is_clear(self, due_ms: int) -> bool:
+        """Tell whether no entry waits any more, in memory or in a file, that is due at a time or before it."""
+        if any(due_of(entry) <= due_ms for entry in chain(self.near[:1], self._held or ())):
+            return False
+        return not self._slots or self._slots[0] * SLOT_MS > due_ms or due_of(self._taken) > due_ms
+
+    def done(self, entry: bytes) -> None:
+        """Forget an entry that was in flight."""
+        del self.in_flight[entry]
+        if is_recall(entry):
+            self._recalls -= 1
+
+    def give_back(self, entry: bytes) -> None:
+        """Let an entry wait again that was in flight."""
+        del self.in_flight[entry]
+        heappush(self.near, entry)
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def unwritten(self) -> list[tuple[SlotFile, list[bytes]]]:
+        """Return the entries that are to be written, by file; they count as handed over."""
+        found: list[tuple[SlotFile, list[bytes]]] = []
+        for file in self._unwritten:
+            found.append((file, file.entries))
+            file.entries = []
+            file.dirty = True
+        self._unwritten = {}
+        return found
+
+    @property
+    def has_unwritten(self) -> bool:
+        """True while there are entries to be written to files."""
+        return bool(self._unwritten)
+
+    def take_dirty(self) -> list[SlotFile]:
+        """Return the files that are to be synced; they count as synced."""
+        found = [file for files in self._files.values() for file in files if file.dirty and file.count]
+        for file in found:
+            file.dirty = False
+        return found
+
+    def abandon(self, parts: Iterable[tuple[SlotFile, list[bytes]]]) -> None:
+        """Take entries back that could not be written: they go to other files, as what is in these is not known."""
+        for file, entries in parts:
+            later = file.entries
+            file.entries = []
+            self._unwritten.pop(file, None)
+            file.closed = True
+            lost = len(entries) + len(later)
+            file.count -= lost
+            file.left -= lost
+            self._on_disk -= lost
+            for entry in chain(entries, later):
+                self._put(entry, 0)
+
+    def to_load(self, horizon_ms: int) -> list[SlotFile]:
+        """
+        Return the files of the earliest slot if it is to be loaded now; L{loaded} has to follow, or L{not_loaded}.
+
+        @param horizon_ms: a slot is loaded that begins before that, while there is room in memory.
+        """
+        if self._held is not None or not self._slots or len(self.near) > self._limit // 2:
+            return []
+        slot = self._slots[0]
+        if slot * SLOT_MS > horizon_ms:
+            return []
+        self._held = []
+        return self._files[slot]
+
+    def loaded(self, slot: int, found: LoadedSlot, horizon_ms: int) -> None:
+        """Take what was found in the files of the slot that L{to_load} named."""
+        files = self._files[slot]
+        if found.more:
+            self._taken = found.entries[-1]
+            for file, count in zip(files, found.counts, strict=True):
+                file.floor = max(file.floor, self._taken)  # it is higher where entries went to files since
+                file.left -= count
+        else:
+            self._taken = max(self._taken, slot_end(slot))
+            del self._files[slot], self._slots[bisect_left(self._slots, slot)]
+            self.dead += files
+        self._on_disk -= len(found.entries)
+        masked = self.masked
+        for entry in found.entries:
+            offset = offset_of(entry)
+            if offset in masked:
+                masked.discard(offset)
+            else:
+                heappush(self.near, entry)
+        self.not_loaded(horizon_ms)
+
+    def not_loaded(self, horizon_ms: int) -> None:
+        """Go on after a slot was loaded, or could not be."""
+        held, self._held = self._held or [], None
+        for entry in held:
+            self._put(entry, horizon_ms)
+
+    # -- checkpoints -------------------------------------------------------------------------------------------
+
+    def checkpoint(self, queue_offset: int, position: int) -> TimerCheckpoint:
+        """Return all that waits; what is L{unwritten} has to be written and synced before it counts."""
+        near = [*self.near, *self.in_flight, *(self._held or ())]
+        rows = [file.row() for files in self._files.values() for file in files if file.left]
+        return TimerCheckpoint(
+            queue_offset, position, self._next_number, self._recalls, self._taken, near, list(self.masked), rows
+        )
+
+    def restore(self, saved: TimerCheckpoint) -> None:
+        """Begin with what a checkpoint says."""
+        self._taken = saved.taken
+        self._next_number = saved.next_number
+        self._recalls = saved.recalls
+        self.near = list(saved.near)
+        heapify(self.near)
+        self.masked = set(saved.masked)
+        for row in saved.files:
+            file = SlotFile.of(row)
+            self._files.setdefault(row.slot, []).append(file)
+            self._on_disk += row.left
+        self._slots = sorted(self._files)
+
+    def remove_delivered(self, delivered: set[int]) -> None:
+        """
+        Remove the entries in memory whose records were delivered; each is taken out of C{delivered}.
+
+        Recalls stay: it is not known whether what they recall was dropped already.
+        """
+        kept = []
+        for entry in self.near:
+            offset = offset_of(entry)
+            if offset in delivered:
+                delivered.discard(offset)
+            else:
+                kept.append(entry)
+        self.near = kept
+        heapify(kept)
