@@ -9,6 +9,7 @@ sentence. Anything else is a bug: logged with its traceback and answered as a sy
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 
 class SmartgoError(Exception):
@@ -22,9 +23,20 @@ class FramingError(SmartgoError):
     """The byte stream cannot be followed any further: close the connection."""
 
 
+_HTTP2: Final = "an HTTP/2 or gRPC client called the remoting port, such as a client of RocketMQ 5 for its proxy"
+_HTTP: Final = "an HTTP client called the remoting port; the REST API and the console have a port of their own"
+_FOREIGN_CALLERS: Final = {int.from_bytes(b"PRI ", "big"): _HTTP2} | {
+    int.from_bytes(word, "big"): _HTTP
+    for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC")
+}
+"""What a length prefix says that is the beginning of another protocol."""
+_TLS_HANDSHAKE: Final = 0x1603
+"""The first two bytes of a TLS client hello."""
+
+
 class BadFrameLength(FramingError):
     """
-    A length prefix outside its bounds.
+    A length prefix outside its bounds. The message names the protocol if the prefix is the beginning of another one.
 
     @ivar length: what the prefix announced, in bytes.
     @ivar minimum: the shortest frame accepted, in bytes.
@@ -32,7 +44,10 @@ class BadFrameLength(FramingError):
     """
 
     def __init__(self, length: int, minimum: int, limit: int) -> None:
-        super().__init__(f"frame of {length} B is outside {minimum}..{limit} B")
+        caller = _FOREIGN_CALLERS.get(length)
+        if caller is None and length >> 16 == _TLS_HANDSHAKE:
+            caller = "a client called this port by TLS, which is not configured here"
+        super().__init__(caller or f"frame of {length} B is outside {minimum}..{limit} B")
         self.length = length
         self.minimum = minimum
         self.limit = limit

@@ -290,11 +290,16 @@ class Broker(Service):
             await DeferredList(first, fireOnOneCallback=True)
         promised = durability(configuration.store, config.broker_role, configuration.ha.ha_ack_mode)
         self._log.info("durability: {durability}", durability=promised)
+        refusal = None if config.is_slave else store.refusal
+        words = "broker {name} is ready at {address}, store {root}"
+        if refusal is not None:
+            words = "broker {name} runs at {address} and takes no messages: {reason}; store {root}"
         self._log.info(
-            "broker {name} is ready at {address}, store {root}",
+            words,
             name=config.broker_name,
             address=self.address,
             root=configuration.store.store_path_root_dir,
+            reason=None if refusal is None else refusal.words,
         )
 
     async def _start_as_master(self) -> None:

@@ -112,13 +112,9 @@ class LazyCommands(click.Group):
 def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
+    from smartgo.env.product import product_version
 
-    try:
-        words = version("smartgo")
-    except PackageNotFoundError:
-        words = "from a checkout that is not installed"
-    click.echo(f"smartgo {words}")
+    click.echo(f"smartgo {product_version()}")
     context.exit()
 
 

@@ -147,7 +147,7 @@ _ALERTS: Final = (
         "reactor-stalls", "warning", 5, "count", "process",
         "its reactor was blocked {value} times",
         "The reactor of this process was blocked repeatedly, each time for at least a quarter of a second.",
-        "The log has a stack trace of each time.",
+        "The log of the process shows the code that blocked it (start dev as smartgo --verbose dev).",
         of_process("reactorStalls"), window=600, prometheus="SmartgoReactorStalls",
     ),
     Judgement(

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.product import product_version
 from smartgo.env.real import RealEnvironment
 from smartgo.net.sweeper import Sweeper
 from smartgo.node.notify import Notifier
@@ -65,7 +66,8 @@ class NodeService(MultiService):
         self.configuration = configuration
 
     def startService(self) -> None:
-        """Log the warnings of the configuration, now that there is a log; then start the services."""
+        """Log the version and the warnings of the configuration, now that there is a log; then start the services."""
+        _log.info("smartgo {version} starts", version=product_version())
         for warning in self.configuration.warnings:
             _log.warn("{warning}", warning=warning)
         if not self._user():

@@ -1,6 +1,9 @@
 """
 Reactor stalls: counted, and logged with the stack that blocked the reactor (reliability S4).
 
+A reactor that was waiting for events when the alarm went off was not blocked: the machine did not run the process. That
+is logged, and no stall.
+
 A timer of the reactor sets an alarm ten times a second. If the reactor is blocked for a quarter of a second longer than
 that, the alarm goes off, and the code that runs at that moment is what blocks it.
 """
@@ -51,6 +54,8 @@ class StallWatch(Service):
         self._shown: dict[tuple[str, int], float] = {}  # file and line -> when their stack was logged last
         self._said_at = -_EVERY
         self._said = 0  # the count then
+        self._waiting = False  # whether the last alarm found the reactor waiting for events
+        self._not_run_said_at = -_EVERY
         self.count = 0
         self.longest = 0.0
 
@@ -69,13 +74,16 @@ class StallWatch(Service):
             self._call = None
 
     def _next(self) -> None:
+        self._waiting = False
         self._due = self._clock.seconds() + INTERVAL
         self._call = self._clock.callLater(INTERVAL, self._round)
         self._wind(INTERVAL + STALL)
 
     def _round(self) -> None:
         late = self._clock.seconds() - self._due
-        if late >= STALL:
+        if late >= STALL and self._waiting:
+            self._say_not_run(late)
+        elif late >= STALL:
             self.count += 1
             self.longest = max(self.longest, late)
             self._say(late)
@@ -93,9 +101,22 @@ class StallWatch(Service):
         )
         self._said_at, self._said = now, self.count
 
+    def _say_not_run(self, late: float) -> None:
+        """Log that the process was idle and did not run, at most once a minute."""
+        now = self._clock.seconds()
+        if now - self._not_run_said_at >= _EVERY:
+            self._not_run_said_at = now
+            self._log.warn(
+                "the machine did not run this process for {seconds:.3f} s: it was busy, suspended or short of memory",
+                seconds=late,
+            )
+
     def alarm(self, number: int, frame: FrameType | None) -> None:
-        """Log the running code, once a minute for each place; nothing while the reactor waits for events."""
-        if frame is None or _is_waiting(frame):
+        """Log the running code, once a minute for each place; if the reactor waits for events, only note that."""
+        if frame is None:
+            return
+        if _is_waiting(frame):
+            self._waiting = True
             return
         place = frame.f_code.co_filename, frame.f_lineno
         now = self._clock.seconds()

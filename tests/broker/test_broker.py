@@ -74,3 +74,27 @@ class StopTests(SynchronousTestCase):
         stopping = cluster.broker.stopService()
         cluster.pump(3.5)
         self.successResultOf(stopping)
+
+
+class ReadyTests(SynchronousTestCase):
+    def said(self, env: FakeEnvironment) -> str:
+        """The line at the end of a start."""
+        with capturedLogs() as events:
+            cluster = Cluster(env)
+            self.successResultOf(cluster.broker.ready)
+            self.addCleanup(cluster.stop)
+        (line,) = [one for one in map(formatEvent, events) if "store /store" in str(one)]
+        return str(line)
+
+    def test_ready(self) -> None:
+        """A broker that takes messages is ready; one that takes none says so and why in the same line."""
+        self.assertIn("broker broker-a is ready at 127.0.0.1:", self.said(FakeEnvironment()))
+
+    def test_takes_nothing(self) -> None:
+        """A broker whose disk is full is not called ready."""
+        env = FakeEnvironment()
+        env.files.total = 1 << 40
+        env.files.free = 1 << 28
+        said = self.said(env)
+        self.assertIn("and takes no messages: ", said)
+        self.assertNotIn("ready", said)

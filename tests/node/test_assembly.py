@@ -10,6 +10,7 @@ from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.loading import Configuration
+from smartgo.env.product import product_version
 from smartgo.env.real import RealNetwork
 from smartgo.node.assembly import NodeService
 from tests.fakes import FakeEnvironment
@@ -20,12 +21,14 @@ class NodeTests(SynchronousTestCase):
     """Services over one environment."""
 
     def logged(self, user: int) -> list[str]:
-        """What is logged at the start of a process of this user."""
+        """What is logged at the start of a process of this user, after its version."""
         node = NodeService(FakeEnvironment(), Configuration(), lambda: user)
         with capturedLogs() as events:
             node.startService()
         self.successResultOf(node.stopService())
-        return [formatEvent(event) for event in events]
+        first, *others = [formatEvent(event) for event in events]
+        self.assertEqual(first, f"smartgo {product_version()} starts")
+        return others
 
     def test_root(self) -> None:
         """A process that runs as root says so at its start, any other says nothing (reliability X15)."""

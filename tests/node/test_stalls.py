@@ -68,6 +68,24 @@ class StallWatchTests(SynchronousTestCase):
             doPoll()
             self.assertEqual(len(logged), 1)
 
+    def test_not_run(self) -> None:
+        """A process that was idle and did not run has no stall; that is said in one line a minute."""
+
+        def doPoll() -> None:
+            self.watch.alarm(signal.SIGALRM, sys._getframe())
+
+        waiting = types.FunctionType(doPoll.__code__, {"__name__": "twisted.internet.epollreactor", "signal": signal,
+            "sys": sys}, "doPoll", None, doPoll.__closure__)  # fmt: skip
+        with capturedLogs() as logged:
+            for _ in range(3):
+                waiting()
+                self.clock.advance(0.5)
+            self.assertEqual(self.watch.count, 0)
+            self.clock.advance(0.5)  # without an alarm that found it waiting
+        self.assertEqual(self.watch.count, 1)
+        said = [event["log_format"].partition(" for ")[0] for event in logged]
+        self.assertEqual(said, ["the machine did not run this process", "the reactor was blocked"])
+
     def test_lines_limited(self) -> None:
         """A hundred stalls in a minute are one line, and the next line says how many there were."""
         with capturedLogs() as logged:

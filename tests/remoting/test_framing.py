@@ -27,6 +27,31 @@ def pulled(decoder: LengthFieldDecoder) -> list[bytes]:
     return got
 
 
+class ForeignTests(SynchronousTestCase):
+    """Clients of other protocols."""
+
+    def refused(self, data: bytes) -> str:
+        """The sentence for what a connection begins with."""
+        error = self.assertRaises(BadFrameLength, LengthFieldDecoder(limit=16 << 20, minimum=4).frames, data)
+        return str(error)
+
+    def test_named(self) -> None:
+        """The error names the protocol that was spoken; other wrong lengths are numbers."""
+        self.assertIn("an HTTP/2 or gRPC client called", self.refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        for begin in (
+            b"GET / HTTP/1.1",
+            b"POST /api",
+            b"HEAD /",
+            b"OPTIONS *",
+            b"DELETE /x",
+            b"PUT /x",
+            b"CONNECT h:1",
+        ):
+            self.assertIn("an HTTP client called the remoting port", self.refused(begin), begin)
+        self.assertIn("a client called this port by TLS", self.refused(b"\x16\x03\x01\x02\x00\x01"))
+        self.assertEqual(self.refused(b"\x7f\x00\x00\x00"), "frame of 2130706432 B is outside 4..16777216 B")
+
+
 class FramesTests(SynchronousTestCase):
     """All frames of a chunk at once."""
 

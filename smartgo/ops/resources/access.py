@@ -8,13 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.env.interfaces import IClock
+from smartgo.env.product import product_version
 from smartgo.ops.security.audit import AuditEntry, AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
 from smartgo.ops.security.sessions import CODE_SECONDS, COOKIE, SESSION_SECONDS, Session, SessionTable
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.problems import UNKEPT, Problem
-from smartgo.ops.web.routes import ADMIN, RouteCall, route
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 Scope = Literal["read", "publish", "admin"]
 TokenName = Annotated[
@@ -44,6 +45,7 @@ class SessionView(msgspec.Struct, rename="camel"):
     @ivar csrf_token: for the header X-CSRF-Token of every request but GET; null without a session.
     @ivar expires_ms: when the session ends, wall clock; null without one.
     @ivar login_needed: whether reading needs a token or a session.
+    @ivar version: the version of smartgo, for those who may read; else empty.
     """
 
     name: str
@@ -51,6 +53,7 @@ class SessionView(msgspec.Struct, rename="camel"):
     csrf_token: str | None
     expires_ms: int | None
     login_needed: bool
+    version: str
 
 
 NewTokenScopes = Annotated[list[Scope], Meta(min_length=1, max_length=3)]
@@ -131,6 +134,7 @@ class SessionApi:
         self._clock = clock
         self._tokens = tokens
         self._sessions = sessions
+        self._version = product_version()
 
     @route("GET", "/session", scope=None, answer=SessionView, remote=False)
     def show(self, call: RouteCall[None, None, None]) -> SessionView:
@@ -143,6 +147,7 @@ class SessionApi:
             session.csrf if session else None,
             session.ends_ms if session else None,
             self._tokens.any,
+            self._version if who.may(READ) else "",
         )
 
     @route(
@@ -169,7 +174,10 @@ class SessionApi:
         session, secret = begun
         call.cookies.append(_cookie(secret, SESSION_SECONDS, call.secure))
         call.noted["as"] = session.name
-        return SessionView(session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._tokens.any)
+        version = self._version if session.principal().may(READ) else ""
+        return SessionView(
+            session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._tokens.any, version
+        )
 
     @route("POST", "/session/links", scope=ADMIN, answer=LoginLink, status=201, remote=False)
     def link(self, call: RouteCall[None, None, None]) -> LoginLink:

@@ -88,6 +88,7 @@ class Recovery:
         self._checkpoints = directory.checkpoints
         self._index_directory = posixpath.join(root, "index")
         self._changing = False
+        self._read = 0  # records behind the checkpoint
         self._is_cancelled = is_cancelled
 
     def run(self) -> RecoveredStore:
@@ -99,6 +100,7 @@ class Recovery:
         @raise StoreError: a log file is missing, or the recovery was cancelled.
         @raise OSError: the disk failed or is full.
         """
+        began = self._env.clock.seconds()
         checkpoints, settings = self._checkpoints, self._settings
         own = self._own = checkpoints.load()
         clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
@@ -138,7 +140,16 @@ class Recovery:
         rebuild.finish(self._minimum)
         if marked_from == _NEVER and not settings.replica:
             marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
-        return self._conclude(queues, tail, marked_from, deleted)
+        recovered = self._conclude(queues, tail, marked_from, deleted)
+        if not clean:
+            self._log.warn(
+                "the broker was not stopped cleanly; checked and recovered {count} messages in the last {size} B of the"
+                " log in {seconds:.3f} s",
+                count=self._read,
+                size=tail.end - begin,
+                seconds=self._env.clock.seconds() - began,
+            )
+        return recovered
 
     # -- where to begin ----------------------------------------------------------------------------------------
 
@@ -182,6 +193,7 @@ class Recovery:
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
         unsure = False  # whether the records from C{end} on may have to go
         for message in walk:
+            self._read += 1
             if before is not None and not _goes_on(before, message):
                 rebuild.confirm()
                 end = before.physical_offset + before.size

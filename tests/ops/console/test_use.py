@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from smartgo.env.product import product_version
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.ops.live import TOKEN
 
@@ -37,6 +38,7 @@ class UseTests(ConsoleCase):
         page.get_by_role("heading", name="Overview").wait_for()
         self.assertNotIn("login=", page.url)
         page.get_by_text("login-link").wait_for()
+        self.assertEqual(page.locator("[data-test=version]").inner_text(), f"smartgo {product_version()}")
         page.context.clear_cookies()
         page.goto("about:blank")
         page.goto(link)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smartgo.env.product import product_version
 from smartgo.ops.security.principals import ADMIN, READ
 from tests.ops.security.case import SecurityCase
 
@@ -43,6 +44,16 @@ class LoginLinkTests(SecurityCase):
         found = self.front.ask("GET", "/audit", token=boss)
         self.assertIn(b"/session/links", found.content)
         self.assertNotIn(code.encode(), found.content)
+
+
+class SessionTests(SecurityCase):
+    def test_version(self) -> None:
+        """Who may read is shown the version of smartgo; others are not."""
+        self.assertEqual(self.front.ask("GET", "/session").json["version"], product_version())
+        boss = self.token("boss", ADMIN)
+        self.assertEqual(self.front.ask("GET", "/session").json["version"], "")
+        begun = self.front.ask("POST", "/session", {"token": boss})
+        self.assertEqual(begun.json["version"], product_version())
 
 
 class LocalTokenTests(SecurityCase):

@@ -111,6 +111,20 @@ class KilledTests(RecoveryTestCase):
             sent += [b"%d" % number, *self.fill(store, 20)]
             env = killed(env)
 
+    def test_said(self) -> None:
+        """An unclean stop is said in one line at the start, with the messages that were recovered; no clean one is."""
+        with capturedLogs() as events:
+            store = self.start(self.env)
+            self.fill(store, 7)
+            env = killed(self.env)
+            store = self.start(env)
+            self.fill(store, 2)
+            self.stopped(store)
+            self.start(env)
+        (said,) = [one for one in events if "not stopped cleanly" in one["log_format"]]
+        self.assertEqual((said["log_level"].name, said["count"]), ("warn", 7))
+        self.assertGreater(said["size"], 7 * HEAD_SIZE)
+
     def test_then_power_failure(self) -> None:
         """What a killed process left in the page cache is on the disk once the store is open again."""
         store = self.start(self.env)

@@ -56,6 +56,7 @@ function Nav({ current }) {
       <button type="button" class="nav-link nav-narrow" onClick=${narrow} title=${t("nav.narrow")}>
         <${Icon} name="left" /><span>${t("nav.narrow")}</span>
       </button>
+      ${session.value?.version && html`<p class="nav-version" data-test="version">smartgo ${session.value.version}</p>`}
     </div>
   </nav>`;
 }
